@@ -24,6 +24,16 @@ func (n node) Me(ctx context.Context) (belljar.Me, error) {
 	return me, n.c.get(ctx, &me, nil, "me")
 }
 
+// CheckNetwork answers what would happen to a URL.
+func (n node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
+	var check belljar.NetworkCheck
+	body, err := json.Marshal(q)
+	if err != nil {
+		return check, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	return check, n.c.ask(ctx, request{method: http.MethodPost, path: route("network", "check"), body: body}, &check)
+}
+
 // admin implements [belljar.Admin].
 type admin struct{ c *Client }
 

@@ -95,3 +95,19 @@ func (s sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]str
 	err = s.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", "close"), body: body, longer: startup(0)}, &answer)
 	return answer.Closed, err
 }
+
+// Network returns what a session may reach now.
+func (s sessions) Network(ctx context.Context, id string) (belljar.NetworkSpec, error) {
+	var spec belljar.NetworkSpec
+	return spec, s.c.get(ctx, &spec, nil, "sessions", id, "network")
+}
+
+// SetNetwork changes what a session may reach.
+func (s sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return spec, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	var set belljar.NetworkSpec
+	return set, s.c.ask(ctx, request{method: http.MethodPut, path: route("sessions", id, "network"), body: body}, &set)
+}

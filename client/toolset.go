@@ -27,7 +27,7 @@ func OpenToolset(ctx context.Context, s belljar.Service, tools belljar.Toolset) 
 		Scope: tools.Scope(), WorkspaceExec: true,
 	}
 	if tools.Network {
-		spec.NetworkPolicy = "allowlist"
+		spec.NetworkPolicy, spec.Egress = belljar.NetworkAllowlist, tools.Egress
 	}
 	return s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 }

@@ -35,7 +35,10 @@ type Limits struct {
 }
 
 // Network is the network access of a sandbox.
-type Network struct{ Enabled bool }
+type Network struct {
+	Enabled bool
+	Allow   []string // what it may reach: hosts, *.example.com for all names below one, networks, addresses
+}
 
 // ExecutionContext identifies the run of the agent.
 type ExecutionContext struct {
@@ -114,6 +117,7 @@ func (s *Sandbox) issues() (found []issue) {
 	add("runtime", "", checkRuntime(s.Runtime))
 	add("image", "", checkImage(s.Image))
 	add("session", "", checkSession(s.Session))
+	add("network.allow", "set network.enabled: true, too", s.checkAllow())
 	for _, n := range s.numbers() {
 		if *n.value != 0 {
 			add(n.field, "", n.check(*n.value))
@@ -126,6 +130,17 @@ func (s *Sandbox) issues() (found []issue) {
 func (n number) check(value int) error {
 	if value < n.least || value > n.most {
 		return fmt.Errorf("must be from %d to %d, not %d", n.least, n.most, value)
+	}
+	return nil
+}
+
+// networked reports whether the sandbox asks for a network, in either version of the format.
+func (s *Sandbox) networked() bool { return s.Network.Enabled || s.AllowNetwork }
+
+// checkAllow returns an error for rules without a network. A server checks the rules themselves.
+func (s *Sandbox) checkAllow() error {
+	if len(s.Network.Allow) > 0 && !s.networked() {
+		return errors.New("needs network.enabled")
 	}
 	return nil
 }
@@ -183,8 +198,8 @@ func checkSession(name string) error {
 // run, under the name in the file; otherwise it has one of its own (docs/compatibility.md#scopes). Without either id no
 // other run can find the session.
 //
-// The error is [belljar.CodeInvalidRequest] for an invalid sandbox, and [belljar.CodePolicyDenied] for one that needs the
-// network, or packages from it: Belljar's sandboxes have no network.
+// The error is [belljar.CodeInvalidRequest] for an invalid sandbox, and [belljar.CodePolicyDenied] for one that needs packages, or
+// a network without a list of what it may reach.
 func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	if s == nil {
 		return belljar.Toolset{}, refused("the agent has no sandbox")
@@ -204,6 +219,9 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 			CPU: float64(s.Limits.CPUMillicores) / 1000, MemoryMB: s.Limits.MemoryMB, WorkspaceMB: s.Limits.WorkspaceMB,
 		},
 	}
+	if s.networked() {
+		t.Network, t.Egress = true, belljar.ParseEgress(s.Network.Allow)
+	}
 	switch {
 	case s.Session == belljar.IsolatedKey:
 		t.Session = belljar.IsolatedKey
@@ -218,24 +236,27 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	return t, nil
 }
 
-// checkEgress returns an error if the sandbox needs a network.
+// checkEgress returns an error if the sandbox needs what Belljar does not do: to install packages, or to reach anything.
 func (s *Sandbox) checkEgress() error {
-	refuse := func(field, hint string) error {
+	refuse := func(field, message, hint string) error {
 		return &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: "sandbox." + field + " needs a network, which sandboxes do not have",
+			Code: belljar.CodePolicyDenied, Message: "sandbox." + field + " " + message,
 			Details: map[string]any{"field": "sandbox." + field}, Hint: hint,
 		}
 	}
-	const packages = "name an image that contains the packages, in sandbox.image"
+	const packages, image = "is not supported: packages are not installed", "name an image that contains the packages, in sandbox.image"
+	const open, list = "needs a list of what the sandbox may reach", "list hosts in sandbox.network.allow: [api.example.com]"
 	switch {
 	case len(s.PipPackages) > 0:
-		return refuse("pip_packages", packages)
+		return refuse("pip_packages", packages, image)
 	case len(s.NpmPackages) > 0:
-		return refuse("npm_packages", packages)
+		return refuse("npm_packages", packages, image)
+	case len(s.Network.Allow) > 0:
+		return nil
 	case s.Network.Enabled:
-		return refuse("network.enabled", "leave it out; files can be given to a session before the agent begins")
+		return refuse("network.enabled", open, list)
 	case s.AllowNetwork:
-		return refuse("allow_network", "leave it out; files can be given to a session before the agent begins")
+		return refuse("allow_network", open, list)
 	}
 	return nil
 }

@@ -11,14 +11,15 @@ import (
 
 // mcpCommand is belljar mcp.
 type mcpCommand struct {
-	AgentFile string `group:"what" placeholder:"FILE" help:"Take the terms from the sandbox: block of an agent's file; flags go over it."`
-	Mode      string `group:"what" placeholder:"MODE" help:"compute: one-shot runs (default); code: a sandbox that lasts, with commands and files."`
-	Language  string `group:"what" placeholder:"NAME" help:"Language of code that does not say: python (default), node, bash …"`
-	Image     string `group:"what" placeholder:"REF" help:"Root file system of every sandbox; the model can name no other."`
-	Runtime   string `group:"what" placeholder:"NAME" help:"Isolation: native, gvisor, docker; the model can name no other."`
-	Class     string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
-	Trust     string `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
-	Tools     string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
+	AgentFile string   `group:"what" placeholder:"FILE" help:"Take the terms from the sandbox: block of an agent's file; flags go over it."`
+	Mode      string   `group:"what" placeholder:"MODE" help:"compute: one-shot runs (default); code: a sandbox that lasts, with commands and files."`
+	Language  string   `group:"what" placeholder:"NAME" help:"Language of code that does not say: python (default), node, bash …"`
+	Image     string   `group:"what" placeholder:"REF" help:"Root file system of every sandbox; the model can name no other."`
+	Runtime   string   `group:"what" placeholder:"NAME" help:"Isolation: native, gvisor, docker; the model can name no other."`
+	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
+	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
+	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	Tools     string   `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
 	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
 	IdleTimeout *seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`
@@ -44,6 +45,7 @@ Examples:
   belljar mcp                                          sandbox_run, to run code
   belljar mcp --mode code --memory 1g --timeout 5m     a sandbox that lasts, for an IDE
   belljar mcp --agent-file coder.md --workflow run_42  as an agent's file says, in a workflow
+  belljar mcp --allow api.example.com                  programs may reach that host
   claude mcp add belljar -- belljar mcp --mode code`
 }
 
@@ -91,6 +93,9 @@ func (m *mcpCommand) toolset() (belljar.Toolset, error) {
 		if f.value != "" {
 			*f.field = f.value
 		}
+	}
+	if len(m.Allow) > 0 {
+		set.Network, set.Egress = true, belljar.ParseEgress(m.Allow)
 	}
 	if m.Mode != "" {
 		set.Mode = belljar.ToolMode(m.Mode)

@@ -26,6 +26,8 @@ type runCommand struct {
 	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy says what isolation each needs."`
 
+	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+
 	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
 	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
@@ -59,8 +61,8 @@ func runGroups() []kong.Group {
 
 // Help is the long help.
 func (r *runCommand) Help() string {
-	return `The program sees its workspace and the image, and nothing else: no network, no files of this
-machine, no variables but those of --env. What it prints comes out here as it is printed.
+	return `The program sees its workspace and the image, and nothing else: no network but what --allow lists, no
+files of this machine, no variables but those of --env. What it prints comes out here as it is printed.
 
 Flags stand before the program: what comes after it are the program's own arguments.
 
@@ -75,6 +77,7 @@ Examples:
   belljar run -- sh -c 'ls -la /; id'        any command of the image
   belljar run --dir ./app --capture 'out/**' --out results main.js
   cat program | belljar run --lang py -      a program from standard input
+  belljar run --allow api.example.com fetch.py   with one host to reach
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -177,6 +180,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
+	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil
@@ -315,6 +319,9 @@ func environment(c *console, flags []string) (map[string]string, error) {
 
 // flagOf returns the flag for a field of a request.
 func flagOf(field string) string {
+	if strings.HasPrefix(field, "egress") {
+		return "--allow"
+	}
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
 		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",

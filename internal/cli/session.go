@@ -15,17 +15,18 @@ import (
 
 // sessionCommands are belljar session ….
 type sessionCommands struct {
-	Open   sessionOpen   `cmd:"" help:"Find a session by its scope, or create it, and print its id."`
-	Create sessionCreate `cmd:"" help:"Create a session and print its id."`
-	LS     sessionList   `cmd:"" name:"ls" help:"List sessions."`
-	Show   sessionShow   `cmd:"" help:"Show a session."`
-	Exec   sessionExec   `cmd:"" help:"Run a command in a session."`
-	Run    sessionRun    `cmd:"" help:"Run a program of this machine in a session."`
-	Shell  sessionShell  `cmd:"" help:"Open a terminal in a session, or reattach to one."`
-	Files  sessionFiles  `cmd:"" help:"List the files of a session's workspace."`
-	CP     sessionCopy   `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
-	Upload sessionUpload `cmd:"" help:"Put files into a session's workspace, all or none."`
-	Close  sessionClose  `cmd:"" aliases:"rm" help:"End sessions."`
+	Open    sessionOpen    `cmd:"" help:"Find a session by its scope, or create it, and print its id."`
+	Create  sessionCreate  `cmd:"" help:"Create a session and print its id."`
+	LS      sessionList    `cmd:"" name:"ls" help:"List sessions."`
+	Show    sessionShow    `cmd:"" help:"Show a session."`
+	Exec    sessionExec    `cmd:"" help:"Run a command in a session."`
+	Run     sessionRun     `cmd:"" help:"Run a program of this machine in a session."`
+	Shell   sessionShell   `cmd:"" help:"Open a terminal in a session, or reattach to one."`
+	Files   sessionFiles   `cmd:"" help:"List the files of a session's workspace."`
+	CP      sessionCopy    `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
+	Upload  sessionUpload  `cmd:"" help:"Put files into a session's workspace, all or none."`
+	Network sessionNetwork `cmd:"" help:"Show or change what a session may reach."`
+	Close   sessionClose   `cmd:"" aliases:"rm" help:"End sessions."`
 }
 
 // jarFlags set a session's sandbox. They differ from those of belljar run in their help: they apply to all runs.
@@ -46,6 +47,7 @@ type jarFlags struct {
 	Memory         *mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
 	Pids           *count     `placeholder:"N" help:"Processes and threads at once."`
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
+	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	WorkspaceExec  bool       `help:"Let programs in /workspace be executed."`
 	AllowWeak      []string   `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
 	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
@@ -54,7 +56,9 @@ type jarFlags struct {
 // spec returns the flags as a request.
 func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	env, err := environment(c, j.Env)
+	policy, egress := allowed(j.Allow)
 	return belljar.SessionSpec{
+		NetworkPolicy: policy, Egress: egress,
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

@@ -59,6 +59,7 @@ func termsOf(cfg *config.Config) mcp.Terms {
 			Mode: belljar.ToolMode(cfg.MCPMode), Image: cfg.MCPImage, Runtime: cfg.MCPRuntime,
 			Resources:  belljar.Resources{CPU: cfg.MCPCPU, MemoryMB: cfg.MCPMemoryMB, WorkspaceMB: cfg.MCPWorkspaceMB},
 			TimeoutSec: float64(cfg.MCPTimeoutSec), IdleTimeoutSec: float64(cfg.MCPIdleSec),
+			Network: len(cfg.MCPAllow) > 0, Egress: belljar.ParseEgress(cfg.MCPAllow),
 		},
 		Tools: cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
 	}

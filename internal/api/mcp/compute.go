@@ -53,7 +53,7 @@ func languages() []string {
 
 func computeTools() []*tool {
 	t := newTool[runInput, runOutput]("sandbox_run", "Run code", adds(false), runCode,
-		"Runs a program once in a fresh, isolated Linux sandbox without network and answers with what it printed and its exit code. "+
+		"Runs a program once in a fresh, isolated Linux sandbox "+withoutNetwork+" and answers with what it printed and its exit code. "+
 			"Nothing stays: send every file that it needs in files. Results to keep go to /workspace/artifacts; they, and pictures "+
 			"(png, jpeg, gif, svg) written anywhere in /workspace, come back with the result.")
 	t.input["properties"].(map[string]schema)["runtime"]["enum"] = languages()
@@ -108,16 +108,8 @@ func (c *call) oneShot(image string) belljar.RunSpec {
 	t := c.terms
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, CapturePatterns: append(Captured(), t.Capture...), NetworkPolicy: c.network(),
+		Resources: t.Resources, CapturePatterns: append(Captured(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
 	}
-}
-
-// network returns the operator's network policy. Policies without egress refuse any but "".
-func (c *call) network() string {
-	if c.terms.Network {
-		return "allowlist"
-	}
-	return ""
 }
 
 // commandInput is the input of sandbox.run (docs/compatibility.md#the-tool-sandboxrun).
@@ -162,7 +154,7 @@ func commandTool(runtimes []string) *tool {
 		}
 		return runCommand(c, in)
 	}, "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. "+
-		"command is the program and its arguments, without a shell. files are written to /workspace first. There is no network.")
+		"command is the program and its arguments, without a shell. files are written to /workspace first. "+noNetwork)
 	delete(t.input, "additionalProperties")
 	t.input["oneOf"] = []schema{{"required": []string{"session_id", "command"}}, {"required": []string{"base_image", "command"}}}
 	t.input.set("runtime", schema{"enum": names})

@@ -90,7 +90,7 @@ func sandboxTools() []*tool {
 	return []*tool{
 		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
 			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
-				"Opening it again returns the same one, with its files. There is no network."),
+				"Opening it again returns the same one, with its files. "+noNetwork),
 		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
 			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
 				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on."),
@@ -116,8 +116,8 @@ func open(c *call, in openInput) (*reply, error) {
 	if created {
 		state = "is new"
 	}
-	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, no network; a command may take %v seconds unless it asks for another time.",
-		s.ID, state, s.BaseImage, belljar.WorkspaceDir, s.Limits.TimeoutSec)
+	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds unless it asks for another time.",
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec)
 	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
 }
 
@@ -126,7 +126,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	t := c.terms
 	spec := belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: c.network(),
+		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
 		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
 	}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.

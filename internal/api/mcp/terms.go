@@ -179,8 +179,9 @@ func (t Terms) narrowed(query string) (Terms, error) {
 			}
 			return textTo(&mode)(name, value)
 		},
-		"tools":   toolsTo(&n.Tools),
-		"capture": func(string, string) error { return nil }, // may be repeated, and is read below
+		"tools": toolsTo(&n.Tools),
+		// These may be repeated, and are read below.
+		"allow": func(string, string) error { return nil }, "capture": func(string, string) error { return nil },
 	}
 	names := slices.Sorted(maps.Keys(parameters))
 	for _, name := range slices.Sorted(maps.Keys(q)) {
@@ -193,7 +194,7 @@ func (t Terms) narrowed(query string) (Terms, error) {
 			}
 			return t, e
 		}
-		if len(q[name]) > 1 && name != "capture" {
+		if len(q[name]) > 1 && name != "allow" && name != "capture" {
 			return t, api.Refuse(name, "the URL has %s more than once", name)
 		}
 		if err := set(name, q.Get(name)); err != nil {
@@ -208,6 +209,9 @@ func (t Terms) narrowed(query string) (Terms, error) {
 		n.MaxOutput = output
 	}
 	n.Capture = append(slices.Clone(t.Capture), q["capture"]...)
+	if err := n.allow(q["allow"]); err != nil {
+		return t, err
+	}
 	return n, n.complete()
 }
 

@@ -1,0 +1,64 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// How descriptions of tools name the network; [Terms.describe] replaces them for a client whose sandboxes have one.
+const (
+	withoutNetwork = "without network"
+	noNetwork      = "There is no network."
+)
+
+// policy returns the network policy of the sandboxes; "" is the server's default.
+func (t *Terms) policy() string {
+	if t.Network {
+		return belljar.NetworkAllowlist
+	}
+	return ""
+}
+
+// reach names what sandboxes reach, after words; none if they have no network.
+func (t *Terms) reach(none, words string) string {
+	const most = 10
+	rules := t.Egress.List()
+	switch n := len(rules); {
+	case !t.Network:
+		return none
+	case n == 0:
+		return words + "nothing"
+	case n > most:
+		rules = append(slices.Clone(rules[:most]), fmt.Sprintf("%d more", n-most))
+	}
+	return words + strings.Join(rules, ", ") + " only"
+}
+
+// describe returns a text of this package as the client's terms have it.
+func (t *Terms) describe(text string) string {
+	if !t.Network {
+		return text
+	}
+	return strings.NewReplacer(
+		withoutNetwork, t.reach("", "with network access to "), noNetwork, t.reach("", "Network access: ")+".",
+	).Replace(text)
+}
+
+// allow sets what the URL of a client allows, which must be among what the server does, if that has a list.
+func (t *Terms) allow(rules []string) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	if all := t.Egress.List(); t.Network {
+		for _, rule := range rules {
+			if !slices.Contains(all, rule) {
+				return exceeds("allow", rule, all, "this server allows %s, and not %.80q", strings.Join(all, ", "), rule)
+			}
+		}
+	}
+	t.Network, t.Egress = true, belljar.ParseEgress(rules)
+	return nil
+}
