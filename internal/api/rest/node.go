@@ -37,4 +37,12 @@ func (d *Door) node() {
 		}
 		return me, err
 	})
+	handle(d, huma.Operation{
+		OperationID: "check-network", Method: http.MethodPost, Path: api.Prefix + "/network/check", Tags: []string{"node"},
+		Summary: "Check what would happen to a URL",
+		Description: "Answers whether a program could connect to a URL, and why, in a session or with a network of its own, without connecting " +
+			"to it. Its host may be resolved.",
+	}, func(c *call, _ *none, body *belljar.NetworkQuery) (belljar.NetworkCheck, error) {
+		return c.Node().CheckNetwork(c, *body)
+	})
 }

@@ -100,6 +100,20 @@ func (d *Door) sessions() {
 	}, func(c *call, p *sessionPath, _ *none) (belljar.Session, error) {
 		return c.Sessions().Get(c, p.ID)
 	})
+	handle(d, huma.Operation{
+		OperationID: "get-session-network", Method: http.MethodGet, Path: api.Prefix + "/sessions/{session_id}/network", Tags: []string{"sessions"},
+		Summary: "What a session may reach",
+	}, func(c *call, p *sessionPath, _ *none) (belljar.NetworkSpec, error) {
+		return c.Sessions().Network(c, p.ID)
+	})
+	handle(d, huma.Operation{
+		OperationID: "set-session-network", Method: http.MethodPut, Path: api.Prefix + "/sessions/{session_id}/network", Tags: []string{"sessions"},
+		Summary: "Change what a session may reach",
+		Description: "Narrows or widens it within the server's rules, at once: connections that the new rules do not allow are cut. " +
+			"Answers with what is in force.",
+	}, func(c *call, p *sessionPath, body *belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+		return c.Sessions().SetNetwork(c, p.ID, *body)
+	})
 	command(d, huma.Operation{
 		OperationID: "delete-session", Method: http.MethodDelete, Path: api.Prefix + "/sessions/{session_id}", Tags: []string{"sessions"},
 		Summary:     "End a session",

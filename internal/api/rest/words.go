@@ -12,6 +12,7 @@ import (
 func annotate(schemas map[string]*huma.Schema) {
 	said := words()
 	maps.Copy(said, imageWords())
+	maps.Copy(said, networkWords())
 	values := map[string][]any{
 		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
@@ -76,7 +77,7 @@ func words() map[string]string {
 		"content_b64": "The file's bytes, base64", "mode": "Permission bits; 420 (0644) if it is not given",
 		"startup_timeout_sec": "How long the sandbox may take to be made", "timeout_sec": "How long the command may take",
 		"cpu_time_sec": "Seconds of CPU time that all its processes may use together; not for shell commands", "ResourceUsage.cpu_time_sec": "CPU seconds of all processes",
-		"resources": "What it may use; the server's defaults where it does not say", "network_policy": "deny_all",
+		"resources": "What it may use; the server's defaults where it does not say", "network_policy": "deny_all, or allowlist: what egress lists",
 		"capture_patterns": "Globs of the files to keep as artifacts, such as out/**/*.csv", "labels": "Names and values of the caller's own",
 		"stdin": "The command's whole standard input", "interactive": "Whether standard input stays open for the caller's stream (1.1)",
 		"stdin_max_bytes": "Most bytes of input in all (1.1)", "stdin_max_frame_bytes": "Most bytes of one input frame (1.1)",
@@ -135,7 +136,7 @@ func words() map[string]string {
 		"max_upload_mb": "Most MiB of an upload", "max_upload_files": "Most files of an upload", "max_upload_depth": "Most folders above a file of an upload",
 		"max_log_bytes": "Most output that is kept", "queue_max_length": "Runs that can wait", "queue_ttl_sec": "How long a run may wait",
 		"workspace_cap_mb": "Most MiB of a workspace", "artifact_ttl_hours": "How long logs and artifacts are kept", "supported_spec_versions": "Versions of requests",
-		"interactive_supported": "Whether interactive runs work", "egress_allowlist_supported": "Whether networks can be opened in part", "notes": "Anything else",
+		"interactive_supported": "Whether interactive runs work", "egress_allowlist_supported": "Whether network_policy allowlist works", "notes": "Anything else",
 		"version": "Its version", "implementation_state": "How far it is built, and whether this host allows it", "isolation": "namespace, user_space_kernel, microvm or remote",
 		"reasons": "Why it does not work here", "step": "What failed", "role": "The caller's role", "policy": "The policy in force, by the names of its settings",
 		"quota": "The caller's quota", "used": "How much of it is used", "concurrent_runs": "Runs at once; as a quota 0 is no limit", "queued_runs": "Runs that wait",
