@@ -56,7 +56,7 @@ demo: build ## run the examples, friendly and hostile, and show what happened to
 
 # Packages whose goroutines meet. The others test programs from outside, which are built without the race detector anyway, or have
 # nothing to race; make soak runs them with it.
-RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/image/archive ./internal/image/registry ./internal/image/stream ./internal/logbook/... \
+RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress ./internal/event/... ./internal/image ./internal/image/archive ./internal/image/registry ./internal/image/stream ./internal/logbook/... \
         ./internal/runtime/pool ./internal/service/... ./internal/store/...
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.

@@ -100,12 +100,12 @@ func rules() []rule {
 			},
 		},
 		{
-			name:    "4: the service imports root, contracts, agent and image",
+			name:    "4: the service imports root, contracts, agent, egress and image",
 			reason:  "the rules must hold for every runtime and store, so they cannot know one",
 			applies: func(dir string) bool { return under(dir, "internal/service") },
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
-					imported == "internal/archive" || under(imported, "internal/service")
+					imported == "internal/archive" || imported == "internal/egress" || under(imported, "internal/service")
 			},
 		},
 		{
@@ -186,6 +186,15 @@ func rules() []rule {
 				return dir == "internal/local" && (imported == "." || imported == "internal/runtime")
 			},
 		},
+		{
+			name:    "13: egress imports root, agent/wire, the standard library and public suffixes",
+			reason:  "what decides about hostile input is small, and knows sandboxes by an interface",
+			applies: func(dir string) bool { return under(dir, "internal/egress") },
+			allowed: func(_, imported string) bool { return imported == "." || imported == "internal/agent/wire" },
+			foreign: func(imported string) bool {
+				return standard(imported) || imported == "golang.org/x/net/publicsuffix"
+			},
+		},
 	}
 }
 
@@ -240,6 +249,7 @@ func TestRulesCatch(t *testing.T) {
 		"10": {"client", "internal/api"},
 		"11": {"internal/cli", "internal/service"},
 		"12": {"internal/local", "internal/service"},
+		"13": {"internal/egress", "internal/service"},
 	}
 	for _, r := range rules() {
 		number, _, _ := strings.Cut(r.name, ":")

@@ -1,0 +1,331 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+const (
+	dialPatience   = 10 * time.Second // for all addresses of a name
+	acceptPatience = 10 * time.Second // for the agent
+	headPatience   = 10 * time.Second // for a ClientHello or the head of a request
+	lastPatience   = time.Second      // for a program to read why it was denied
+)
+
+// conn is a connection of a program, from the ask to the end.
+type conn struct {
+	gate   *Gate
+	host   string
+	ip     netip.Addr // of a literal address
+	port   uint16
+	rule   string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	addr    netip.AddrPort // that was dialled; gate.mu guards it
+	row     *row           // of its bytes
+	allowed bool
+	in, out atomic.Int64
+}
+
+// cause is why the gate cut a connection.
+type cause Reason
+
+func (c cause) Error() string { return "egress: cut: " + string(c) }
+
+// cut ends a connection.
+func (c *conn) cut(reason Reason) { c.cancel(cause(reason)) }
+
+// reasonFor returns why the gate cut the connection, or otherwise.
+func (c *conn) reasonFor(otherwise Reason) Reason {
+	var why cause
+	if errors.As(context.Cause(c.ctx), &why) {
+		return Reason(why)
+	}
+	return otherwise
+}
+
+// event describes the connection.
+func (c *conn) event(reason Reason) Event {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	return Event{Host: c.host, IP: c.addr.Addr(), Port: c.port, Rule: c.rule, Reason: reason, BytesIn: c.in.Load(), BytesOut: c.out.Load()}
+}
+
+// allow counts a connection as allowed.
+func (c *conn) allow(reason Reason) {
+	e := c.event(reason)
+	e.Allowed = true
+	c.row, c.allowed = c.gate.allow(e), true
+}
+
+// open decides about a connection, and begins to carry it.
+func (s *session) open(id uint64, o wire.Open) error {
+	c, reason := s.admit(o)
+	if reason != "" {
+		s.gate.deny(Event{Host: o.Host, Port: o.Port, Reason: reason})
+		return s.deny(id, reason)
+	}
+	s.wait.Go(func() {
+		defer s.gate.drop(c)
+		s.carry(id, c)
+	})
+	return nil
+}
+
+// admit decides about a connection and registers it, so that a policy that changes from now on finds it.
+func (s *session) admit(o wire.Open) (*conn, Reason) {
+	g := s.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.policy.decide(o.Host, o.Port)
+	if v.reason != "" {
+		return nil, v.reason
+	}
+	if len(g.live) >= g.opts.Limits.Connections || g.in.Load() >= g.opts.Limits.Bytes || g.out.Load() >= g.opts.Limits.Bytes {
+		return nil, Limit
+	}
+	if !v.ip.IsValid() {
+		if reason := g.use(v.host); reason != "" {
+			return nil, reason
+		}
+	}
+	c := &conn{gate: g, host: v.host, ip: v.ip, port: o.Port, rule: v.rule, row: new(row)}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	g.live[c] = struct{}{}
+	return c, ""
+}
+
+// drop ends what is left of a connection.
+func (g *Gate) drop(c *conn) {
+	c.cancel(nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.live, c)
+}
+
+// carry connects, and then carries the bytes until both sides have ended.
+func (s *session) carry(id uint64, c *conn) {
+	g := s.gate
+	target, reason := c.connect()
+	if target != nil {
+		defer target.Close()
+	}
+	if s.ctx.Err() != nil {
+		return // the relay is gone
+	}
+	switch reason = c.reasonFor(reason); reason {
+	case "":
+	case Unreachable:
+		c.allow(Unreachable)
+		_ = s.guest.Answer(wire.Answer{ID: id, OK: true, Reason: string(Unreachable)})
+		c.ended()
+		return
+	default:
+		g.deny(c.event(reason))
+		_ = s.deny(id, reason)
+		return
+	}
+	stream, err := s.accept(c, id)
+	if err != nil {
+		return // the program, the agent or the relay is gone
+	}
+	defer stream.Close()
+	stop := context.AfterFunc(c.ctx, func() { reset(stream); reset(target) })
+	defer stop()
+
+	if reason := c.reasonFor(c.talk(stream, target)); reason != "" {
+		g.deny(c.event(reason))
+	}
+	c.ended()
+}
+
+// ended counts the end of an allowed connection.
+func (c *conn) ended() {
+	if c.allowed && c.gate.count != nil {
+		e := c.event("")
+		e.Allowed = true
+		c.gate.count(e)
+	}
+}
+
+func (s *session) accept(c *conn, id uint64) (Stream, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, acceptPatience)
+	defer cancel()
+	return s.dial(ctx, id)
+}
+
+// talk carries the bytes of a connection once it is known that they are for the host. It returns why they are not.
+//
+// A name that the host ends TLS for would get its own case here.
+func (c *conn) talk(stream Stream, target net.Conn) Reason {
+	switch {
+	case c.ip.IsValid(): // an address has no name to compare with
+	case c.port == 443:
+		return c.carryTLS(stream, target)
+	case c.port == 80:
+		return c.carryHTTP(stream, target)
+	}
+	c.allow("")
+	c.splice(stream, target)
+	return ""
+}
+
+// connect dials the addresses of the host that the policy admits, one after the other.
+func (c *conn) connect() (net.Conn, Reason) {
+	addrs := []netip.Addr{c.ip}
+	if !c.ip.IsValid() {
+		p := c.gate.lookup(c.ctx, c.host)
+		if reason := p.reason(); reason != "" {
+			return nil, reason
+		}
+		addrs = p.addrs
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, dialPatience)
+	defer cancel()
+	reason := PrivateAddress
+	for i, ip := range addrs {
+		addr := netip.AddrPortFrom(ip, c.port)
+		if !c.takes(addr) {
+			continue
+		}
+		reason = Unreachable
+		conn, err := c.dial(ctx, addr, len(addrs)-i)
+		if err == nil {
+			return conn, ""
+		}
+	}
+	return nil, reason
+}
+
+// takes notes the address that is dialled next, if the policy admits it.
+func (c *conn) takes(addr netip.AddrPort) bool {
+	g := c.gate
+	own, err := g.ownNow()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil || !g.policy.admits(addr.Addr(), own) {
+		return false
+	}
+	c.addr = addr
+	return true
+}
+
+// dial dials one address, with its share of the time.
+func (c *conn) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
+	if until, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(time.Until(until)/time.Duration(left), 2*time.Second))
+		defer cancel()
+	}
+	conn, err := c.gate.opts.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &metered{conn, c}, nil
+}
+
+// splice copies both ways until both sides have ended, or one has failed.
+func (c *conn) splice(stream Stream, target net.Conn) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.copy(stream, target)
+	}()
+	c.copy(target, stream)
+	<-done
+}
+
+const (
+	leastBuffer = 4 << 10
+	mostBuffer  = 32 << 10
+)
+
+// copy copies until src ends, and ends dst then. A failure ends the connection both ways. The buffer grows with what there is to
+// copy, so that an idle connection holds little.
+func (c *conn) copy(dst, src net.Conn) {
+	buf := make([]byte, leastBuffer)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			if _, err := dst.Write(buf[:n]); err != nil {
+				c.cancel(nil)
+				return
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) || closeWrite(dst) != nil {
+				c.cancel(nil)
+			}
+			return
+		}
+		if n == len(buf) && n < mostBuffer {
+			buf = make([]byte, 2*n)
+		}
+	}
+}
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// reset closes a connection, so that the other side sees that it broke.
+func reset(c net.Conn) {
+	if m, ok := c.(*metered); ok {
+		c = m.Conn
+	}
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+var errBytes = errors.New("egress: no bytes left")
+
+// metered counts the bytes to and from a host, and cuts the connection when the sandbox has used up its own.
+type metered struct {
+	net.Conn
+	c *conn
+}
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.c.in.Add(int64(n))
+	m.c.row.in.Add(int64(n))
+	if !m.c.spend(&m.c.gate.in, n) {
+		return 0, errBytes
+	}
+	return n, err
+}
+
+func (m *metered) Write(p []byte) (int, error) {
+	if !m.c.spend(&m.c.gate.out, len(p)) {
+		return 0, errBytes
+	}
+	n, err := m.Conn.Write(p)
+	m.c.out.Add(int64(n))
+	m.c.row.out.Add(int64(n))
+	return n, err
+}
+
+// spend counts bytes of the sandbox. It reports whether they are within its limit.
+func (c *conn) spend(total *atomic.Int64, n int) bool {
+	if total.Add(int64(n)) <= c.gate.opts.Limits.Bytes {
+		return true
+	}
+	c.cut(Limit)
+	return false
+}
+
+// CloseWrite ends what the host reads.
+func (m *metered) CloseWrite() error { return closeWrite(m.Conn) }

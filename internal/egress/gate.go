@@ -1,0 +1,279 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Guest is the relay of one sandbox's agent.
+type Guest interface {
+	Next() (wire.Ask, error)
+	Answer(wire.Answer) error
+	Close() error // ends Next and Answer
+}
+
+// Dialer opens the stream of a connection that the agent holds.
+type Dialer func(ctx context.Context, conn uint64) (Stream, error)
+
+// Stream is a connection of a program. CloseWrite ends what it reads; Close without CloseWrite resets it. Read returns io.EOF only
+// if the program has ended its side.
+type Stream interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// Resolver finds the addresses of a name. The gate asks for absolute names, with a final dot, so that no search list applies.
+// [net.Resolver] is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Limits bound a sandbox. A zero field has its default.
+type Limits struct {
+	Connections int   // open at once: 256
+	Names       int   // that programs have used: 256
+	NewNames    int   // names under wildcards to resolve, in a second: 10
+	Bytes       int64 // each way: 1 GiB
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Connections == 0 {
+		l.Connections = 256
+	}
+	if l.Names == 0 {
+		l.Names = 256
+	}
+	if l.NewNames == 0 {
+		l.NewNames = 10
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 1 << 30
+	}
+	return l
+}
+
+// Options are what a [Gate] needs. Only Policy has no default.
+type Options struct {
+	Policy   Policy
+	Resolver Resolver
+	Dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+	Limits   Limits
+	// Record gets the first allowed connection of each host and rule, and the first denial of each host and reason, at most 100
+	// between two calls of Pin. Count gets each denial, and each allowed connection when it ends, with its bytes. Both must be quick,
+	// and must not call the gate.
+	Record func(Event)
+	Count  func(Event)
+	Now    func() time.Time
+	Own    func() ([]netip.Addr, error) // the host's addresses
+}
+
+// Gate is the egress of one sandbox: its policy, pinned names, limits and counters. It outlives the relays that it serves.
+type Gate struct {
+	opts Options
+	*tally
+
+	mu     sync.Mutex
+	policy Policy
+	pins   map[string]*pin
+	used   map[string]struct{} // names that programs have used
+	fresh  bucket              // of new names
+	live   map[*conn]struct{}
+	own    []netip.Addr
+	ownAt  time.Time
+
+	resolving chan struct{} // a token for each lookup that an ask waits for
+	in, out   atomic.Int64
+}
+
+// NewGate returns a gate.
+func NewGate(opts Options) *Gate {
+	opts.Limits = opts.Limits.withDefaults()
+	if opts.Resolver == nil {
+		opts.Resolver = net.DefaultResolver
+	}
+	if opts.Dial == nil {
+		opts.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr.String())
+		}
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Own == nil {
+		opts.Own = ownAddresses
+	}
+	return &Gate{
+		opts: opts, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, live: map[*conn]struct{}{},
+		tally:     newTally(opts.Record, opts.Count),
+		resolving: make(chan struct{}, wire.MaxAsked),
+	}
+}
+
+// Serve answers the asks of a relay until it ends or ctx is done. It closes the relay and the connections that came by it, and
+// returns when they have ended.
+func (g *Gate) Serve(ctx context.Context, guest Guest, dial Dialer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &session{gate: g, guest: guest, dial: dial, ctx: ctx}
+	stop := context.AfterFunc(ctx, func() { _ = guest.Close() })
+	defer func() {
+		cancel()
+		if stop() {
+			_ = guest.Close()
+		}
+		s.wait.Wait()
+	}()
+	for {
+		ask, err := guest.Next()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.handle(ask); err != nil {
+			return err
+		}
+	}
+}
+
+// session is one relay.
+type session struct {
+	gate  *Gate
+	guest Guest
+	dial  Dialer
+	ctx   context.Context
+	wait  sync.WaitGroup
+}
+
+// handle answers an ask, or starts what will. What waits is bounded by the limits; an agent that reads no answers holds up its own
+// asks only.
+func (s *session) handle(ask wire.Ask) error {
+	if ask.Open != nil {
+		return s.open(ask.ID, *ask.Open)
+	}
+	g := s.gate
+	host, reason := g.nameAllowed(ask.Name)
+	if reason != "" {
+		g.deny(Event{Host: ask.Name, Reason: reason})
+		return s.deny(ask.ID, reason)
+	}
+	if p := g.pinned(host); p != nil {
+		return s.tell(ask.ID, host, p)
+	}
+	select {
+	case g.resolving <- struct{}{}:
+	default:
+		g.deny(Event{Host: host, Reason: Limit})
+		return s.deny(ask.ID, Limit)
+	}
+	s.wait.Go(func() {
+		defer func() { <-g.resolving }()
+		_ = s.tell(ask.ID, host, g.lookup(s.ctx, host)) // Next fails as well once the relay is gone
+	})
+	return nil
+}
+
+// deny answers an ask.
+func (s *session) deny(id uint64, reason Reason) error {
+	return s.guest.Answer(wire.Answer{ID: id, Reason: string(reason)})
+}
+
+// tell answers whether a name has an address that may be dialled.
+func (s *session) tell(id uint64, host string, p *pin) error {
+	reason := p.reason()
+	if reason == "" && len(s.gate.admitted(p.addrs)) == 0 {
+		reason = PrivateAddress
+	}
+	if reason != "" {
+		s.gate.deny(Event{Host: host, Reason: reason})
+	}
+	return s.guest.Answer(wire.Answer{ID: id, OK: reason == "", Reason: string(reason), Missing: p.missing})
+}
+
+// nameAllowed decides about a name on any port.
+func (g *Gate) nameAllowed(name string) (host string, reason Reason) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.policy.match(name)
+	if v.ip.IsValid() {
+		return v.host, NoMatch // an address needs none
+	}
+	if v.reason == "" {
+		v.reason = g.use(v.host)
+	}
+	return v.host, v.reason
+}
+
+// admitted returns the addresses that the policy lets dial now.
+func (g *Gate) admitted(addrs []netip.Addr) []netip.Addr {
+	own, err := g.ownNow()
+	if err != nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var list []netip.Addr
+	for _, ip := range addrs {
+		if g.policy.admits(ip, own) {
+			list = append(list, ip)
+		}
+	}
+	return list
+}
+
+// SetPolicy replaces the policy, narrows or widens it. Connections that no longer match are cut.
+func (g *Gate) SetPolicy(p Policy) {
+	own, err := g.ownNow()
+	g.mu.Lock()
+	g.policy = p
+	var cut []*conn
+	for c := range g.live {
+		if _, reason := p.Decide(c.host, c.port); reason != "" || err != nil || c.addr.IsValid() && !p.admits(c.addr.Addr(), own) {
+			cut = append(cut, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range cut {
+		c.cut(PolicyChanged)
+	}
+}
+
+// ownEvery is how long the list of the host's addresses is used.
+const ownEvery = 5 * time.Second
+
+func (g *Gate) ownNow() ([]netip.Addr, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.opts.Now()
+	if g.own != nil && now.Sub(g.ownAt) < ownEvery {
+		return g.own, nil
+	}
+	own, err := g.opts.Own()
+	if err != nil {
+		return nil, err
+	}
+	g.own, g.ownAt = append([]netip.Addr{}, own...), now
+	return g.own, nil
+}
+
+func ownAddresses() ([]netip.Addr, error) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var own []netip.Addr
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				own = append(own, ip.Unmap())
+			}
+		}
+	}
+	return own, nil
+}

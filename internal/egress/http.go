@@ -1,0 +1,182 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxHead      = 64 << 10        // of a request
+	idlePatience = 2 * time.Minute // between two requests
+)
+
+// carryHTTP ends the program's HTTP and speaks its own to the host, so that both read each request in the same way and every
+// request's Host is the host.
+func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
+	guest := &readConn{Conn: stream}
+	p := &proxy{c: c, first: target}
+	silent := log.New(io.Discard, "", 0)
+	transport := &http.Transport{
+		DialContext: p.dial, DisableCompression: true, Protocols: new(http.Protocols), MaxConnsPerHost: 1,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20, ReadBufferSize: leastBuffer, WriteBufferSize: leastBuffer,
+	}
+	transport.Protocols.SetHTTP1(true)
+	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: transport, ModifyResponse: untyped, FlushInterval: -1, ErrorLog: silent, ErrorHandler: p.failed}
+	closed := make(chan struct{})
+	server := &http.Server{
+		Handler: p, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		DisableGeneralOptionsHandler: true, Protocols: transport.Protocols,
+		BaseContext: func(net.Listener) context.Context { return c.ctx },
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				close(closed)
+			}
+		},
+	}
+	_ = server.Serve(&oneListener{conn: guest, closed: closed})
+	_ = server.Close()
+	p.requests.Wait() // of a connection that was upgraded
+	transport.CloseIdleConnections()
+	if !p.asked.Load() && guest.read.Load() {
+		return DNSMismatch // what it sent is no request, or names no host
+	}
+	return ""
+}
+
+// proxy carries the requests of one connection.
+type proxy struct {
+	c        *conn
+	reverse  *httputil.ReverseProxy
+	requests sync.WaitGroup
+	asked    atomic.Bool
+
+	mu    sync.Mutex
+	first net.Conn // dialled before the first request; nil once it is used
+}
+
+// ServeHTTP forwards a request whose Host is the host.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.requests.Add(1)
+	defer p.requests.Done()
+	c := p.c
+	p.asked.Store(true)
+	if reason := p.wrong(r); reason != "" {
+		c.gate.deny(c.event(DNSMismatch))
+		w.Header().Set("Connection", "close")
+		http.Error(w, reason, http.StatusForbidden)
+		return
+	}
+	if !c.allowed {
+		c.allow("")
+	}
+	p.reverse.ServeHTTP(w, r)
+}
+
+// wrong returns why a request is not for the host, or "".
+func (p *proxy) wrong(r *http.Request) string {
+	if r.Method == http.MethodConnect {
+		return "belljar: CONNECT is denied within a connection (dns_mismatch)"
+	}
+	host := strings.TrimSuffix(r.Host, ":80")
+	if name, err := canonical(host); err != nil || name != p.c.host {
+		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.c.host, clip(r.Host))
+	}
+	if r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, "http") {
+		return fmt.Sprintf("belljar: this connection is for http, the request is for %q (dns_mismatch)", clip(r.URL.Scheme))
+	}
+	return ""
+}
+
+// rewrite sends a request as it came, apart from what concerns the connection.
+func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	r.Out.URL.Scheme, r.Out.URL.Host = "http", p.c.host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	r.Out.Host = p.c.host
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = values
+		}
+	}
+	// Another protocol than that of WebSocket could name another host inside.
+	if !strings.EqualFold(r.Out.Header.Get("Upgrade"), "websocket") {
+		r.Out.Header.Del("Upgrade")
+		r.Out.Header.Del("Connection")
+		r.Out.Header.Del("Http2-Settings")
+	}
+}
+
+// untyped keeps the server from guessing the type of a response without one.
+func untyped(r *http.Response) error {
+	if _, ok := r.Header["Content-Type"]; !ok {
+		r.Header["Content-Type"] = nil
+	}
+	return nil
+}
+
+// failed answers a request that the host did not.
+func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, _ error) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, fmt.Sprintf("belljar: %s did not answer", p.c.host), http.StatusBadGateway)
+}
+
+// dial returns the connection that was dialled first, and later dials a pinned address anew.
+func (p *proxy) dial(context.Context, string, string) (net.Conn, error) {
+	p.mu.Lock()
+	conn := p.first
+	p.first = nil
+	p.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	conn, reason := p.c.connect()
+	if reason != "" {
+		return nil, fmt.Errorf("egress: %s", reason)
+	}
+	context.AfterFunc(p.c.ctx, func() { reset(conn) })
+	return conn, nil
+}
+
+// oneListener accepts one connection, and then waits until the server has ended it.
+type oneListener struct {
+	conn   net.Conn
+	used   bool
+	closed <-chan struct{}
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	if !l.used {
+		l.used = true
+		return l.conn, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneListener) Close() error   { return nil }
+func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// readConn knows whether anything was read.
+type readConn struct {
+	net.Conn
+	read atomic.Bool
+}
+
+func (c *readConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.read.Store(true)
+	}
+	return n, err
+}
+
+// CloseWrite ends what the program reads.
+func (c *readConn) CloseWrite() error { return closeWrite(c.Conn) }

@@ -1,0 +1,176 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	maxAddrs     = 16              // of a name
+	pinPatience  = 2 * time.Second // for the names of a run
+	namePatience = 4 * time.Second // for a name on its first use: programs wait for 5 s
+	pinAtOnce    = 32              // lookups
+	failedFor    = 5 * time.Second // a name that failed is tried again after that
+)
+
+// pin is what a name resolved to. It does not change once done is closed.
+type pin struct {
+	done    chan struct{}
+	addrs   []netip.Addr
+	missing bool      // the name does not exist
+	at      time.Time // of the failure, if addrs is empty
+}
+
+func (p *pin) isDone() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stale reports whether a pin is a failure that has lasted long enough.
+func (p *pin) stale(now time.Time) bool { return len(p.addrs) == 0 && now.Sub(p.at) >= failedFor }
+
+func (p *pin) reason() Reason {
+	if len(p.addrs) == 0 {
+		return DNSFailed
+	}
+	return ""
+}
+
+// Pin begins a run: it resolves the exact hosts of the rules anew, and forgets the pins of others. A name that fails is recorded
+// and denied. The error is that of ctx.
+func (g *Gate) Pin(ctx context.Context) error {
+	g.nextRound()
+	g.mu.Lock()
+	maps.DeleteFunc(g.pins, func(_ string, p *pin) bool { return p.isDone() }) // others are fresh
+	work := make(chan string, len(g.policy.Run.exact))
+	for host := range g.policy.Run.exact {
+		if _, ok := g.policy.Server.name(host); ok {
+			work <- host
+		}
+	}
+	g.mu.Unlock()
+	close(work)
+
+	limited, cancel := context.WithTimeout(ctx, pinPatience)
+	defer cancel()
+	var wait sync.WaitGroup
+	for range min(pinAtOnce, len(work)) {
+		wait.Go(func() {
+			for host := range work {
+				if limited.Err() != nil {
+					return // the rest is resolved on first use
+				}
+				if reason := g.resolve(limited, host).reason(); reason != "" && ctx.Err() == nil {
+					g.deny(Event{Host: host, Reason: reason})
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return ctx.Err()
+}
+
+// use counts a name that a program uses. g.mu is held.
+func (g *Gate) use(host string) Reason {
+	if _, ok := g.used[host]; ok {
+		return ""
+	}
+	if len(g.used) >= g.opts.Limits.Names {
+		return Limit
+	}
+	if _, exact := g.policy.Run.exact[host]; !exact && !g.fresh.take(g.opts.Now(), g.opts.Limits.NewNames) {
+		return Limit
+	}
+	g.used[host] = struct{}{}
+	return ""
+}
+
+// pinned returns a pin that needs no wait, or nil.
+func (g *Gate) pinned(host string) *pin {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.pins[host]
+	if p == nil || !p.isDone() || p.stale(g.opts.Now()) {
+		return nil
+	}
+	return p
+}
+
+// lookup resolves and pins a name that a program uses.
+func (g *Gate) lookup(ctx context.Context, host string) *pin {
+	ctx, cancel := context.WithTimeout(ctx, namePatience)
+	defer cancel()
+	return g.resolve(ctx, host)
+}
+
+// resolve returns the pin of a name. Of several callers, the first looks the name up, and the others wait for it.
+func (g *Gate) resolve(ctx context.Context, host string) *pin {
+	for {
+		g.mu.Lock()
+		p := g.pins[host]
+		if p == nil || p.isDone() && p.stale(g.opts.Now()) {
+			p = &pin{done: make(chan struct{})}
+			g.pins[host] = p
+			g.mu.Unlock()
+			g.fill(ctx, host, p)
+			return p
+		}
+		g.mu.Unlock()
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return &pin{}
+		}
+		g.mu.Lock()
+		kept := g.pins[host] == p
+		g.mu.Unlock()
+		if kept || len(p.addrs) > 0 {
+			return p
+		}
+	}
+}
+
+// fill looks a name up. A lookup that its caller has given up is no answer, and not kept.
+func (g *Gate) fill(ctx context.Context, host string, p *pin) {
+	found, err := g.opts.Resolver.LookupNetIP(ctx, "ip", host+".")
+	var addrs []netip.Addr
+	for _, ip := range found {
+		if ip = ip.Unmap().WithZone(""); err == nil && ip.IsValid() && len(addrs) < maxAddrs {
+			addrs = append(addrs, ip)
+		}
+	}
+	var failure *net.DNSError
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.addrs, p.at = addrs, g.opts.Now()
+	p.missing = errors.As(err, &failure) && failure.IsNotFound
+	if errors.Is(ctx.Err(), context.Canceled) && g.pins[host] == p {
+		delete(g.pins, host)
+	}
+	close(p.done)
+}
+
+// bucket lets so many pass in a second.
+type bucket struct {
+	level float64
+	at    time.Time
+}
+
+func (b *bucket) take(now time.Time, rate int) bool {
+	b.level = max(0, b.level-now.Sub(b.at).Seconds()*float64(rate))
+	b.at = now
+	if b.level+1 > float64(rate) {
+		return false
+	}
+	b.level++
+	return true
+}

@@ -1,0 +1,102 @@
+package egress
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Policy is what a sandbox may reach: what the rules of the run and those of the server both cover.
+type Policy struct {
+	Run    Rules
+	Server Rules
+	Ports  []uint16 // none means that every port is denied
+	// Private permits the run's own rules for addresses to open ranges that are not public.
+	Private bool
+}
+
+// verdict is a decision about a host and a port, before any name is resolved.
+type verdict struct {
+	host   string     // in canonical form
+	ip     netip.Addr // set if the host is a literal address
+	rule   string     // of the run
+	reason Reason
+	server bool // the server's rules deny it
+}
+
+// Decide decides about a host, a name or a literal address, and a port. The rule is the run's. The addresses of a name, which are
+// not known here, are checked when it is resolved.
+func (p *Policy) Decide(host string, port uint16) (rule string, reason Reason) {
+	v := p.decide(host, port)
+	return v.rule, v.reason
+}
+
+func (p *Policy) decide(host string, port uint16) verdict {
+	v := p.match(host)
+	if v.host != "" && !slices.Contains(p.Ports, port) {
+		return verdict{host: v.host, ip: v.ip, reason: PortDenied}
+	}
+	return v
+}
+
+// match is decide for any port.
+func (p *Policy) match(host string) verdict {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return p.matchAddress(ip)
+	}
+	name, err := canonical(host)
+	if err != nil {
+		return verdict{reason: NoMatch}
+	}
+	v := verdict{host: name}
+	rule, ok := p.Run.name(name)
+	if !ok {
+		v.reason = NoMatch
+		return v
+	}
+	if _, ok := p.Server.name(name); !ok {
+		v.reason, v.server = NoMatch, true
+		return v
+	}
+	v.rule = rule
+	return v
+}
+
+func (p *Policy) matchAddress(ip netip.Addr) verdict {
+	if ip.Zone() != "" {
+		return verdict{reason: NoMatch}
+	}
+	ip = ip.Unmap()
+	v := verdict{host: ip.String(), ip: ip}
+	rule, ok := p.Run.address(ip)
+	if !ok {
+		v.reason = NoMatch
+		return v
+	}
+	if _, ok := p.Server.address(ip); !ok {
+		v.reason, v.server = NoMatch, true
+		return v
+	}
+	if !p.admits(ip, nil) {
+		v.reason = PrivateAddress
+		return v
+	}
+	v.rule = rule
+	return v
+}
+
+// admits reports whether an address may be dialled: it is public and none of the host's own, or the operator and a rule of the
+// run for addresses permit it. A rule that is wider than the special range does not: 0.0.0.0/0 says nothing about 10.0.0.0/8.
+func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
+	within, special := specialRange(ip)
+	if !special && slices.Contains(own, ip) {
+		within, special = netip.PrefixFrom(ip, ip.BitLen()), true
+	}
+	if !special {
+		return true
+	}
+	if !p.Private {
+		return false
+	}
+	rule, ok := p.Run.lookup(ip)
+	return ok && rule.prefix.Bits() >= within.Bits()
+}

@@ -1,0 +1,19 @@
+package egress
+
+// Reason is why something was denied; "" if it was not. The values stand in audit events and reports.
+type Reason string
+
+// The reasons.
+const (
+	NoMatch        Reason = "no_match"        // no rule of the run, or none of the server, covers the host
+	DNSMismatch    Reason = "dns_mismatch"    // the program speaks to another name than the one that it connected to
+	PolicyChanged  Reason = "policy_changed"  // the rules were narrowed while the connection was open
+	SNIMissing     Reason = "sni_missing"     // port 443 without a TLS ClientHello that names the host
+	PrivateAddress Reason = "private_address" // an address that is not public
+	PortDenied     Reason = "port_denied"     // not one of the server's ports
+	DNSFailed      Reason = "dns_failed"      // the name has no address, or the resolver did not answer
+	Limit          Reason = "limit"           // too many connections, names or bytes
+)
+
+// Unreachable is no denial: the policy allows the connection, and the dial failed.
+const Unreachable Reason = "unreachable"

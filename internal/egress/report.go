@@ -1,0 +1,203 @@
+package egress
+
+import (
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode"
+
+	"github.com/belljar/belljar"
+)
+
+const (
+	maxHosts    = 100 // of a report, and of the denials that a run records
+	maxRows     = 512 // that a gate counts apart, of allowed hosts and of denied ones
+	maxRecorded = 1000
+)
+
+// Event is a connection that was allowed, or a connection or name that was denied.
+type Event struct {
+	Allowed  bool
+	Host     string
+	IP       netip.Addr // that was dialled; invalid if none was
+	Port     uint16     // 0 for a name
+	Rule     string
+	Reason   Reason // of a denial; Unreachable for an allowed connection whose dial failed
+	BytesIn  int64
+	BytesOut int64
+}
+
+// row counts one host, with the rule that allowed it or the reason of the denial.
+type row struct {
+	rowKey
+	ip      netip.Addr
+	events  int
+	round   int // in which it was recorded last
+	in, out atomic.Int64
+}
+
+type rowKey struct {
+	host, rule string
+	reason     Reason
+	allowed    bool
+}
+
+// tally counts what a gate did. What a hostile program can make grow is bounded, and denials cannot crowd out what was allowed.
+type tally struct {
+	record, count func(Event)
+
+	mu       sync.Mutex
+	rows     map[rowKey]*row
+	order    []*row
+	kinds    map[bool]int // rows of allowed hosts and of others
+	totals   map[bool]int // events
+	round    int
+	recorded map[bool]int // in this round
+}
+
+func newTally(record, count func(Event)) *tally {
+	return &tally{record: record, count: count, rows: map[rowKey]*row{}, kinds: map[bool]int{}, totals: map[bool]int{}, round: 1, recorded: map[bool]int{}}
+}
+
+// nextRound lets everything be recorded again.
+func (t *tally) nextRound() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.round++
+	clear(t.recorded)
+}
+
+// deny counts a denial.
+func (t *tally) deny(e Event) {
+	t.add(e)
+	if t.count != nil {
+		t.count(e)
+	}
+}
+
+// allow counts a connection. It returns the row of its bytes.
+func (t *tally) allow(e Event) *row {
+	if r := t.add(e); r != nil {
+		return r
+	}
+	return new(row)
+}
+
+func (t *tally) add(e Event) *row {
+	e.Host = printable(e.Host)
+	r, record := t.note(e)
+	if record && t.record != nil {
+		t.record(e)
+	}
+	return r
+}
+
+// note counts an event, and reports whether to record it.
+func (t *tally) note(e Event) (r *row, record bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := rowKey{e.Host, e.Rule, e.Reason, e.Allowed}
+	r = t.rows[key]
+	if r == nil && t.kinds[e.Allowed] < maxRows {
+		r = &row{rowKey: key}
+		t.rows[key] = r
+		t.order = append(t.order, r)
+		t.kinds[e.Allowed]++
+	}
+	t.totals[e.Allowed]++
+	record = e.Allowed
+	if r != nil {
+		r.events++
+		record = r.round != t.round
+		r.round = t.round
+		if e.IP.IsValid() {
+			r.ip = e.IP
+		}
+	}
+	most := maxHosts
+	if e.Allowed {
+		most = maxRecorded
+	}
+	if !record || t.recorded[e.Allowed] >= most {
+		return r, false
+	}
+	t.recorded[e.Allowed]++
+	return r, true
+}
+
+// printable returns a host as it may stand in a report: an agent can name anything.
+func printable(host string) string {
+	if len(host) > maxName {
+		host = host[:maxName] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, host)
+}
+
+// Mark is the state of a gate's counters at some time.
+type Mark struct {
+	allowed, denied int
+	in, out         int64
+	rows            []counts
+}
+
+type counts struct {
+	events  int
+	in, out int64
+}
+
+// Mark returns the state of the counters.
+func (g *Gate) Mark() Mark {
+	t := g.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := Mark{allowed: t.totals[true], denied: t.totals[false], in: g.in.Load(), out: g.out.Load(), rows: make([]counts, len(t.order))}
+	for i, r := range t.order {
+		m.rows[i] = counts{r.events, r.in.Load(), r.out.Load()}
+	}
+	return m
+}
+
+// Report returns everything that the gate has counted.
+func (g *Gate) Report() belljar.EgressReport { return g.Since(Mark{}) }
+
+// Since returns what the gate has counted since a mark. Allowed hosts come first, each kind in order of first appearance.
+func (g *Gate) Since(m Mark) belljar.EgressReport {
+	now := g.Mark()
+	report := belljar.EgressReport{
+		Allowed: now.allowed - m.allowed, Denied: now.denied - m.denied, BytesIn: now.in - m.in, BytesOut: now.out - m.out,
+		Hosts: []belljar.EgressHost{},
+	}
+	t := g.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, allowed := range []bool{true, false} {
+		for i, n := range now.rows {
+			r := t.order[i]
+			if i < len(m.rows) {
+				n.events -= m.rows[i].events
+				n.in -= m.rows[i].in
+				n.out -= m.rows[i].out
+			}
+			if r.allowed != allowed || n == (counts{}) || len(report.Hosts) == maxHosts {
+				continue
+			}
+			h := belljar.EgressHost{Host: r.host, Rule: r.rule, Reason: string(r.reason), BytesIn: n.in, BytesOut: n.out}
+			if r.ip.IsValid() {
+				h.IP = r.ip.String()
+			}
+			if allowed {
+				h.Allowed = n.events
+			} else {
+				h.Denied = n.events
+			}
+			report.Hosts = append(report.Hosts, h)
+		}
+	}
+	return report
+}
