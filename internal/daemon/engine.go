@@ -75,6 +75,7 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 		Logs:        logbook.New(),
 		Blobs:       blobs,
 		Policy:      localPolicy(&cfg),
+		Egress:      egressOptions(&cfg),
 		Require:     service.CoreProtections(),
 		Lifetime:    runtime.LifetimeCreator,
 		Concurrency: -1, // no limit for the user of this machine
@@ -127,6 +128,7 @@ func localPolicy(cfg *config.Config) service.Policy {
 	p := service.DefaultPolicy()
 	applyTrust(&p, cfg)
 	applyImages(&p, cfg)
+	applyEgress(&p, cfg, true)
 	return p
 }
 

@@ -66,7 +66,7 @@ func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
 	}
 	defer listener.Close()
 	n, err := openDaemon(ctx, h, &cfg, place.data, serveMode{
-		required: requiredProtections(&cfg, service.CoreProtections()), lifetime: runtime.LifetimeCreator, images: place.images(h, &cfg),
+		required: requiredProtections(&cfg, service.CoreProtections()), lifetime: runtime.LifetimeCreator, images: place.images(h, &cfg), own: true,
 	})
 	if err != nil {
 		return err

@@ -61,6 +61,7 @@ type serveMode struct {
 	required []string         // protections that every sandbox must have
 	lifetime runtime.Lifetime // of sandboxes
 	images   string           // data folder with the images
+	own      bool             // its only caller is the operator
 }
 
 // Close closes everything, the last opened first.
@@ -147,6 +148,8 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
 
 	opts := serviceOptions(cfg)
+	applyEgress(&opts.Policy, cfg, m.own)
+	opts.Egress = egressOptions(cfg)
 	opts.Require, opts.Lifetime = m.required, m.lifetime
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err
@@ -286,7 +289,7 @@ func openStore(ctx context.Context, cfg *config.Config, data *dataDir, log *slog
 // serviceOptions returns the service's part of the configuration.
 func serviceOptions(cfg *config.Config) service.Options {
 	policy := service.DefaultPolicy()
-	policy.NetworkDefault, policy.MaxUploadMB = cfg.NetworkDefault, cfg.MaxUploadMB
+	policy.MaxUploadMB = cfg.MaxUploadMB
 	policy.ArtifactTTLHours = cfg.ArtifactTTLHours
 	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
 	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution

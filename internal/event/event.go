@@ -21,11 +21,19 @@ const (
 	RunKilled      = "sandbox.run.killed"
 )
 
+// A host that programs reached, or that they were denied, once for each run, host and reason (docs/compatibility.md#audit-trail).
+// Detail has host, ip and matched_rule; Reason is why it was denied.
+const (
+	EgressAllowed = "sandbox.run.egress_allowed"
+	EgressDenied  = "sandbox.run.egress_denied"
+)
+
 // Belljar's own, for the audit trail too.
 const (
 	SessionEnded    = "sandbox.session.ended"    // Reason is its state
 	SessionResumed  = "sandbox.session.resumed"  // a client reopened its scope
 	SessionRevived  = "sandbox.session.revived"  // recovered after a restart of the server
+	SessionNetwork  = "sandbox.session.network"  // what it may reach has changed; Kind is its policy
 	SessionRetained = "sandbox.session.retained" // Took is the time of retention
 	Uploaded        = "sandbox.session.uploaded"
 	ArtifactOpened  = "sandbox.artifact.opened"
@@ -55,6 +63,8 @@ const (
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
+	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
+	EgressBytes     = "egress.bytes"     // Kind is in or out
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 )
 

@@ -97,6 +97,8 @@ type Capabilities struct {
 	SharedTmp bool `json:"-"`
 	// LimitMemory means that sandboxes are a [MemoryLimiter].
 	LimitMemory bool `json:"-"`
+	// Relay means that the agent inside has a relay, by which a host can let programs reach chosen hosts.
+	Relay bool `json:"relay,omitempty"`
 	// OCIRuntime is the program that an engine isolates with: runc, runsc, kata …
 	OCIRuntime string `json:"oci_runtime,omitempty"`
 	// Start is about how long a cold start takes. Among runtimes that will do, the fastest is chosen.

@@ -64,7 +64,7 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 		MaxUploadFiles: o.Uploads.Files, MaxUploadDepth: o.Uploads.Depth, MaxLogBytes: o.Limits.LogBytes,
 		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,
 		ArtifactTTLHours: o.Policy.ArtifactTTLHours, SupportedSpecVersions: o.Policy.SupportedSpecVersions,
-		InteractiveSupported: caps.Available && !o.Policy.NoInteractive, EgressAllowlistSupported: false,
+		InteractiveSupported: caps.Available && !o.Policy.NoInteractive, EgressAllowlistSupported: caps.Available && caps.Relay,
 		Version: caps.Version, ImplementationState: string(caps.State), Isolation: string(caps.Isolation), LimitsEnforced: placement.Enforced(caps),
 		Rootless: caps.Rootless, OOMScope: caps.OOMScope, AgentUID: caps.AgentUID, OCIRuntime: caps.OCIRuntime,
 		HostImage: caps.HostImage, UnpackedImages: caps.Unpacked, Snapshots: caps.Snapshots, Pause: caps.Pause,

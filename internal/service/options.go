@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/stdin"
@@ -35,6 +36,8 @@ type Options struct {
 	Events event.Sink
 	// Images keeps images; nil knows the host's own programs only.
 	Images image.Library
+	// Egress is how sandboxes with a network resolve and connect; its zero value does as the system does. Count is the service's.
+	Egress EgressOptions
 	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted reports that a
 	// sandbox is made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string
@@ -124,6 +127,9 @@ type Options struct {
 	// Logger logs what no caller can see; nil is silent.
 	Logger *slog.Logger
 }
+
+// EgressOptions is how sandboxes with a network reach it.
+type EgressOptions = box.Egress
 
 // TerminalOptions bound the terminals in sessions.
 type TerminalOptions = terminal.Limits

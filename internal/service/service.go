@@ -55,12 +55,16 @@ func New(opts Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	reach, err := opts.Policy.Egress()
+	if err != nil {
+		return nil, err
+	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock,
 		queue: queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
 	s.gone, s.leave = context.WithCancel(context.Background())
-	s.assemble()
+	s.assemble(reach)
 	s.runs = run.New(run.Options{
 		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory,
 		Boxes: s.boxes, Keys: s.keys, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
@@ -93,14 +97,14 @@ func New(opts Options) (*Service, error) {
 }
 
 // assemble makes the parts that decide what a request may have, and the maker of its sandbox.
-func (s *Service) assemble() {
+func (s *Service) assemble(reach *admission.Egress) {
 	o := s.opts
 	for _, rt := range o.Runtimes {
 		s.hosts = append(s.hosts, placement.NewHost(rt))
 	}
 	s.rules = &admission.Rules{
 		Hosts: s.hosts, Policy: o.Policy, Limits: o.Limits, MaxLimits: o.MaxLimits, Require: o.Require, Images: o.Images,
-		GoCache: o.GoCache, Log: s.log,
+		Egress: reach, GoCache: o.GoCache, Log: s.log,
 	}
 	s.accounts = &admission.Accounts{
 		Users: o.Store.Users(), Usual: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
@@ -118,7 +122,9 @@ func (s *Service) assemble() {
 	s.reaps = &lifecycle.Schedule{Every: o.ReapEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: func() { s.Reap(s.work.Closing()) }}
 	s.boxes = &box.Maker{
 		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
+		Egress: o.Egress,
 	}
+	s.boxes.Egress.Count = s.countEgress
 }
 
 // Policy returns the policy in force, limits included.

@@ -63,6 +63,28 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 	return x.Delete(ctx)
 }
 
+// Network returns what a session may reach.
+func (v sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, error) {
+	x, err := v.service.livingSession(v.caller, id)
+	if err != nil {
+		return belljar.NetworkSpec{}, err
+	}
+	return x.Network(), nil
+}
+
+// SetNetwork changes what a session may reach.
+func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+	x, err := v.service.livingSession(v.caller, id)
+	if err != nil {
+		return belljar.NetworkSpec{}, err
+	}
+	set, err := x.SetNetwork(ctx, spec)
+	if err != nil {
+		return belljar.NetworkSpec{}, v.service.refused(v.caller, "change the network of a session", err)
+	}
+	return set, nil
+}
+
 // Open returns the living session of a scope, or makes one.
 func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
 	opened, created, err := v.service.sessions.Open(ctx, v.caller, req)

@@ -33,6 +33,10 @@ type line struct {
 	ResourceUsage  *usage  `json:"resource_usage,omitempty"`
 	Limits         *limits `json:"limits,omitempty"`
 
+	Host        string `json:"host,omitempty"` // that a program reached, or was denied
+	IP          string `json:"ip,omitempty"`
+	MatchedRule string `json:"matched_rule,omitempty"`
+
 	ActorID    string            `json:"actor_id,omitempty"` // the caller, if not user_id
 	State      string            `json:"state,omitempty"`    // of a session
 	ErrorClass string            `json:"error_class,omitempty"`
@@ -79,6 +83,9 @@ func encode(e event.Event, redact bool) ([]byte, error) {
 		Event: e.Name, TS: stamp(e.Time), Source: c.Source, UserID: c.ID, Runtime: e.Runtime,
 		Reason: e.Reason, Component: e.Component, Kind: e.Kind, TookSec: e.Took.Seconds(), Bytes: e.Count, Files: e.Files,
 		Detail: e.Detail, RequestID: c.RequestID, TraceID: c.TraceID, Address: c.Address, Model: c.Model, ContextID: c.ContextID,
+	}
+	if e.Name == event.EgressAllowed || e.Name == event.EgressDenied {
+		l.Host, l.IP, l.MatchedRule, l.Detail = e.Detail["host"], e.Detail["ip"], e.Detail["matched_rule"], nil
 	}
 	if e.Err != nil {
 		l.fail(e.Err)

@@ -52,6 +52,16 @@ func authReasons() vocabulary {
 	}
 }
 
+func decisions() vocabulary { return vocabulary{"allowed", "denied"} }
+
+func directions() vocabulary { return vocabulary{"in", "out"} }
+
+func egressReasons() vocabulary {
+	return vocabulary{
+		"no_match", "dns_mismatch", "policy_changed", "sni_missing", "private_address", "port_denied", "dns_failed", "limit", "unreachable",
+	}
+}
+
 func methods() vocabulary {
 	return vocabulary{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"}
 }

@@ -40,6 +40,7 @@ type metrics struct {
 	uploadBytes, uploadFiles, logBytes, logTruncations *prometheus.CounterVec
 	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
 	requests, authFailures, denials                    *prometheus.CounterVec
+	egressConnections, egressBytes                     *prometheus.CounterVec
 	duration, queueWait, startLatency, requestDuration *prometheus.HistogramVec
 	sessionLife                                        *prometheus.HistogramVec
 	runs, sessions                                     *prometheus.GaugeVec
@@ -98,6 +99,9 @@ func New(opts Options) *Counter {
 		requestDuration: histogram("http_request_duration_seconds", "Time to answer HTTP requests, WebSockets apart.", "method", "route"),
 		authFailures:    counter("auth_failures_total", "Requests that were not authenticated.", "reason"),
 		denials:         counter("denials_total", "Requests that a policy or a right forbade.", "reason"),
+
+		egressConnections: counter("egress_connections_total", "Connections of sandboxes to the network, and names that were denied.", "decision", "reason"),
+		egressBytes:       counter("egress_bytes_total", "Bytes of these connections, to sandboxes (in) and from them (out).", "direction"),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "belljar_build_info", Help: "Always 1; the labels say which build this is.",

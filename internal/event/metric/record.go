@@ -73,6 +73,10 @@ func (c *Counter) Record(e event.Event) {
 		c.m.drops.WithLabelValues(components().or(e.Component, "ws"), dropReasons().or(e.Reason, "slow")).Inc()
 	case event.HeartbeatSent:
 		c.m.heartbeats.WithLabelValues(components().or(e.Component, "ws")).Add(float64(max(e.Count, 1)))
+	case event.EgressDecided:
+		c.m.egressConnections.WithLabelValues(decisions().or(e.Kind, other), egressReasons().or(e.Reason, "")).Inc()
+	case event.EgressBytes:
+		c.m.egressBytes.WithLabelValues(directions().or(e.Kind, other)).Add(float64(max(e.Count, 0)))
 	case event.Request:
 		c.request(e)
 	case event.AuthFailed:

@@ -19,6 +19,7 @@ type wish struct {
 	trust     belljar.TrustLevel
 	image     string
 	require   []string // protections
+	relay     bool     // a network that its relay carries
 }
 
 // Choice is a runtime that will do, what it can do here, and why it was this one.
@@ -151,6 +152,9 @@ func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w wish) (Ch
 		}}
 	}
 	var why []runtime.Reason
+	if w.relay && !caps.Relay {
+		why = append(why, noRelay())
+	}
 	for _, name := range w.require {
 		if got := caps.Protection(name); !got.Enforced {
 			why = append(why, runtime.Reason{Code: "protection_missing", Step: name, Detail: "it cannot enforce protection " + name + " on this host", Hint: got.Hint})

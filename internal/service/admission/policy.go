@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/archive"
@@ -56,12 +57,18 @@ type Policy struct {
 	TmpMB            int     `json:"SANDBOX_TMP_MB,omitempty"`               // L
 	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"`     // that of Options.Uploads
 	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"`     // that of Options.Uploads
+	// What sandboxes may reach at most: rules, user=rule in place of these, level=rule besides; "*" alone is every public host.
+	EgressAllow      []string `json:"SANDBOX_EGRESS_ALLOW,omitempty"`
+	EgressAllowUsers []string `json:"SANDBOX_EGRESS_ALLOW_USERS,omitempty"`
+	EgressAllowTrust []string `json:"SANDBOX_EGRESS_ALLOW_TRUST,omitempty"`
+	EgressPorts      []uint16 `json:"SANDBOX_EGRESS_PORTS,omitempty"`   // empty is [DefaultEgressPorts]
+	EgressPrivate    bool     `json:"SANDBOX_EGRESS_PRIVATE,omitempty"` // rules for addresses may name private ones
 }
 
 // DefaultPolicy is the policy of docs/compatibility.md#limits-and-defaults, with execution on.
 func DefaultPolicy() Policy {
 	return Policy{
-		NetworkDefault: "deny_all", MaxUploadMB: 64, ArtifactTTLHours: 24, MaxArtifactsPerUserMB: 128,
+		NetworkDefault: belljar.NetworkDenyAll, MaxUploadMB: 64, ArtifactTTLHours: 24, MaxArtifactsPerUserMB: 128,
 		EnableExecution: true, BackgroundExecution: true, SupportedSpecVersions: []string{"1.0", "1.1"},
 	}
 }
@@ -116,6 +123,9 @@ func (p Policy) Effective(opts Effect) Policy {
 		return DefaultTrustLevels()[level] == least
 	})
 	p.TrustLevels = levels
+	if slices.Equal(p.EgressPorts, DefaultEgressPorts()) {
+		p.EgressPorts = nil
+	}
 	usual, uploads := belljar.DefaultLimits(), archive.DefaultLimits()
 	p.DefaultCPU = unusual(opts.Limits.CPU, usual.CPU)
 	p.DefaultCPUTime = unusual(opts.Limits.CPUTimeSec, usual.CPUTimeSec)

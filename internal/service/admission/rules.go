@@ -29,6 +29,7 @@ type Rules struct {
 	Policy            Policy
 	Limits, MaxLimits belljar.Limits
 	Require           []string // protections of every sandbox
+	Egress            *Egress
 	Images            Images
 	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted means that a sandbox is
 	// made to build Go programs.
@@ -44,6 +45,7 @@ type Ask struct {
 	Isolation runtime.Isolation
 	Trust     belljar.TrustLevel
 	AllowWeak []string
+	Network   belljar.NetworkSpec
 	Exec      bool   // programs in the workspace may be executed
 	Language  string // of the program, and its command: whether it is likely to build Go programs
 	Command   []string
@@ -60,7 +62,7 @@ type Ask struct {
 func AskOfRun(s belljar.RunSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Exec: s.WorkspaceExec, Language: s.Language, Command: s.Command,
+		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Language: s.Language, Command: s.Command,
 		Resources: s.Resources, BuildMemoryMB: s.BuildMemoryMB, StartupTimeoutSec: s.StartupTimeoutSec,
 		TimeoutSec: s.TimeoutSec, BuildTimeoutSec: s.BuildTimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
@@ -70,7 +72,7 @@ func AskOfRun(s belljar.RunSpec) Ask {
 func AskOfSession(s belljar.SessionSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Exec: s.WorkspaceExec,
+		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec,
 		Resources: s.Resources, StartupTimeoutSec: s.StartupTimeoutSec, TimeoutSec: s.TimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
 }
@@ -82,7 +84,7 @@ func (a Ask) buildsGo() bool {
 }
 
 func (a Ask) wish(require []string) wish {
-	return wish{a.Runtime, a.Isolation, a.Trust, cmp.Or(a.Image, runtime.HostRef), require}
+	return wish{runtime: a.Runtime, isolation: a.Isolation, trust: a.Trust, image: cmp.Or(a.Image, runtime.HostRef), require: require}
 }
 
 // limits are defaults with what the request asks for, at most so much.
@@ -106,11 +108,16 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, ask Ask) (p pl
 		return p, err
 	}
 	// The runtime comes first: without it no image helps.
-	found, err := r.choose(ctx, caller, ask.wish(p.Require))
+	w := ask.wish(p.Require)
+	w.relay = r.Egress.Wanted(ask.Network)
+	found, err := r.choose(ctx, caller, w)
 	if err != nil {
 		return p, err
 	}
 	p.Host, p.Caps, p.Why = found.Host, found.Caps, found.Why
+	if err = r.network(caller, &p, ask); err != nil {
+		return p, err
+	}
 	if err = r.settleImage(ctx, &p, ask.Image, ask.Digest); err != nil {
 		return p, err
 	}

@@ -25,6 +25,13 @@ type Box struct {
 	runtime.Sandbox
 	Agent    *agent.Client
 	UID, GID int
+	Network  *Network // nil allows nothing
+}
+
+// Destroy implements [runtime.Sandbox].
+func (b *Box) Destroy(ctx context.Context) error {
+	b.Network.Close()
+	return b.Sandbox.Destroy(ctx)
 }
 
 // Meet connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/placement"
 )
@@ -28,6 +29,7 @@ type Maker struct {
 	Hosts     placement.Hosts
 	Work      func(f func()) // runs f in a goroutine that the service waits for
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
+	Egress    Egress
 	Log       *slog.Logger
 }
 
@@ -38,6 +40,7 @@ type Order struct {
 	Placement *placement.Placement
 	Know      func(runtime.Root)    // receives the image, if that was fetched
 	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists
+	Egress    func(egress.Event)    // receives what its gate records while not exactly one run watches
 }
 
 // Make makes a sandbox, connects to its agent and prepares its workspace. The box is returned with an error too, if there is a
@@ -49,6 +52,10 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	}
 	o.Made(sandbox)
 	b, err := Meet(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
+	b.Network = m.network(b, o.ID, o.Egress)
+	if err == nil && o.Placement.Egress != nil {
+		err = b.Network.Set(ctx, o.Placement.Egress)
+	}
 	if err == nil && o.Placement.Exec {
 		err = b.Furnish(ctx)
 	}
@@ -142,12 +149,28 @@ func (m *Maker) Destroy(id string, sandbox runtime.Sandbox) {
 }
 
 // Reattach connects to a sandbox that a former process made.
-func Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, error) {
+func (m *Maker) Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, error) {
 	sandbox, err := p.Host.Attach(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return Meet(ctx, sandbox, p.Caps, p.Image)
+	b, err := Meet(ctx, sandbox, p.Caps, p.Image)
+	if err == nil {
+		m.Open(ctx, b, id, p.Egress, nil)
+	}
+	return b, err
+}
+
+// Open gives the sandbox of a former process its network; policy nil allows nothing. A relay that cannot be opened yet is tried
+// again. recorded receives what the gate records while not exactly one run watches; it may be nil.
+func (m *Maker) Open(ctx context.Context, b *Box, id string, policy *egress.Policy, recorded func(egress.Event)) {
+	b.Network = m.network(b, id, recorded)
+	if policy == nil {
+		return
+	}
+	if err := b.Network.Set(ctx, policy); err != nil {
+		m.Log.Error("relay of a sandbox of a former process cannot be opened", "sandbox_id", id, "err", err)
+	}
 }
 
 // removeTime is how long a start waits for one sandbox of a former process to be gone.

@@ -5,11 +5,15 @@ package placement
 import (
 	"maps"
 	"math"
+	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -30,6 +34,9 @@ type Placement struct {
 	Limits  belljar.Limits
 	Require []string // protections
 	Exec    bool     // programs in the workspace may be executed
+	// Egress is what its programs may reach; nil for nothing. The sandbox itself has no network: what is allowed goes through
+	// its agent.
+	Egress *egress.Policy
 
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
@@ -122,6 +129,9 @@ func (p *Placement) Environment(dir string, over ...map[string]string) []string 
 	}
 	if dir != "" {
 		env["PWD"] = dir
+	}
+	if p.Egress != nil {
+		env["BELLJAR_PROXY"] = "http://" + net.JoinHostPort(wire.ResolverAddr, strconv.Itoa(wire.FrontPort))
 	}
 	for _, pair := range p.Image.Env {
 		name, value, _ := strings.Cut(pair, "=")

@@ -96,7 +96,16 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		{"build_memory_mb", req.BuildMemoryMB != 0},
 		{"workspace_exec", req.WorkspaceExec && !of.Exec},
 		{"allow_weak", len(req.AllowWeak) > 0},
+		{"network_policy", req.NetworkPolicy != "" && req.NetworkPolicy != x.Network().NetworkPolicy},
+		{"egress", req.Egress.Len() > 0},
 	} {
+		if f.asked && (f.name == "network_policy" || f.name == "egress") {
+			return &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: f.name + " cannot be set for a run in a session: the session has the network",
+				Details: map[string]any{"field": f.name, "session_id": req.SessionID},
+				Hint:    "PUT /sessions/{id}/network (belljar session network) changes it",
+			}
+		}
 		if f.asked {
 			return &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: f.name + " belongs to the session's sandbox and cannot be set for a run in it",

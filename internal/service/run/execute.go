@@ -49,6 +49,7 @@ type execution struct {
 	box  *box.Box // nil until there is a sandbox
 	out  *transcript
 	end  outcome.Ending
+	net  network
 
 	mu   sync.Mutex     // guards what follows while the command is followed
 	proc *agent.Process // nil until there is a command; replaced when the stream to its agent breaks
@@ -112,6 +113,7 @@ func (c *execution) start() bool {
 	if c.box, e.Err = c.provision(c.run, c.plan, begin); e.Err != nil {
 		return false
 	}
+	c.watchNetwork()
 	c.countBefore(c.run.ctx)
 	if c.plan.build != nil {
 		if !c.compile(begin) {
@@ -121,6 +123,9 @@ func (c *execution) start() bool {
 	}
 	ctx, cancel := startup(c.run, c.plan, begin)
 	defer cancel()
+	if e.Err = c.box.Network.Pin(ctx); e.Err != nil {
+		return false
+	}
 	started := c.now()
 	if c.proc, e.Err = c.box.Exec(ctx, c.plan.command(c.id, c.box), c.plan.Image.WorkingDir); e.Err != nil {
 		return false
@@ -169,7 +174,7 @@ func (c *execution) settle() {
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {
 		o.Warn("%s", w)
 	}
-	o.Warnings = append(o.Warnings, troubles...)
+	o.Warnings = append(append(o.Warnings, troubles...), c.endNetwork()...)
 	if e.Building {
 		e.Usage = runtime.Usage{} // the build's alone
 	}

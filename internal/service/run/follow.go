@@ -50,6 +50,7 @@ func (c *execution) follow() {
 // detach leaves a session's command running, for the next process to reattach to. Its record is up to date.
 func (c *execution) detach() {
 	c.proc.Close()
+	c.endNetwork()
 	c.note(c.run)
 	if err := c.flush(c.run, true); err != nil {
 		c.log.Error("detached run cannot be recorded", "run_id", c.run.id, "err", err)

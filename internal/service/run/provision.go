@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
@@ -28,7 +29,8 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time) (*box.Box, error) {
 	} else {
 		b, err = s.boxes.Make(ctx, box.Order{
 			ID: r.id, Caller: r.caller, Placement: &p.Placement, Know: r.setImage,
-			Made: func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+			Made:   func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+			Egress: func(e egress.Event) { s.recordEgress(r, e) },
 		})
 		if err != nil {
 			return b, err

@@ -85,6 +85,10 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 			return nil, err
 		}
 		p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
+		network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
+		if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network); err != nil {
+			s.log.Warn("run of a former process has no network any longer", "run_id", row.ID, "err", err)
+		}
 	}
 	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
 		return nil, err
@@ -102,7 +106,7 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 	if p.session != nil {
 		return p.session.Acquire(ctx)
 	}
-	return box.Reattach(ctx, row.ID, &p.Placement)
+	return s.boxes.Reattach(ctx, row.ID, &p.Placement)
 }
 
 // resume continues a run whose command has been found.
@@ -146,6 +150,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	c.box, c.proc, c.end.Started = b, proc, true
 	c.out = past.transcript(log, p.Limits.LogBytes, c.out.heard)
 	c.out.allowed = r.kept
+	c.watchNetwork()
 	if told.From > past.kept && !c.out.cut {
 		c.out.lose(cutDamaged)
 	}

@@ -44,6 +44,7 @@ func (x *Session) detach() bool {
 	go func() {
 		defer close(x.detached)
 		<-unused
+		x.box.Network.Close()
 		x.writing.Lock()
 		defer x.writing.Unlock()
 		if err := x.update(); err != nil {

@@ -153,7 +153,10 @@ func (x *Session) watch(b *box.Box) {
 
 // row is the session as it goes on record.
 func (x *Session) row() store.Session {
-	row := store.Session{Session: x.Snapshot(), Spec: x.spec, NodeID: x.all.opts.NodeID}
+	row := store.Session{Session: x.Snapshot(), NodeID: x.all.opts.NodeID}
+	x.mu.Lock()
+	row.Spec = x.spec
+	x.mu.Unlock()
 	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.Placement().Image)
 	return row
 }

@@ -83,7 +83,9 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	case err == nil && s.lapsed(row) && !anyRuns(known):
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
-		x, err = s.revive(ctx, row, p)
+		if x, err = s.revive(ctx, row, p); err == nil {
+			s.opts.Boxes.Open(ctx, b, x.id, p.Egress, x.recordEgress)
+		}
 	}
 	if err != nil {
 		s.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
@@ -126,6 +128,10 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 		return nil, nil, err
 	}
 	p.Limits = placement.OrElse(row.Limits, asked) // the record has 0 for those that nothing enforced
+	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
+	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network); err != nil {
+		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
+	}
 	b, err := box.Meet(ctx, sandbox, p.Caps, p.Image)
 	return b, p, err
 }

@@ -32,6 +32,7 @@ type Session struct {
 	over     chan struct{} // closed when its sandbox is gone and its end is on record
 	detached chan struct{} // closed when it is left to the next process
 
+	networking   sync.Mutex  // orders changes of its network; taken before writing
 	writing      sync.Mutex  // orders writes to its record; taken before mu
 	draft        bool        // it is not on record; guarded by writing, as the next
 	cancelInsert func() bool // stops the timer that puts a draft on record

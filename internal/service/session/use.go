@@ -44,7 +44,7 @@ func (u Use) Owner() belljar.Caller { return u.session.caller }
 
 // Execution is a command in the session without arguments.
 func (u Use) Execution() wire.Exec {
-	p := *u.session.place
+	p := u.session.Placement()
 	p.Bind()
 	cwd := p.Image.WorkingDir
 	return wire.Exec{Env: p.Environment(cwd, u.session.spec.Env), Cwd: cwd, UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
@@ -108,7 +109,10 @@ func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalS
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, clock.Seconds(x.Limits().StartupTimeoutSec), fault.ErrStartupTimeout)
 	defer cancel()
-	proc, err := t.start(ctx)
+	var proc *agent.Process
+	if err = t.box.Network.Pin(ctx); err == nil {
+		proc, err = t.start(ctx)
+	}
 	if err != nil {
 		t.cancel()
 		return nil, t.startError(err)
@@ -150,8 +154,11 @@ func (v view) List(ctx context.Context, sessionID string) ([]belljar.Terminal, e
 }
 
 // Attach begins to follow a terminal.
-func (v view) Attach(_ context.Context, id string) (belljar.Attachment, error) {
+func (v view) Attach(ctx context.Context, id string) (belljar.Attachment, error) {
 	t, err := v.find(id)
+	if err == nil {
+		err = t.box.Network.Pin(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

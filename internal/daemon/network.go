@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// applyEgress copies the configuration's network into a policy. own means that the caller is the operator, as without a server: what
+// is not set lets them reach every public host, and the private addresses that they list.
+func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
+	p.NetworkDefault = cfg.NetworkDefault
+	p.EgressAllow, p.EgressAllowUsers, p.EgressAllowTrust = cfg.EgressAllow, cfg.EgressAllowUsers, cfg.EgressAllowTrust
+	p.EgressPorts, p.EgressPrivate = cfg.EgressPorts, cfg.EgressPrivate
+	if !own {
+		return
+	}
+	if _, set := cfg.Set(config.Prefix + "EGRESS_ALLOW"); !set {
+		p.EgressAllow = []string{"*"}
+	}
+	if _, set := cfg.Set(config.Prefix + "EGRESS_PRIVATE"); !set {
+		p.EgressPrivate = true
+	}
+}
+
+// egressOptions returns how sandboxes resolve names.
+func egressOptions(cfg *config.Config) service.EgressOptions {
+	server := cfg.Resolver()
+	if server == "" {
+		return service.EgressOptions{}
+	}
+	dialer := net.Dialer{Timeout: 2 * time.Second}
+	return service.EgressOptions{Resolver: &net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, server)
+		},
+	}}
+}

@@ -1,0 +1,267 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Egress is what the networks of all sandboxes share.
+type Egress struct {
+	Resolver egress.Resolver // nil is the system's
+	Dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+	Limits   egress.Limits
+	Count    func(egress.Event) // gets every denial, and every connection at its end; may be nil
+}
+
+// Network is what goes between a sandbox and the network: a gate, and while its policy allows something, a relay to the agent. It
+// costs nothing before the first policy. The zero value and nil allow nothing.
+type Network struct {
+	agent *agent.Client
+	with  Egress
+	log   *slog.Logger
+	other func(egress.Event) // gets what is recorded while not exactly one run watches
+
+	setting sync.Mutex                  // one change at a time
+	gate    atomic.Pointer[egress.Gate] // nil before the first policy
+	stop    context.CancelFunc
+	kept    chan struct{} // closed when the relay is no longer kept open; nil while there is none
+
+	watching sync.Mutex
+	watchers []*Watcher
+}
+
+// EgressEvent is what a gate recorded, for the audit trail.
+func EgressEvent(e egress.Event) event.Event {
+	out := event.Event{Name: event.EgressDenied, Reason: string(e.Reason), Detail: map[string]string{"host": e.Host, "matched_rule": e.Rule}}
+	if e.Allowed {
+		out.Name = event.EgressAllowed
+	}
+	if e.IP.IsValid() {
+		out.Detail["ip"] = e.IP.String()
+	}
+	return out
+}
+
+// Watcher gets what a sandbox's gate records.
+type Watcher struct {
+	network *Network
+	record  func(e egress.Event, alone bool)
+	mark    egress.Mark
+}
+
+// network returns the network of a sandbox.
+func (m *Maker) network(b *Box, id string, other func(egress.Event)) *Network {
+	return &Network{agent: b.Agent, with: m.Egress, log: m.Log.With("sandbox_id", id), other: other}
+}
+
+// Set replaces the policy; nil allows nothing. Connections that it does not allow are cut, before Set returns. A relay that
+// cannot be opened is an error, and is tried again in the background.
+func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
+	n.setting.Lock()
+	defer n.setting.Unlock()
+	gate := n.gate.Load()
+	if p == nil {
+		if gate != nil {
+			gate.SetPolicy(egress.Policy{})
+		}
+		n.close()
+		return nil
+	}
+	if gate == nil {
+		gate = egress.NewGate(egress.Options{
+			Policy: *p, Resolver: n.with.Resolver, Dial: n.with.Dial, Limits: n.with.Limits, Record: n.record, Count: n.with.Count,
+		})
+		n.gate.Store(gate)
+	} else {
+		gate.SetPolicy(*p)
+	}
+	if n.kept != nil {
+		return nil
+	}
+	relay, err := n.agent.Relay(ctx, p.Ports)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "the sandbox's agent does not support network_policy " + belljar.NetworkAllowlist, Err: err,
+			Details: map[string]any{"field": "network_policy"}, Hint: "make a new session: the agent of this one is of an older version",
+		}
+	}
+	keeping, stop := context.WithCancel(context.Background())
+	n.stop, n.kept = stop, make(chan struct{})
+	go n.keep(keeping, gate, relay, p.Ports, n.kept)
+	return err
+}
+
+// The pauses between two attempts to open a relay that was lost, and how long one attempt may take.
+const (
+	relaySoon    = 10 * time.Millisecond
+	relayLate    = 5 * time.Second
+	relayTimeout = 30 * time.Second
+)
+
+// keep serves a relay, and opens it again when it is lost, until ctx is done or the sandbox is gone.
+func (n *Network) keep(ctx context.Context, gate *egress.Gate, relay *agent.Relay, ports []uint16, kept chan<- struct{}) {
+	defer close(kept)
+	pause := relaySoon
+	for {
+		if relay != nil {
+			begun := time.Now()
+			err := gate.Serve(ctx, relay, n.accept)
+			if ctx.Err() != nil {
+				return
+			}
+			n.log.Debug("relay of a sandbox is lost; opening it again", "err", err)
+			if time.Since(begun) > relayLate {
+				pause = relaySoon
+			}
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, relayLate)
+		opening, cancel := context.WithTimeout(ctx, relayTimeout)
+		var err error
+		relay, err = n.agent.Relay(opening, ports)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = relay.Close()
+			}
+			return
+		case errors.Is(err, runtime.ErrGone), errors.Is(err, errors.ErrUnsupported):
+			return
+		}
+	}
+}
+
+// accept opens the stream of a connection.
+func (n *Network) accept(ctx context.Context, conn uint64) (egress.Stream, error) {
+	c, err := n.agent.Accept(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return &carried{Conn: c}, nil
+}
+
+// carried is a connection as a gate uses it: Close without CloseWrite resets it.
+type carried struct {
+	*agent.Conn
+	ended atomic.Bool
+}
+
+func (c *carried) CloseWrite() error {
+	c.ended.Store(true)
+	return c.Conn.CloseWrite()
+}
+
+func (c *carried) Close() error {
+	if c.ended.Load() {
+		return c.Conn.Close()
+	}
+	return c.Conn.Abort()
+}
+
+// Close closes the relay, with all connections, and waits for that.
+func (n *Network) Close() {
+	if n == nil {
+		return
+	}
+	n.setting.Lock()
+	defer n.setting.Unlock()
+	n.close()
+}
+
+func (n *Network) close() {
+	if n.kept == nil {
+		return
+	}
+	n.stop()
+	<-n.kept
+	n.kept = nil
+}
+
+// opened returns the gate, nil if there never was a policy.
+func (n *Network) opened() *egress.Gate {
+	if n == nil {
+		return nil
+	}
+	return n.gate.Load()
+}
+
+// Pin begins a run: the hosts of the policy are resolved anew.
+func (n *Network) Pin(ctx context.Context) error {
+	if g := n.opened(); g != nil {
+		return g.Pin(ctx)
+	}
+	return nil
+}
+
+// Watch has a run get what is recorded, until it ends. alone reports that it is the only one.
+func (n *Network) Watch(record func(e egress.Event, alone bool)) *Watcher {
+	w := &Watcher{network: n, record: record}
+	if n == nil {
+		return w
+	}
+	if g := n.opened(); g != nil {
+		w.mark = g.Mark()
+	}
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	n.watchers = append(n.watchers, w)
+	return w
+}
+
+// Report is what the gate has counted since the run began; nil if there was never a policy.
+func (w *Watcher) Report() *belljar.EgressReport {
+	g := w.network.opened()
+	if g == nil {
+		return nil
+	}
+	report := g.Since(w.mark)
+	return &report
+}
+
+// End ends the watch.
+func (w *Watcher) End() {
+	n := w.network
+	if n == nil {
+		return
+	}
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	for i, other := range n.watchers {
+		if other == w {
+			n.watchers = append(n.watchers[:i:i], n.watchers[i+1:]...)
+			return
+		}
+	}
+}
+
+// record passes on what the gate records.
+func (n *Network) record(e egress.Event) {
+	n.watching.Lock()
+	watchers := n.watchers
+	n.watching.Unlock()
+	for _, w := range watchers {
+		w.record(e, len(watchers) == 1)
+	}
+	if len(watchers) != 1 && n.other != nil {
+		n.other(e)
+	}
+}

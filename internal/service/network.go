@@ -1,0 +1,56 @@
+package service
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/event"
+)
+
+// CheckNetwork answers what would happen to a URL.
+func (v node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
+	policy, err := v.service.policyOf(v.caller, q)
+	if err != nil {
+		return belljar.NetworkCheck{}, v.service.refused(v.caller, "check a URL", err)
+	}
+	if policy != nil {
+		return egress.Check(ctx, *policy, v.service.opts.Egress.Resolver, q.URL), nil
+	}
+	check := egress.Check(ctx, v.service.rules.Egress.Nothing(), v.service.opts.Egress.Resolver, q.URL)
+	if check.Reason == string(egress.NoMatch) {
+		check.Message += ": network_policy is " + belljar.NetworkDenyAll
+	}
+	return check, nil
+}
+
+// policyOf is the policy that a question is about; nil for a sandbox that may reach nothing.
+func (s *Service) policyOf(caller belljar.Caller, q belljar.NetworkQuery) (*egress.Policy, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	if q.SessionID != "" {
+		x, err := s.livingSession(caller, q.SessionID)
+		if err != nil {
+			return nil, err
+		}
+		return x.Placement().Egress, nil
+	}
+	_, policy, err := s.rules.Egress.Network(caller, "", belljar.NetworkSpec{NetworkPolicy: q.NetworkPolicy, Egress: q.Egress})
+	return policy, err
+}
+
+// countEgress counts what the gates of all sandboxes decide.
+func (s *Service) countEgress(e egress.Event) {
+	kind := "denied"
+	if e.Allowed {
+		kind = "allowed"
+	}
+	s.emit(event.Event{Name: event.EgressDecided, Kind: kind, Reason: string(e.Reason)})
+	if e.BytesIn > 0 {
+		s.emit(event.Event{Name: event.EgressBytes, Kind: "in", Count: e.BytesIn})
+	}
+	if e.BytesOut > 0 {
+		s.emit(event.Event{Name: event.EgressBytes, Kind: "out", Count: e.BytesOut})
+	}
+}

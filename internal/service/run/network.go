@@ -1,0 +1,110 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/outcome"
+)
+
+// network is what a run notes of its sandbox's network; of a session's, while the run lasts.
+type network struct {
+	watch *box.Watcher
+	// earlier is what a former process counted; lost reports that it did not get to put that on record.
+	earlier *belljar.EgressReport
+	lost    bool
+}
+
+// mostDenied is how many hosts that were denied the warnings of a run name.
+const mostDenied = 5
+
+// watchNetwork has the run note what goes through its sandbox's gate, from now on.
+func (c *execution) watchNetwork() {
+	if state := c.run.Snapshot(); state.StartedAt != nil { // it was begun by a former process
+		c.net.earlier, c.net.lost = state.Egress, state.Egress == nil && c.plan.Egress != nil
+	}
+	c.net.watch = c.box.Network.Watch(func(e egress.Event, alone bool) {
+		c.run.appendUnlessOver(egressFrame(e))
+		if alone {
+			c.recordEgress(c.run, e)
+		}
+	})
+}
+
+// endNetwork puts into the run what went through the gate, and returns warnings about what was denied.
+func (c *execution) endNetwork() (warnings []string) {
+	if c.net.watch == nil {
+		return nil
+	}
+	c.net.watch.End()
+	report := c.net.watch.Report()
+	if report == nil {
+		return nil
+	}
+	whole := outcome.AddEgress(c.net.earlier, *report)
+	c.run.mu.Lock()
+	c.run.state.Egress = &whole
+	c.run.mu.Unlock()
+	if c.net.lost {
+		warnings = append(warnings, "network: what left the sandbox before belljar was restarted is not counted")
+	}
+	return append(warnings, c.denied(whole)...)
+}
+
+// denied are the warnings about hosts that were denied, one for each.
+func (c *execution) denied(report belljar.EgressReport) (warnings []string) {
+	more, policy := "--allow", c.plan.Egress
+	if x := c.plan.session; x != nil {
+		more, policy = "them all anew with belljar session network "+x.ID()+" --allow", x.Placement().Egress
+	}
+	seen := map[string]bool{}
+	for _, h := range report.Hosts {
+		if h.Denied == 0 || seen[h.Host] {
+			continue
+		}
+		if seen[h.Host] = true; len(seen) <= mostDenied {
+			warnings = append(warnings, admission.Denied(policy, h, more))
+		}
+	}
+	if n := len(seen) - mostDenied; n > 0 {
+		warnings = append(warnings, fmt.Sprintf("network: %d more hosts are not allowed; the run's egress lists them", n))
+	}
+	return warnings
+}
+
+// egressFrame is what a gate recorded, for the log.
+func egressFrame(e egress.Event) belljar.Frame {
+	data := map[string]any{"allowed": e.Allowed, "host": e.Host}
+	for name, text := range map[string]string{"rule": e.Rule, "reason": string(e.Reason)} {
+		if text != "" {
+			data[name] = text
+		}
+	}
+	if e.IP.IsValid() {
+		data["ip"] = e.IP.String()
+	}
+	if e.Port != 0 {
+		data["port"] = e.Port
+	}
+	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEgress, Data: data}
+}
+
+// recordEgress records what the sandbox of a run reached, or was denied.
+func (s *recorder) recordEgress(r *Run, e egress.Event) {
+	state := r.Snapshot()
+	out := box.EgressEvent(e)
+	out.Caller, out.Run, out.Runtime = r.caller, &state, state.Runtime
+	s.record(out)
+}
+
+// appendUnlessOver puts a frame of Belljar's into the log of a run that has not ended.
+func (r *Run) appendUnlessOver(f belljar.Frame) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if !r.over {
+		r.appendLog(f)
+	}
+}
