@@ -2,12 +2,14 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +24,7 @@ const (
 // carryHTTP ends the program's HTTP and speaks its own to the host, so that both read each request in the same way and every
 // request's Host is the host.
 func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
-	guest := &readConn{Conn: stream}
+	guest := &readConn{Conn: stream, c: c}
 	p := &proxy{c: c, first: target}
 	silent := log.New(io.Discard, "", 0)
 	transport := &http.Transport{
@@ -30,7 +32,7 @@ func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
 		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20, ReadBufferSize: leastBuffer, WriteBufferSize: leastBuffer,
 	}
 	transport.Protocols.SetHTTP1(true)
-	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: transport, ModifyResponse: untyped, FlushInterval: -1, ErrorLog: silent, ErrorHandler: p.failed}
+	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: transport, FlushInterval: -1, ErrorLog: silent, ErrorHandler: p.failed}
 	closed := make(chan struct{})
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHead, ErrorLog: silent,
@@ -78,7 +80,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed {
 		c.allow("")
 	}
-	p.reverse.ServeHTTP(w, r)
+	for _, name := range []string{"Content-Type", "Date"} { // the server would add them to a response without
+		w.Header()[name] = nil
+	}
+	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
+	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
+	p.reverse.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // wrong returns why a request is not for the host, or "".
@@ -112,14 +119,6 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header.Del("Connection")
 		r.Out.Header.Del("Http2-Settings")
 	}
-}
-
-// untyped keeps the server from guessing the type of a response without one.
-func untyped(r *http.Response) error {
-	if _, ok := r.Header["Content-Type"]; !ok {
-		r.Header["Content-Type"] = nil
-	}
-	return nil
 }
 
 // failed answers a request that the host did not.
@@ -164,9 +163,10 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { return nil }
 func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// readConn knows whether anything was read.
+// readConn knows whether anything was read, and ends the connection when the program's side breaks.
 type readConn struct {
 	net.Conn
+	c    *conn
 	read atomic.Bool
 }
 
@@ -174,6 +174,9 @@ func (c *readConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.read.Store(true)
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.c.cancel(nil)
 	}
 	return n, err
 }

@@ -172,7 +172,7 @@ func (p *parser) cidr(field, text string) error {
 	hint := "write an address and the length of its prefix, such as 203.0.113.0/24 or 2001:db8::/32"
 	switch {
 	case err != nil:
-		if _, e := netip.ParseAddr(text); e == nil {
+		if !strings.Contains(text, "/") {
 			hint = "a single address is a rule of egress.ips"
 		}
 		return refuse(field, hint, "%s: %q is not a CIDR block", field, clip(text))
