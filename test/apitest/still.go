@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -125,6 +126,19 @@ func (runs) Frames(_ context.Context, id string, from uint64) iter.Seq2[belljar.
 			}
 		}
 	}
+}
+
+// Network and SetNetwork are about a session that may reach nothing.
+func (sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, error) {
+	return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, known(id)
+}
+
+func (sessions) SetNetwork(_ context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+	return spec, errors.Join(known(id), spec.Validate())
+}
+
+func (node) CheckNetwork(_ context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
+	return belljar.NetworkCheck{URL: q.URL, Message: "nothing is reachable"}, q.Validate()
 }
 
 func (runs) Stdin(context.Context, string) (belljar.Stdin, error) {

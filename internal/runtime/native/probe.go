@@ -27,7 +27,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	root := os.Geteuid() == 0
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationNamespace, Version: Version,
-		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, LimitMemory: true, Start: start,
+		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, LimitMemory: true, Relay: true, Start: start,
 		GoCache: r.overlays, SharedTmp: true,
 	}
 	shared := r.OneID()
