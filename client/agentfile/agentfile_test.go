@@ -160,6 +160,7 @@ func TestRefused(t *testing.T) {
 		"beyond numbers":            {front("sandbox:", "  timeout_seconds: 99999999999999999999999"), []string{"line 3: sandbox.timeout_seconds must be a whole number"}},
 		"a fraction":                {front("sandbox:", "  timeout_seconds: 1.5"), []string{"must be a whole number"}},
 		"a number in quotes":        {front("sandbox:", `  timeout_seconds: "5"`), []string{"must be a whole number"}},
+		"rules without a network":   {front("sandbox:", "  network: {allow: [a.example]}"), []string{"line 3: sandbox.network.allow needs network.enabled"}},
 		"not a flag":                {front("sandbox:", "  allow_network: yes"), []string{"line 3: sandbox.allow_network must be true or false"}},
 		"an image with a blank":     {front("sandbox:", "  image: python 3"), []string{"line 3: sandbox.image"}},
 		"a long image":              {front("sandbox:", "  image: "+strings.Repeat("x", 600)), []string{"is longer than 512 bytes"}},
@@ -301,6 +302,12 @@ func TestToolset(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(tools, belljar.Toolset{
 		Mode: belljar.ToolsCompute, Language: "python", TimeoutSec: 5, Resources: belljar.Resources{CPU: 0.25},
 	}) {
+		t.Errorf("%+v %v", tools, err)
+	}
+	open := "sandbox: {network: {enabled: true, allow: [api.example.com, '*.example.org', 203.0.113.0/24, '2001:db8::7']}}"
+	tools, err = parse(t, front(open)).Sandbox.Toolset(ExecutionContext{})
+	want := belljar.Egress{Hosts: []string{"api.example.com", "*.example.org"}, CIDRs: []string{"203.0.113.0/24"}, IPs: []string{"2001:db8::7"}}
+	if err != nil || !tools.Network || !reflect.DeepEqual(tools.Egress, want) {
 		t.Errorf("%+v %v", tools, err)
 	}
 	if got := Runtimes(); !slices.Contains(got, "python") || !slices.Contains(got, "c++") || slices.Contains(got, "javascript") || slices.Contains(got, "shell") {

@@ -69,7 +69,7 @@ func (v sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, er
 	if err != nil {
 		return belljar.NetworkSpec{}, err
 	}
-	return x.Network(), nil
+	return x.Network.Spec(), nil
 }
 
 // SetNetwork changes what a session may reach.
@@ -78,7 +78,7 @@ func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.Networ
 	if err != nil {
 		return belljar.NetworkSpec{}, err
 	}
-	set, err := x.SetNetwork(ctx, spec)
+	set, err := x.Network.Set(ctx, spec)
 	if err != nil {
 		return belljar.NetworkSpec{}, v.service.refused(v.caller, "change the network of a session", err)
 	}

@@ -251,7 +251,32 @@ func TestBounds(t *testing.T) {
 	run(map[string]any{"runtime": "docker"}).refused(t, "runtime here is fake")
 	run(nil).good(t)
 	more := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Network: true}})
-	more.tool("sandbox_run", map[string]any{"code": "pass"}).refused(t, "network_policy", "policy_denied")
+	more.tool("sandbox_run", map[string]any{"code": "pass"}).refused(t, "network_policy", "policy_denied", "SANDBOX_EGRESS_ALLOW")
+}
+
+// A client's URL selects among what the server allows, and descriptions name what sandboxes reach.
+func TestNetworkTerms(t *testing.T) {
+	server := mcp.Terms{Toolset: belljar.Toolset{Network: true, Egress: belljar.ParseEgress([]string{"a.example", "b.example"})}}
+	narrowed, err := server.Narrowed("allow=b.example&mode=code")
+	if err != nil || !narrowed.Network || len(narrowed.Egress.Hosts) != 1 || narrowed.Egress.Hosts[0] != "b.example" {
+		t.Errorf("%+v, %v", narrowed, err)
+	}
+	if _, err := server.Narrowed("allow=c.example"); belljar.CodeOf(err) != belljar.CodePolicyDenied || !strings.Contains(err.Error(), "a.example, b.example") {
+		t.Errorf("more than the server allows: %v", err)
+	}
+	var free mcp.Terms
+	if narrowed, err = free.Narrowed("allow=c.example&allow=203.0.113.7"); err != nil || !narrowed.Network || narrowed.Egress.Len() != 2 {
+		t.Errorf("%+v, %v", narrowed, err)
+	}
+	for _, test := range []struct {
+		terms mcp.Terms
+		want  string
+	}{{server, "sandbox with network access to a.example, b.example only and"}, {free, "sandbox without network and"}} {
+		listed := string(newWorld(t).peer("ann", test.terms).rpc("tools/list", nil).raw)
+		if !strings.Contains(listed, test.want) {
+			t.Errorf("no %q in %.1000s", test.want, listed)
+		}
+	}
 }
 
 // An error about arguments names their path, and the right form.

@@ -14,6 +14,6 @@ func networkWords() map[string]string {
 		"rule": "The rule that matched", "EgressHost.reason": "Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit",
 		"NetworkCheck.url": "The URL", "NetworkCheck.host": "Its host", "NetworkCheck.port": "Its port", "NetworkCheck.allowed": "Whether a program could connect to it",
 		"NetworkCheck.reason": "Why not, as in a run's egress", "NetworkCheck.message": "Both, for people", "addresses": "The addresses that the host has now",
-		"NetworkQuery.url": "The URL: https://host[:port]/path", "NetworkQuery.session_id": "The session that would connect; without one, network_policy and egress apply",
+		"NetworkQuery.url": "The URL, or a host alone", "NetworkQuery.session_id": "The session that would connect; without one, network_policy and egress apply",
 	}
 }

@@ -19,6 +19,7 @@ import (
 // world is an engine in memory that runs nothing: the output of a run is its command. It is for tests of formats; tests of
 // behaviour use the real service.
 type world struct {
+	network   belljar.NetworkSpec
 	mu        sync.Mutex
 	requests  []belljar.RunRequest
 	asked     []belljar.RunQuery
@@ -312,6 +313,35 @@ func (v sessions) Delete(_ context.Context, id string) error {
 
 func (v node) Runtimes(context.Context) (belljar.Discovery, error) {
 	return belljar.Discovery{StoreMode: "memory", Runtimes: []belljar.RuntimeInfo{{Name: "native", Available: true, ImplementationState: "supported", Isolation: "namespace"}}}, nil
+}
+
+func (v sessions) Network(ctx context.Context, id string) (belljar.NetworkSpec, error) {
+	if _, err := v.Get(ctx, id); err != nil {
+		return belljar.NetworkSpec{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.network, nil
+}
+
+func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+	if _, err := v.Get(ctx, id); err != nil {
+		return spec, err
+	}
+	if err := spec.Validate(); err != nil {
+		return spec, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.network = spec
+	return spec, nil
+}
+
+func (v node) CheckNetwork(_ context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
+	if err := q.Validate(); err != nil {
+		return belljar.NetworkCheck{}, err
+	}
+	return belljar.NetworkCheck{URL: q.URL, Host: "api.example.com", Port: 443, Reason: "no_match", Message: "no rule covers api.example.com"}, nil
 }
 
 func (v node) Me(context.Context) (belljar.Me, error) {

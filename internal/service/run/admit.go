@@ -96,7 +96,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		{"build_memory_mb", req.BuildMemoryMB != 0},
 		{"workspace_exec", req.WorkspaceExec && !of.Exec},
 		{"allow_weak", len(req.AllowWeak) > 0},
-		{"network_policy", req.NetworkPolicy != "" && req.NetworkPolicy != x.Network().NetworkPolicy},
+		{"network_policy", req.NetworkPolicy != "" && req.NetworkPolicy != x.Network.Spec().NetworkPolicy},
 		{"egress", req.Egress.Len() > 0},
 	} {
 		if f.asked && (f.name == "network_policy" || f.name == "egress") {

@@ -156,7 +156,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	b, err := s.opts.Boxes.Make(ctx, box.Order{
 		ID: x.id, Caller: x.caller, Placement: x.place, Know: x.setImage,
 		Made:   func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
-		Egress: x.recordEgress,
+		Egress: x.Network.recordEgress,
 	})
 	if b == nil {
 		return makeError(x, err)

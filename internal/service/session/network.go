@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
@@ -11,8 +12,15 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Network is what the session may reach: its request's network, or else the server's default as it is now.
-func (x *Session) Network() belljar.NetworkSpec {
+// Network is what a session may reach.
+type Network struct {
+	of       *Session
+	changing sync.Mutex // one change at a time; taken before the session's locks
+}
+
+// Spec is what is in force: the network of the session's request or the last change, or else the server's default as it is now.
+func (n *Network) Spec() belljar.NetworkSpec {
+	x := n.of
 	x.mu.Lock()
 	asked := belljar.NetworkSpec{NetworkPolicy: x.spec.NetworkPolicy, Egress: x.spec.Egress}
 	x.mu.Unlock()
@@ -23,11 +31,12 @@ func (x *Session) Network() belljar.NetworkSpec {
 	return spec
 }
 
-// SetNetwork changes what the session may reach, within the server's rules. The change is on record before it is in force, so that
+// Set changes what the session may reach, within the server's rules. The change is on record before it is in force, so that
 // no restart widens what was narrowed.
-func (x *Session) SetNetwork(ctx context.Context, asked belljar.NetworkSpec) (belljar.NetworkSpec, error) {
-	x.networking.Lock()
-	defer x.networking.Unlock()
+func (n *Network) Set(ctx context.Context, asked belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+	x := n.of
+	n.changing.Lock()
+	defer n.changing.Unlock()
 	spec, policy, err := x.all.opts.Rules.Egress.Network(x.caller, x.spec.TrustLevel, asked)
 	if err != nil {
 		return spec, err
@@ -42,9 +51,9 @@ func (x *Session) SetNetwork(ctx context.Context, asked belljar.NetworkSpec) (be
 		return spec, err
 	}
 	defer x.Release()
-	before, was := x.replaceNetwork(asked, policy)
-	if err := x.recordNetwork(); err != nil {
-		x.replaceNetwork(before, was)
+	before, was := n.replace(asked, policy)
+	if err := n.record(); err != nil {
+		n.replace(before, was)
 		return spec, fault.Record("put the session's network on record", err)
 	}
 	if err := b.Network.Set(ctx, policy); err != nil {
@@ -57,8 +66,9 @@ func (x *Session) SetNetwork(ctx context.Context, asked belljar.NetworkSpec) (be
 	return spec, nil
 }
 
-// replaceNetwork notes another network, and returns the former.
-func (x *Session) replaceNetwork(spec belljar.NetworkSpec, policy *egress.Policy) (before belljar.NetworkSpec, was *egress.Policy) {
+// replace notes another network, and returns the former.
+func (n *Network) replace(spec belljar.NetworkSpec, policy *egress.Policy) (before belljar.NetworkSpec, was *egress.Policy) {
+	x := n.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before, was = belljar.NetworkSpec{NetworkPolicy: x.spec.NetworkPolicy, Egress: x.spec.Egress}, x.place.Egress
@@ -66,15 +76,17 @@ func (x *Session) replaceNetwork(spec belljar.NetworkSpec, policy *egress.Policy
 	return before, was
 }
 
-// recordNetwork puts the session on record with its network.
-func (x *Session) recordNetwork() error {
+// record puts the session on record with its network.
+func (n *Network) record() error {
+	x := n.of
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	return x.update()
 }
 
 // recordEgress records what the session's sandbox reached, or was denied, while not exactly one run used it.
-func (x *Session) recordEgress(e egress.Event) {
+func (n *Network) recordEgress(e egress.Event) {
+	x := n.of
 	state := x.Snapshot()
 	out := box.EgressEvent(e)
 	out.Caller, out.Session, out.Runtime = x.caller, &state, state.Runtime

@@ -26,13 +26,14 @@ type Session struct {
 	runs   *queue.Queue         // of its runs; their owners' bounds count everywhere
 	shell  *queue.Queue         // of its shell's commands, one of which runs at a time
 
+	Network Network // what it may reach
+
 	ctx      context.Context // ends when the session does; its cause says why
 	stop     context.CancelCauseFunc
 	ready    chan struct{} // closed when the sandbox can be used, or never will be
 	over     chan struct{} // closed when its sandbox is gone and its end is on record
 	detached chan struct{} // closed when it is left to the next process
 
-	networking   sync.Mutex  // orders changes of its network; taken before writing
 	writing      sync.Mutex  // orders writes to its record; taken before mu
 	draft        bool        // it is not on record; guarded by writing, as the next
 	cancelInsert func() bool // stops the timer that puts a draft on record
@@ -74,6 +75,7 @@ func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSp
 		runs: s.opts.Queue.Branch(t.concurrent, s.opts.QueueLength), shell: s.opts.Queue.Branch(1, s.opts.QueueLength),
 		ready: make(chan struct{}), over: make(chan struct{}), detached: make(chan struct{}),
 	}
+	x.Network.of = x
 	x.ctx, x.stop = context.WithCancelCause(context.Background())
 	return x
 }
