@@ -14,7 +14,7 @@ import { Sessions } from "./sessions.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
 import { Terminals } from "./terminals.js";
 import { fetchTransport, type Transport } from "./transport.js";
-import type { Discovery, Me, RunSpec } from "./types.js";
+import type { Discovery, Me, NetworkCheck, NetworkQuery, RunSpec } from "./types.js";
 
 /** Where the server is, who calls, and how patient the client is. */
 export interface BelljarOptions {
@@ -115,6 +115,11 @@ export class Belljar {
   /** runtimes are what the server can isolate with. */
   runtimes(options?: CallOptions): Promise<Discovery> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/runtimes" }, options);
+  }
+
+  /** checkNetwork answers what would happen to a URL, and why, without connecting to it. */
+  checkNetwork(query: NetworkQuery, options?: CallOptions): Promise<NetworkCheck> {
+    return this.#connection.json({ method: "POST", path: "/api/v1/sandbox/network/check", json: query }, options);
   }
 
   /**

@@ -9,7 +9,7 @@ import { exec, type ExecOptions, type ExecResult } from "./shell.js";
 import type { Doorway } from "./socket.js";
 import type { Terminal } from "./terminal.js";
 import type { Terminals, TerminalSpec } from "./terminals.js";
-import type { RunSpec, SessionState, StartedRun, TerminalState } from "./types.js";
+import type { NetworkSpec, RunSpec, SessionState, StartedRun, TerminalState } from "./types.js";
 
 /** What a session is made of. */
 interface Parts {
@@ -81,6 +81,16 @@ export class Session {
   /** get is the session as it stands. */
   get(options?: CallOptions): Promise<SessionState> {
     return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id) }, options);
+  }
+
+  /** network is what the session may reach now. */
+  network(options?: CallOptions): Promise<NetworkSpec> {
+    return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id, "network") }, options);
+  }
+
+  /** setNetwork changes that, at once: connections that the new rules do not allow are cut. */
+  setNetwork(spec: NetworkSpec, options?: CallOptions): Promise<NetworkSpec> {
+    return this.#parts.doorway.connection.json({ method: "PUT", path: route("sessions", this.id, "network"), json: spec }, options);
   }
 
   /** destroy ends the session: its runs are cancelled, its workspace is gone when it returns. It may be called twice. */

@@ -30,6 +30,16 @@ export type Artifact = Schemas["Artifact"];
 export type SessionState = Schemas["Session"];
 /** What can be asked of a session. */
 export type SessionSpec = Schemas["SessionOpening"];
+/** What programs may reach with `network_policy` `allowlist`. */
+export type Egress = Schemas["Egress"];
+/** What left a sandbox, and what was denied. */
+export type EgressReport = Schemas["EgressReport"];
+/** What a session may reach. */
+export type NetworkSpec = Schemas["NetworkSpec"];
+/** A question what would happen to a URL. */
+export type NetworkQuery = Schemas["NetworkQuery"];
+/** The answer. */
+export type NetworkCheck = Schemas["NetworkCheck"];
 /** What a session is found by. */
 export type Scope = Schemas["Scope"];
 /** One page of sessions. */

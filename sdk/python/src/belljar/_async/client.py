@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
+from .. import _spec
 from .._address import Address, path
 from .._local import Local
 from .._retry import PATIENCE, SILENCE
@@ -93,6 +94,18 @@ class AsyncBelljar:
     async def me(self) -> types.Me:
         """Who the caller is: the policy in force for him, his quotas, and what is used of them."""
         return cast("types.Me", await self._transport.ask(Ask("GET", path("me"))))
+
+    async def check_network(
+        self,
+        url: str,
+        *,
+        session: Optional[str] = None,
+        network_policy: Optional[str] = None,
+        egress: Optional[types.Egress] = None,
+    ) -> types.NetworkCheck:
+        """What would happen to a URL, and why, without connecting to it."""
+        spec = _spec.given({"url": url, "session_id": session, "network_policy": network_policy, "egress": egress})
+        return cast("types.NetworkCheck", await self._transport.ask(Ask("POST", path("network", "check"), spec)))
 
     async def close(self) -> None:
         """Closes its connections, and ends a belljar of its own. Runs and sessions on a server live on."""

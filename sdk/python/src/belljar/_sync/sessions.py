@@ -63,6 +63,15 @@ class Session:
         self.raw = {**self.raw, **(self._transport.ask(Ask("GET", path("sessions", self.id))))}
         return self
 
+    def network(self) -> types.NetworkSpec:
+        """What it may reach now."""
+        return cast("types.NetworkSpec", self._transport.ask(Ask("GET", path("sessions", self.id, "network"))))
+
+    def set_network(self, network_policy: str, egress: Optional[types.Egress] = None) -> types.NetworkSpec:
+        """Changes what it may reach, at once: connections that the new rules do not allow are cut."""
+        spec = _spec.given({"network_policy": network_policy, "egress": egress})
+        return cast("types.NetworkSpec", self._transport.ask(Ask("PUT", path("sessions", self.id, "network"), spec)))
+
     def close(self) -> None:
         """Ends it: its runs are cancelled, its sandbox and workspace are gone. It may be called twice."""
         self._sessions.close(self.id)
@@ -196,6 +205,7 @@ class Sessions:
         isolation: Optional[str] = None,
         trust_level: Optional[str] = None,
         network_policy: Optional[str] = None,
+        egress: Optional[types.Egress] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
@@ -203,12 +213,12 @@ class Sessions:
 
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
-        programs in its workspace be executed.
+        programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._make(path("sessions"), spec, idempotency_key)
 
@@ -234,6 +244,7 @@ class Sessions:
         isolation: Optional[str] = None,
         trust_level: Optional[str] = None,
         network_policy: Optional[str] = None,
+        egress: Optional[types.Egress] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
@@ -245,7 +256,7 @@ class Sessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return self._make(path("sessions", "open"), spec, idempotency_key)
