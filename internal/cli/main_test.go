@@ -45,9 +45,12 @@ func runScripts(t *testing.T, dir string) {
 				_, err := exec.LookPath("busybox")
 				return err == nil, nil
 			}
+			if condition == "root" {
+				return os.Geteuid() == 0, nil
+			}
 			return condition == "native" && works, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until, "registry": registryScript(t)},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until, "registry": registryScript(t), "peer": peerScript(t)},
 	})
 }
 
