@@ -1,0 +1,221 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/test/peer"
+)
+
+// reachable starts a server whose sandboxes may reach a peer.
+func reachable(t *testing.T, data string, p *peer.Peer) *server {
+	t.Helper()
+	return serve(t, data, "--set", "egress_allow=api.test,*.wild.test,"+p.Address, "--set", "egress_private=true", "--set", "egress_resolver="+p.Resolver)
+}
+
+// egressOf is what a finished run reports about its network.
+func egressOf(t *testing.T, run map[string]any) map[string]any {
+	t.Helper()
+	report, ok := run["egress"].(map[string]any)
+	if !ok {
+		t.Fatalf("the run reports no egress: %v", run)
+	}
+	return report
+}
+
+// TestNetwork runs real clients that reach an allowed host over HTTP and HTTPS, and are denied others at once. All of it is
+// reported: in the run, its warnings and its log, in the audit trail and in the metrics.
+func TestNetwork(t *testing.T) {
+	p := peer.Start(t, "api.test", "other.test", "a.wild.test")
+	s := reachable(t, t.TempDir(), p)
+	const fetch = `import os, socket, sys, time, urllib.request
+for url in ("http://api.test/", "https://api.test/"):
+    sys.stdout.write(urllib.request.urlopen(url, timeout=15).read().decode())
+begun = time.monotonic()
+for url in ("http://other.test/", "https://other.test/"):
+    try:
+        urllib.request.urlopen(url, timeout=15)
+        print("reached", url)
+    except OSError as e:
+        print("denied")
+print("quick" if time.monotonic() - begun < 5 else "slow", os.environ["BELLJAR_PROXY"])
+`
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "base_image": "host", "language": "python", "code": fetch, "env": map[string]string{"SSL_CERT_FILE": "/workspace/ca.pem"},
+		"files":          []map[string]any{{"path": "ca.pem", "content_b64": base64.StdEncoding.EncodeToString(p.CA)}},
+		"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test", "*.wild.test"}, "ips": []string{p.Address}},
+	})
+	const want = "hello from api.test\nhello from api.test\ndenied\ndenied\nquick http://127.0.0.53:1080\n"
+	if status != http.StatusOK || run["stdout"] != want {
+		t.Fatalf("%d %v\n%s", status, run, s.said)
+	}
+	report := egressOf(t, run)
+	if report["allowed"] != 2.0 || report["denied"].(float64) < 1 || report["bytes_in"].(float64) == 0 || report["bytes_out"].(float64) == 0 {
+		t.Errorf("egress: %v", report)
+	}
+	if first := report["hosts"].([]any)[0].(map[string]any); first["host"] != "api.test" || first["ip"] != p.Address || first["rule"] != "api.test" {
+		t.Errorf("the first host: %v", first)
+	}
+	warnings, _ := run["warnings"].([]any)
+	if len(warnings) == 0 || warnings[0] != "network: other.test is not allowed (no_match): add --allow other.test" {
+		t.Errorf("warnings: %v", warnings)
+	}
+	id := run["run_id"].(string)
+	log, err := s.get(api + "/runs/" + id + "/logs?format=json")
+	if err != nil || strings.Count(log, `"event":"egress"`) != 2 { // one host that was allowed, and one that was denied
+		t.Errorf("%v, %s", err, log)
+	}
+	until(t, "the audit trail has both", func() bool {
+		files, _ := filepath.Glob(filepath.Join(s.data, "audit", "*"))
+		var trail strings.Builder
+		for _, name := range files {
+			text, _ := os.ReadFile(name)
+			trail.Write(text)
+		}
+		for _, of := range [][]string{
+			{`"event":"sandbox.run.egress_allowed"`, `"host":"api.test"`, `"ip":"` + p.Address + `"`, `"matched_rule":"api.test"`, `"run_id":"` + id + `"`},
+			{`"event":"sandbox.run.egress_denied"`, `"host":"other.test"`, `"reason":"no_match"`, `"runtime":"native"`, `"run_id":"` + id + `"`},
+		} {
+			if !hasLine(trail.String(), of) {
+				return false
+			}
+		}
+		return true
+	})
+	metrics, err := s.get("/metrics")
+	for _, series := range []string{
+		`sandbox_egress_connections_total{decision="allowed",reason=""} 2`, `sandbox_egress_connections_total{decision="denied",reason="no_match"} `,
+		`sandbox_egress_bytes_total{direction="in"} `, `sandbox_egress_bytes_total{direction="out"} `,
+	} {
+		if err != nil || !strings.Contains(metrics, series) {
+			t.Errorf("no %s: %v", series, err)
+		}
+	}
+	status, found := s.ask(http.MethodGet, api+"/runtimes", nil)
+	if first := found["runtimes"].([]any)[0].(map[string]any); status != http.StatusOK || first["egress_allowlist_supported"] != true {
+		t.Errorf("%d %v", status, first)
+	}
+}
+
+// wait waits for the end of a run.
+func (s *server) wait(id string) (run map[string]any) {
+	s.t.Helper()
+	until(s.t, "run "+id+" ends", func() bool {
+		_, run = s.ask(http.MethodGet, api+"/runs/"+id, nil)
+		return run["finished_at"] != nil
+	})
+	return run
+}
+
+// toText is a value as JSON.
+func toText(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// hasLine reports whether a line of a text has all of these.
+func hasLine(text string, all []string) bool {
+	for line := range strings.Lines(text) {
+		found := true
+		for _, part := range all {
+			found = found && strings.Contains(line, part)
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// TestSessionNetwork changes what a session may reach while a program has a connection, and kills the server: what was set last
+// is in force on the next one.
+func TestSessionNetwork(t *testing.T) {
+	p := peer.Start(t, "api.test")
+	data := t.TempDir()
+	s := reachable(t, data, p)
+	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
+	if status != http.StatusOK {
+		t.Fatalf("%d %v", status, session)
+	}
+	id := session["session_id"].(string)
+	network := api + "/sessions/" + id + "/network"
+	open := map[string]any{"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test"}, "ips": []string{p.Address}}}
+	exec := func(s *server, wait, line string) map[string]any {
+		t.Helper()
+		status, run := s.ask(http.MethodPost, api+"/runs"+wait, map[string]any{
+			"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}, "timeout_sec": 120,
+		})
+		if status/100 != 2 {
+			t.Fatalf("%s: %d %v\n%s", line, status, run, s.said)
+		}
+		return run
+	}
+	const get, slow = "curl -sS --max-time 60 http://api.test/", "curl -sSN --max-time 100 http://api.test/slow"
+	if run := exec(s, "?wait=100s", get); run["exit_code"] != 6.0 { // the name does not resolve
+		t.Errorf("with deny_all: %v", run)
+	}
+	set := func(s *server, spec any) {
+		t.Helper()
+		if status, answer := s.ask(http.MethodPut, network, spec); status != http.StatusOK {
+			t.Fatalf("%v: %d %v\n%s", spec, status, answer, s.said)
+		}
+	}
+	set(s, open)
+	if run := exec(s, "?wait=100s", get); run["stdout"] != "hello from api.test\n" || egressOf(t, run)["allowed"] != 1.0 {
+		t.Errorf("widened: %v\n%s", run, s.said)
+	}
+	connection := exec(s, "", slow)
+	<-p.Slow
+	set(s, map[string]any{"network_policy": "allowlist"}) // an empty list is nothing
+	select {
+	case <-p.Gone:
+	case <-time.After(promptly):
+		t.Fatal("a connection that the new rules do not allow lives")
+	}
+	cut := s.wait(connection["run_id"].(string))
+	if hosts := egressOf(t, cut)["hosts"].([]any); cut["exit_code"] == 0.0 || len(hosts) < 2 || !strings.Contains(toText(hosts), "policy_changed") {
+		t.Errorf("the run whose connection was cut: %v", cut)
+	}
+	set(s, open)
+	for field, value := range map[string]any{"network_policy": "deny_all", "egress": map[string]any{"hosts": []string{"api.test"}}} {
+		request := map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"true"}, field: value}
+		if field == "egress" {
+			request["network_policy"] = "allowlist"
+		}
+		if status, answer := s.ask(http.MethodPost, api+"/runs", request); status != http.StatusBadRequest || !strings.Contains(toText(answer), "/network") {
+			t.Errorf("a run with its own %s: %d %v", field, status, answer)
+		}
+	}
+
+	left := exec(s, "", "echo begun; until [ -e go ]; do sleep 0.1; done; "+get)
+	until(t, "the run has begun", func() bool {
+		text, err := s.get(api + "/runs/" + left["run_id"].(string) + "/logs")
+		return err == nil && text != ""
+	})
+	s.kill()
+	next := reachable(t, data, p)
+	exec(next, "?wait=100s", "touch go")
+	if run := next.wait(left["run_id"].(string)); run["exit_code"] != 0.0 || egressOf(t, run)["allowed"] != 1.0 {
+		t.Errorf("a run that outlived its server: %v\n%s", run, next.said)
+	}
+	if status, now := next.ask(http.MethodGet, network, nil); status != http.StatusOK || now["network_policy"] != "allowlist" || !strings.Contains(toText(now), "api.test") {
+		t.Errorf("after the restart: %d %v", status, now)
+	}
+	set(next, map[string]any{"network_policy": "deny_all"})
+	next.kill()
+	last := reachable(t, data, p)
+	if run := exec(last, "?wait=100s", get); run["exit_code"] != 6.0 {
+		t.Errorf("narrowed before the restart: %v", run)
+	}
+	if status, answer := last.ask(http.MethodDelete, api+"/sessions/"+id, nil); status/100 != 2 {
+		t.Errorf("%d %v", status, answer)
+	}
+}
