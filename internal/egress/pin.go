@@ -53,7 +53,7 @@ func (g *Gate) Pin(ctx context.Context) error {
 	maps.DeleteFunc(g.pins, func(_ string, p *pin) bool { return p.isDone() }) // others are fresh
 	work := make(chan string, len(g.policy.Run.exact))
 	for host := range g.policy.Run.exact {
-		if _, ok := g.policy.Server.name(host); ok {
+		if g.policy.serves(host) {
 			work <- host
 		}
 	}

@@ -9,6 +9,7 @@ import (
 type Policy struct {
 	Run    Rules
 	Server Rules
+	Levels []Rules  // of the server for trust levels; each must cover what Server does
 	Ports  []uint16 // none means that every port is denied
 	// Private permits the run's own rules for addresses to open ranges that are not public.
 	Private bool
@@ -53,12 +54,27 @@ func (p *Policy) match(host string) verdict {
 		v.reason = NoMatch
 		return v
 	}
-	if _, ok := p.Server.name(name); !ok {
+	if !p.serves(name) {
 		v.reason, v.server = NoMatch, true
 		return v
 	}
 	v.rule = rule
 	return v
+}
+
+// serves reports whether the server's rules cover a name.
+func (p *Policy) serves(name string) bool {
+	return p.covers(func(r *Rules) bool { _, ok := r.name(name); return ok })
+}
+
+// covers reports whether all of the server's rules do.
+func (p *Policy) covers(by func(*Rules) bool) bool {
+	for i := range p.Levels {
+		if !by(&p.Levels[i]) {
+			return false
+		}
+	}
+	return by(&p.Server)
 }
 
 func (p *Policy) matchAddress(ip netip.Addr) verdict {
@@ -72,7 +88,7 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 		v.reason = NoMatch
 		return v
 	}
-	if _, ok := p.Server.address(ip); !ok {
+	if !p.covers(func(r *Rules) bool { _, ok := r.address(ip); return ok }) {
 		v.reason, v.server = NoMatch, true
 		return v
 	}
