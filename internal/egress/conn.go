@@ -290,7 +290,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-var errBytes = errors.New("egress: no bytes left")
+var errCut = errors.New("egress: the connection is cut")
 
 // metered counts the bytes to and from a host, and cuts the connection when the sandbox has used up its own.
 type metered struct {
@@ -303,14 +303,14 @@ func (m *metered) Read(p []byte) (int, error) {
 	m.c.in.Add(int64(n))
 	m.c.row.in.Add(int64(n))
 	if !m.c.spend(&m.c.gate.in, n) {
-		return 0, errBytes
+		return 0, errCut
 	}
 	return n, err
 }
 
 func (m *metered) Write(p []byte) (int, error) {
 	if !m.c.spend(&m.c.gate.out, len(p)) {
-		return 0, errBytes
+		return 0, errCut
 	}
 	n, err := m.Conn.Write(p)
 	m.c.out.Add(int64(n))
@@ -318,8 +318,11 @@ func (m *metered) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// spend counts bytes of the sandbox. It reports whether they are within its limit.
+// spend counts bytes of the sandbox. It reports whether they may pass: nothing does once the connection is cut.
 func (c *conn) spend(total *atomic.Int64, n int) bool {
+	if c.ctx.Err() != nil {
+		return false
+	}
 	if total.Add(int64(n)) <= c.gate.opts.Limits.Bytes {
 		return true
 	}

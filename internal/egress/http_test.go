@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -303,7 +304,7 @@ func TestHTTPStreams(t *testing.T) {
 		conns.conns <- kept
 		<-kept.done
 	})
-	client := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return w.connect("a.example.com", 80), nil }}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return w.connect("a.example.com", 80), nil }}}
 	defer client.CloseIdleConnections()
 
 	resp, err := client.Get("http://a.example.com/events")

@@ -189,6 +189,9 @@ func TestDecide(t *testing.T) {
 		{policy(func(p *Policy) { p.Server = parse(belljar.Egress{Hosts: []string{"a.example.org"}}) }), "a.example.org", 443, "*.example.org", ""},
 		{policy(func(p *Policy) { p.Server = parse(belljar.Egress{Hosts: []string{"a.example.org"}}) }), "b.example.org", 443, "", NoMatch},
 		{policy(func(p *Policy) { p.Server = parse(belljar.Egress{CIDRs: []string{"198.51.100.0/25"}}) }), "198.51.100.200", 443, "", NoMatch},
+		{policy(func(p *Policy) { p.Levels = []Rules{Any(), parse(belljar.Egress{Hosts: []string{"a.example.org"}})} }), "a.example.org", 443, "*.example.org", ""},
+		{policy(func(p *Policy) { p.Levels = []Rules{Any(), parse(belljar.Egress{Hosts: []string{"a.example.org"}})} }), "b.example.org", 443, "", NoMatch},
+		{policy(func(p *Policy) { p.Levels = []Rules{{}} }), "203.0.113.7", 443, "", NoMatch},
 	} {
 		if rule, reason := tt.p.Decide(tt.host, tt.port); rule != tt.rule || reason != tt.reason {
 			t.Errorf("Decide(%q, %d) = %q, %q; want %q, %q", tt.host, tt.port, rule, reason, tt.rule, tt.reason)
