@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -21,6 +22,7 @@ func TestConnectionLimit(t *testing.T) {
 	first := w.connect("a.example.com", 5432)
 	w.connect("a.example.com", 5432)
 	w.connect("a.example.com", 5432)
+	w.wait("the connections", func() bool { return w.gate.Report().Allowed == 3 })
 	w.refused("a.example.com", 5432, Limit)
 	first.Close()
 	w.wait("a free place", func() bool { w.gate.mu.Lock(); defer w.gate.mu.Unlock(); return len(w.gate.live) == 2 })
@@ -155,29 +157,34 @@ func TestSlowResolver(t *testing.T) {
 
 // Two who want a name at once share a lookup, and one that its first asker gave up is repeated.
 func TestSharedLookup(t *testing.T) {
-	w := newWorld(t, nil)
-	w.dns.set("a.example.com", []netip.Addr{public})
-	release := make(chan struct{})
-	w.dns.wait = release
-	ctx, cancel := context.WithCancel(t.Context())
-	first, second := make(chan *pin, 1), make(chan *pin, 1)
-	go func() { first <- w.gate.lookup(ctx, "a.example.com") }()
-	w.wait("the lookup", func() bool { return w.dns.count() == 1 })
-	go func() { second <- w.gate.lookup(t.Context(), "a.example.com") }()
-	cancel()
-	if p := <-first; p.reason() != DNSFailed {
-		t.Errorf("given up: %+v", p)
-	}
-	w.wait("the second lookup", func() bool { return w.dns.count() == 2 })
-	third := make(chan *pin, 1)
-	go func() { third <- w.gate.lookup(t.Context(), "a.example.com") }()
-	close(release)
-	if a, b := <-second, <-third; a != b || len(a.addrs) != 1 {
-		t.Errorf("%+v, %+v", a, b)
-	}
-	if n := w.dns.count(); n != 2 {
-		t.Errorf("%d lookups", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dns := &resolver{wait: make(chan struct{})}
+		dns.set("a.example.com", []netip.Addr{public})
+		g := NewGate(Options{Policy: policyOf(t, "*.example.com"), Resolver: dns, Own: noOwn})
+		ask := func(ctx context.Context) <-chan *pin {
+			got := make(chan *pin, 1)
+			go func() { got <- g.lookup(ctx, "a.example.com") }()
+			synctest.Wait() // until it waits for an answer
+			return got
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := ask(ctx), ask(t.Context())
+		if n := dns.count(); n != 1 {
+			t.Errorf("%d lookups for two", n)
+		}
+		cancel()
+		if p := <-first; p.reason() != DNSFailed {
+			t.Errorf("given up: %+v", p)
+		}
+		third := ask(t.Context())
+		close(dns.wait)
+		if a, b := <-second, <-third; a != b || len(a.addrs) != 1 {
+			t.Errorf("%+v, %+v", a, b)
+		}
+		if n := dns.count(); n != 2 {
+			t.Errorf("%d lookups", n)
+		}
+	})
 }
 
 func TestByteLimits(t *testing.T) {

@@ -17,9 +17,9 @@ const MaxRules = 1000
 // Rules is a list of what may be reached, ready for decisions. The zero Rules are nothing.
 type Rules struct {
 	any    bool
-	exact  map[string]struct{}
-	below  map[string]struct{} // *.example.com is under example.com
-	ranges []ipRule            // in order, and none overlaps another
+	exact  map[string]string // each rule by its name
+	below  map[string]string // *.example.com by example.com
+	ranges []ipRule          // in order, and none overlaps another
 }
 
 // ipRule is a range of addresses, or one address, as the rule is written.
@@ -112,7 +112,7 @@ func (p *parser) host(field, text string) error {
 	}
 	if !wildcard {
 		if p.rules.exact == nil {
-			p.rules.exact = map[string]struct{}{}
+			p.rules.exact = map[string]string{}
 		}
 		return p.set(p.rules.exact, name, name, field)
 	}
@@ -120,7 +120,7 @@ func (p *parser) host(field, text string) error {
 		return refuse(field, "name the domain: *.example."+name, "%s: %q covers a public suffix", field, shown)
 	}
 	if p.rules.below == nil {
-		p.rules.below = map[string]struct{}{}
+		p.rules.below = map[string]string{}
 	}
 	return p.set(p.rules.below, name, "*."+name, field)
 }
@@ -157,13 +157,13 @@ func notHost(text string) string {
 }
 
 // set adds a host rule.
-func (p *parser) set(to map[string]struct{}, key, text, field string) error {
+func (p *parser) set(to map[string]string, key, text, field string) error {
 	if first, ok := p.fields[text]; ok {
 		return refuse(field, "remove one of them", "%s: %q is %s again", field, text, first)
 	}
 	p.fields[text] = field
 	p.hosts = append(p.hosts, text)
-	to[key] = struct{}{}
+	to[key] = text
 	return nil
 }
 
@@ -231,8 +231,8 @@ func (r *Rules) name(name string) (rule string, ok bool) {
 	if r.any {
 		return "*", true
 	}
-	if _, ok := r.exact[name]; ok {
-		return name, true
+	if rule, ok := r.exact[name]; ok {
+		return rule, true
 	}
 	return r.wildcard(name)
 }
@@ -248,8 +248,8 @@ func (r *Rules) wildcard(name string) (rule string, ok bool) {
 			return "", false
 		}
 		name = name[i+1:]
-		if _, ok := r.below[name]; ok {
-			return "*." + name, true
+		if rule, ok := r.below[name]; ok {
+			return rule, true
 		}
 	}
 }
