@@ -130,7 +130,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 func (d *Door) Handler() http.Handler {
 	mux := http.NewServeMux()
 	d.Register(mux)
-	return Straight(mux)
+	return RequireCleanPath(mux)
 }
 
 // open adds a public route.
