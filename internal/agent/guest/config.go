@@ -52,7 +52,7 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 		case "lock":
 			cfg.Lock = p.Text()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return cfg, p.Done()

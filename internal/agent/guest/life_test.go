@@ -238,7 +238,7 @@ func TestAsInit(t *testing.T) {
 			}
 		})
 	}
-	t.Run("keeper killed, beside another command", func(t *testing.T) {
+	t.Run("keeper killed, with another command running", func(t *testing.T) {
 		h := beginInit(t)
 		e := h.sh("o", "echo up; read x; echo $x")
 		e.Stdin = true

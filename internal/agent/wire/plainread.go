@@ -33,7 +33,7 @@ func readPlain[T any](text []byte, v *T, read func(*Plain) T) bool {
 // once parses a value that must not repeat: encoding/json merges repeated values.
 func once[T any](p *Plain, at **T, read func(*Plain) T) {
 	if *at != nil {
-		p.Odd()
+		p.Reject()
 	}
 	v := read(p)
 	*at = &v
@@ -53,7 +53,7 @@ func (p *Plain) hello() (h Hello) {
 		case "features":
 			h.Features = p.Texts()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return h
@@ -73,7 +73,7 @@ func (p *Plain) request() (r Request) {
 		case "lease_ms":
 			r.Lease = p.Int()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return r
@@ -96,7 +96,7 @@ func (p *Plain) exec() (e Exec) {
 			e.GID = int(p.Int())
 		case "rlimits":
 			if e.Rlimits != nil {
-				p.Odd()
+				p.Reject()
 			}
 			e.Rlimits = p.rlimits()
 		case "stdin":
@@ -116,7 +116,7 @@ func (p *Plain) exec() (e Exec) {
 		case "note":
 			e.Note = p.Text()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return e
@@ -136,7 +136,7 @@ func (p *Plain) size() (s Size) {
 		case "rows":
 			s.Rows = p.small()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return s
@@ -154,7 +154,7 @@ func (p *Plain) control() (c Control) {
 		case "forget":
 			c.Forget = p.Bool()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return c
@@ -170,7 +170,7 @@ func (p *Plain) reply() (r Reply) {
 		case "done":
 			r.Done = p.Bool()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return r
@@ -196,7 +196,7 @@ func (p *Plain) started() (s Started) {
 		case "age_ms":
 			s.AgeMS = p.Int()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return s
@@ -222,11 +222,11 @@ func (p *Plain) exit() (e Exit) {
 			e.WallMS = p.float()
 		case "usage":
 			if used {
-				p.Odd()
+				p.Reject()
 			}
 			e.Usage, used = p.usage(), true
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return e
@@ -244,7 +244,7 @@ func (p *Plain) usage() (u Usage) {
 		case "source":
 			u.Source = p.Text()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return u
