@@ -105,7 +105,7 @@ lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other 
 	cd tools && $(GO) mod tidy -diff
 	$(TOOL) golangci-lint run
 	$(TOOL) actionlint
-	@for os in darwin windows; do echo "building for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cmd/belljar && GOOS=$$os $(GO) build ./client || exit 1; done
+	@for os in darwin windows; do echo "building for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cmd/belljar && GOOS=$$os $(GO) vet ./client/... || exit 1; done
 
 .PHONY: lint-quick
 lint-quick:

@@ -153,7 +153,7 @@ func assemble(dir string, wrap around, change ...func(*service.Options)) (w *wor
 	door.Register(mux)
 	w.streams.Register(mux)
 	w.terminals.Register(mux)
-	handler = edge.Wrap(rest.Straight(mux))
+	handler = edge.Wrap(rest.RequireCleanPath(mux))
 	if wrap != nil {
 		handler = wrap(handler)
 	}

@@ -63,7 +63,7 @@ func CheckJSON(r *http.Request) error {
 
 // WrongType returns the error for an unsupported media type.
 func WrongType(given string, supported ...string) error {
-	e := Refuse("Content-Type", "content type %.100q is not taken here", given)
+	e := Refuse("Content-Type", "content type %.100q is not supported", given)
 	e.Details["provided"], e.Details["supported"] = given, supported
 	e.Hint = "send Content-Type: " + supported[0]
 	return e

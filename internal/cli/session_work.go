@@ -39,7 +39,11 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		most, err := transfer.BoundsOf(ctx, s)
+		session, err := s.Sessions().Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		most, err := transfer.BoundsOf(ctx, s, session)
 		if err != nil {
 			return err
 		}

@@ -250,7 +250,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	}
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	mux.Handle("/", api.Lost(mux, "the API is below "+api.Prefix+"; /docs shows it"))
-	d.handler = edge.Wrap(rest.Straight(mux))
+	d.handler = edge.Wrap(rest.RequireCleanPath(mux))
 	return nil
 }
 

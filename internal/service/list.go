@@ -25,7 +25,7 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 	if err := checkQuery(&q); err != nil {
 		return page, err
 	}
-	s.runs.CatchUp(ctx)
+	s.runs.Flush(ctx)
 	rows, total, err := s.opts.Store.Runs().List(ctx, q)
 	if err != nil {
 		return page, fault.Record("list runs", err)

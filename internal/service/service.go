@@ -70,7 +70,7 @@ func New(opts Options) (*Service, error) {
 		Boxes: s.boxes, Keys: s.keys, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
 		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease,
-		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Gone: s.gone,
+		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Closed: s.gone,
 		Record: s.emit, Retry: s.retry, Work: &s.work, Clock: s.clock, Log: s.log,
 	})
 	s.sessions = session.New(session.Options{

@@ -203,7 +203,7 @@ func (a *Agent) Handle(conn net.Conn) {
 	a.serveStream(newStream(a, conn))
 	if a.group != nil {
 		conn.Close() // the host is not waiting
-		a.group.Stock()
+		a.group.Prepare()
 	}
 }
 

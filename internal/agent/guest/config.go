@@ -54,7 +54,7 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 		case "relay":
 			cfg.Relay = p.Bool()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return cfg, p.Done()

@@ -26,7 +26,7 @@ func Confine(c Config) error {
 
 // fence fails if the kernel should be fenced and is not.
 func fence(c Config) error {
-	if c.Fenced && !confine.Fenced() {
+	if c.Fenced && !confine.NamespacesDenied() {
 		return errors.New("this kernel refuses nothing of its own accord: belljar-runsc is older than belljar")
 	}
 	return nil
@@ -36,7 +36,7 @@ func fence(c Config) error {
 func instructions(filter []byte) ([]unix.SockFilter, error) {
 	const size = int(unsafe.Sizeof(unix.SockFilter{}))
 	if len(filter)%size != 0 || len(filter)/size > unix.BPF_MAXINSNS {
-		return nil, fmt.Errorf("seccomp filter of %d bytes is no array of instructions", len(filter))
+		return nil, fmt.Errorf("seccomp filter of %d bytes is not an array of instructions", len(filter))
 	}
 	code := make([]unix.SockFilter, len(filter)/size)
 	for i := range code {

@@ -97,7 +97,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 	}
 	if len(a.execs) >= maxExecs {
 		a.mu.Unlock()
-		return nil, false, fault.New(wire.CodeTooLarge, "agent knows %d execs already; forget some", maxExecs)
+		return nil, false, fault.New(wire.CodeTooLarge, "agent has %d execs already; forget some", maxExecs)
 	}
 	e = newExec(a, spec)
 	if spec.Shell != nil {

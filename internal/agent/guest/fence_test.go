@@ -16,12 +16,12 @@ func TestFenceIsGone(t *testing.T) {
 	h := begin(t, guest.Config{Fenced: true})
 	said := h.ask(wire.Request{Op: wire.OpPing}).failure(wire.CodeInternal)
 	if !strings.Contains(said.Message, "belljar-runsc is older than belljar") {
-		t.Errorf("it says %q", said.Message)
+		t.Errorf("it reports %q", said.Message)
 	}
 	select {
 	case <-h.agent.Done():
 	case <-time.After(patience):
-		t.Error("it goes on")
+		t.Error("it continues")
 	}
 	if err := guest.Confine(guest.Config{Fenced: true}); err == nil {
 		t.Error("it begins")

@@ -73,7 +73,7 @@ func TestDeepTrees(t *testing.T) {
 		most = max(most, descriptors(t))
 		if !reply.More {
 			if !reply.Cut {
-				t.Error("nobody is told that there is more")
+				t.Error("no one reports that there is more")
 			}
 			break
 		}

@@ -304,7 +304,7 @@ func TestMalformedStreamsEndAlone(t *testing.T) {
 		}
 		l.failure(wire.CodeProtocol)
 		if _, err := l.r.Read(); err == nil {
-			t.Errorf("%s: the stream goes on", name)
+			t.Errorf("%s: the stream continues", name)
 		}
 	}
 	for op, code := range map[wire.Op]wire.Code{

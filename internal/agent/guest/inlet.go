@@ -43,7 +43,7 @@ func (e *exec) feed(at *attachment, b []byte) error {
 	case in == nil:
 		return fault.Protocol("exec %q has no stdin", e.spec.ID)
 	case in.eof && len(b) > 0:
-		return fault.Protocol("stdin of exec %q goes on behind its end", e.spec.ID)
+		return fault.Protocol("stdin of exec %q continues after its end", e.spec.ID)
 	case in.received+int64(len(b)) > in.limit():
 		return fault.Protocol("stdin of exec %q beyond its limit", e.spec.ID)
 	}

@@ -96,7 +96,7 @@ func (e *exec) killAlone() bool {
 	before := a.reaper.Usage()
 	err := unix.Kill(-1, unix.SIGKILL)
 	a.mu.Unlock()
-	a.reaper.Poke()
+	a.reaper.Wake()
 	if err != nil && err != unix.ESRCH {
 		return false
 	}

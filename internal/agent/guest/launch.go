@@ -278,18 +278,18 @@ func (l *launcher) program(status int) *forkexec.Program {
 	e, num := l.e, forkexec.Int[int]
 	p := e.a.programs.New()
 	if e.a.traits.exposed && l.user != e.a.own.ID {
-		p.Apart()
+		p.UnshareMemory()
 	}
 	p.Step(stepKeeper)
 	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_CHILD_SUBREAPER), num(1), num(0), num(0), num(0))
 	p.Step(stepCgroup)
 	switch {
 	case e.group == nil:
-		p.Keep(status, 0)
+		p.SplitKeeper(status, 0)
 	case e.a.group.HasClone3():
-		p.Keep(status, int(e.group.Dir.Fd()))
+		p.SplitKeeper(status, int(e.group.Dir.Fd()))
 	default: // a filter refuses clone3: the child moves itself, with the rights of the file's opener
-		p.Keep(status, 0)
+		p.SplitKeeper(status, 0)
 		p.Call(unix.SYS_WRITE, num(e.group.Procs), p.Str("0"), num(1))
 	}
 
@@ -359,7 +359,7 @@ func (a *Agent) score(p *forkexec.Program) {
 	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
 	// If the agent shares the user's id, the files of an undumpable process belong to an unmapped root. The child is such a
 	// process until its execve, and then keeps the agent's score.
-	p.Unless(func() {
+	p.UnlessError(func() {
 		p.Call(unix.SYS_WRITE, adj, p.Str(a.oomScore), num(len(a.oomScore)))
 		p.Close(adj)
 	}, unix.EACCES)

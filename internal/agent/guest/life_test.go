@@ -226,7 +226,7 @@ func TestAsInit(t *testing.T) {
 	for name, script := range stubborn() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, _, exit := timed(t, func() *host { return beginInit(t) }, name, script)
+			h, _, exit := timed(t, func() *host { return beginInit(t, 0) }, name, script)
 			if exit.Cause != wire.CauseTimeout || exit.Usage.MaxRSS == 0 {
 				t.Errorf("exit %+v", exit)
 			}
@@ -238,8 +238,8 @@ func TestAsInit(t *testing.T) {
 			}
 		})
 	}
-	t.Run("keeper killed, beside another command", func(t *testing.T) {
-		h := beginInit(t)
+	t.Run("keeper killed, with another command running", func(t *testing.T) {
+		h := beginInit(t, 0)
 		e := h.sh("o", "echo up; read x; echo $x")
 		e.Stdin = true
 		bystander := h.exec(e)
@@ -267,8 +267,8 @@ func TestAsInit(t *testing.T) {
 	})
 }
 
-// beginInit starts an agent as PID 1 of new namespaces, by running this program again.
-func beginInit(t *testing.T) *host {
+// beginInit starts an agent as PID 1 of new namespaces, by running this program again. cgroupFD is 0 for none.
+func beginInit(t *testing.T, cgroupFD int) *host {
 	t.Helper()
 	socket := filepath.Join(sockdir.New(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket})
@@ -287,13 +287,20 @@ func beginInit(t *testing.T) *host {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	config, err := json.Marshal(guest.Config{ListenFD: 3, LifelineFD: 4, Workspace: dir, Init: true})
+	cfg := guest.Config{ListenFD: 3, LifelineFD: 4, Workspace: dir, Init: true}
+	files := []*os.File{file, alive}
+	if cgroupFD > 0 {
+		cgroup := os.NewFile(uintptr(cgroupFD), "cgroup")
+		defer cgroup.Close()
+		files, cfg.CgroupFD = append(files, cgroup), 5
+	}
+	config, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "GUEST_TEST_INIT="+string(config))
-	cmd.ExtraFiles = []*os.File{file, alive}
+	cmd.ExtraFiles = files
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -19,7 +19,7 @@ func (e *exec) processes() []*process.Process {
 		if x.Zombie {
 			continue
 		}
-		if p := process.Hold(x); p != nil {
+		if p := process.Open(x); p != nil {
 			found = append(found, p)
 		}
 	}
@@ -34,7 +34,7 @@ func (e *exec) members(table map[int]process.Entry) []process.Entry {
 	}
 	switch {
 	case !isClosed(e.empty):
-		return process.Below(children, e.keeper.Pid, nil)
+		return process.Descendants(children, e.keeper.Pid, nil)
 	case e.last != nil:
 		return nil // the keeper has seen the last one end
 	}
@@ -45,7 +45,7 @@ func (e *exec) members(table map[int]process.Entry) []process.Entry {
 // first process's session is the only way to identify them.
 func (a *Agent) strays(e *exec, table map[int]process.Entry, children map[int][]process.Entry) []process.Entry {
 	if a.reaper != nil {
-		return process.Below(children, os.Getpid(), a.keepers())
+		return process.Descendants(children, os.Getpid(), a.keepers())
 	}
 	var found []process.Entry
 	for _, x := range table {

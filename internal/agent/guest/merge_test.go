@@ -97,7 +97,7 @@ func TestMerge(t *testing.T) {
 		after  []string
 	}{
 		"into nothing":   {nil, ".", []string{"a=1", "d/e/f=2", "empty/"}, []string{"a=1", "d/", "d/e/", "d/e/f=2", "empty/"}},
-		"beside others":  {[]string{"d/x=1"}, ".", []string{"d/y=2"}, []string{"d/", "d/x=1", "d/y=2"}},
+		"next to others": {[]string{"d/x=1"}, ".", []string{"d/y=2"}, []string{"d/", "d/x=1", "d/y=2"}},
 		"over files":     {[]string{"a=old", "d/b=old"}, ".", []string{"a=new", "d/b=new"}, []string{"a=new", "d/", "d/b=new"}},
 		"into a folder":  {[]string{"d/x=1"}, "d/new/er", []string{"y=2"}, []string{"d/", "d/new/", "d/new/er/", "d/new/er/y=2", "d/x=1"}},
 		"absolute":       {nil, "/workspace/d", []string{"y=2"}, []string{"d/", "d/y=2"}},
@@ -138,13 +138,13 @@ func TestMergeFails(t *testing.T) {
 		body   []byte
 		code   wire.Code
 	}{
-		"file over folder":  {[]string{"a=1", "z/x=1"}, ".", good, wire.CodeExists},
-		"folder over file":  {[]string{"a=1", "new=1"}, ".", good, wire.CodeExists},
-		"into a file":       {[]string{"f=1"}, "f/x", good, wire.CodeExists},
-		"cut off":           {[]string{"a=1"}, ".", good[:514], wire.CodeInvalid},
-		"goes up":           {[]string{"a=1"}, ".", pack(t, "a=2", "../x=1"), wire.CodePathEscapes},
-		"goes up elsewhere": {[]string{"a=1"}, "../x", good, wire.CodePathEscapes},
-		"link":              {[]string{"a=1"}, ".", link(), wire.CodeInvalid},
+		"file over folder":    {[]string{"a=1", "z/x=1"}, ".", good, wire.CodeExists},
+		"folder over file":    {[]string{"a=1", "new=1"}, ".", good, wire.CodeExists},
+		"into a file":         {[]string{"f=1"}, "f/x", good, wire.CodeExists},
+		"cut off":             {[]string{"a=1"}, ".", good[:514], wire.CodeInvalid},
+		"leads out":           {[]string{"a=1"}, ".", pack(t, "a=2", "../x=1"), wire.CodePathEscapes},
+		"leads out elsewhere": {[]string{"a=1"}, "../x", good, wire.CodePathEscapes},
+		"link":                {[]string{"a=1"}, ".", link(), wire.CodeInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := begin(t, guest.Config{})

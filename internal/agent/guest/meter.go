@@ -23,13 +23,14 @@ type meter struct {
 	tree  tree
 }
 
-// leastError is how far a command may exceed its limit before the next reading, if 1 % of the limit is less.
-const leastError = 5 * time.Millisecond
+// leastError is how far a command may exceed its limit before the next reading, if 0.5 % of the limit is less. A reading takes
+// about 0.2 ms.
+const leastError = 4 * time.Millisecond
 
 func newMeter(e *exec) *meter {
 	m := &meter{e: e, limit: milliseconds(e.spec.CPUTimeMS), cpus: time.Duration(runtime.NumCPU())}
 	if m.limit > 0 {
-		m.least = max(leastError, m.limit/100) / m.cpus
+		m.least = max(leastError, m.limit/200) / m.cpus
 		m.timer = time.NewTimer(m.due(0))
 	}
 	return m

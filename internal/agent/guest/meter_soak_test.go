@@ -3,6 +3,7 @@
 package guest_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,37 +12,41 @@ import (
 )
 
 // The promise of docs/specification.md: a command exceeds its limit by at most 20 ms or 2 %, on an otherwise idle machine, and is
-// never ended below it.
+// never ended below it. The agent is PID 1, as in a sandbox: the machine's other processes would lengthen each reading.
 func TestSoakCPUTimeError(t *testing.T) {
-	const rounds = 15
-	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
-		h := begin(t, config(t))
-		for name, script := range busy() {
-			if name == "takes no hints" || name == "no remains" {
-				continue // one continues in its grace; without a cgroup the other's time is only partly visible
-			}
-			for _, limit := range []int64{100, 500, 2000} {
-				var errors []int64
-				for range rounds {
-					e := h.sh("a", script)
-					e.CPUTimeMS, e.GraceMS, e.TimeoutMS = limit, 1000, 4*patience.Milliseconds()
+	t.Run("keeper", func(t *testing.T) { cpuTimeError(t, beginInit(t, 0)) })
+	t.Run("cgroup", func(t *testing.T) { cpuTimeError(t, beginInit(t, delegate(t))) })
+}
+
+func cpuTimeError(t *testing.T, h *host) {
+	for name, script := range busy() {
+		if name == "takes no hints" || name == "no remains" {
+			continue // one continues in its grace; without a cgroup the other's time is only partly visible
+		}
+		for _, limit := range []int64{100, 500, 2000} {
+			t.Run(fmt.Sprintf("%s/%d", name, limit), func(t *testing.T) {
+				e := h.sh("a", script)
+				e.CPUTimeMS, e.GraceMS, e.TimeoutMS = limit, 1000, 4*patience.Milliseconds()
+				most := max(20_000, limit*20)
+				errors := make([]int64, 30)
+				for i := range errors {
 					l := h.exec(e)
 					l.started()
 					exit := l.exit()
 					if exit.Cause != wire.CauseCPUTime {
-						t.Fatalf("%s: %+v", name, exit)
+						t.Fatalf("%+v", exit)
 					}
-					errors = append(errors, int64(exit.Usage.UserMicros+exit.Usage.SystemMicros)-limit*1000)
+					errors[i] = int64(exit.Usage.UserMicros+exit.Usage.SystemMicros) - limit*1000
 					h.ask(wire.Request{Op: wire.OpForget, ID: "a"}).reply()
 				}
 				slices.Sort(errors)
-				t.Logf("%-14s limit %4d ms: error in microseconds %d to %d, median %d", name, limit, errors[0], errors[rounds-1], errors[rounds/2])
-				if most := max(20_000, limit*20); errors[0] < 0 || errors[rounds-1] > most {
-					t.Errorf("%s: errors beyond %d of %d microseconds: %v", name, most, limit*1000, errors)
+				t.Logf("error in microseconds: median %d, of %v", errors[len(errors)/2], errors)
+				if errors[0] < 0 || errors[len(errors)-1] > most {
+					t.Errorf("beyond %d of %d microseconds", most, limit*1000)
 				}
-			}
+			})
 		}
-	})
+	}
 }
 
 // Sixteen commands at once, each of which uses less than half of its limit: waiting for a processor does not count.

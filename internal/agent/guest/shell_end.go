@@ -204,11 +204,11 @@ func (c *command) processes() []*process.Process {
 		}
 	}
 	var found []*process.Process
-	for _, x := range process.Below(children, host.keeper.Pid, others) {
+	for _, x := range process.Descendants(children, host.keeper.Pid, others) {
 		if x.Pid == host.pid || x.Zombie {
 			continue
 		}
-		if p := process.Hold(x); p != nil {
+		if p := process.Open(x); p != nil {
 			found = append(found, p)
 		}
 	}

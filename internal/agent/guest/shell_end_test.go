@@ -111,12 +111,12 @@ func TestShellIsEnded(t *testing.T) {
 		}
 		s.kept(*exit)
 
-		e = s.command("sh -c 'trap \"echo told; exit 5\" USR1; echo up; while :; do sleep 0.01; done'")
+		e = s.command("sh -c 'trap \"echo caught; exit 5\" USR1; echo up; while :; do sleep 0.01; done'")
 		l = s.exec(e)
 		l.started()
 		l.await("up")
 		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{Signal: int(unix.SIGUSR1)}})
-		l.await("told")
+		l.await("caught")
 		if exit := l.exit(); exit.Code != 5 || exit.Cause != wire.CauseExited {
 			t.Errorf("%+v", exit)
 		}
@@ -165,7 +165,7 @@ func TestShellTurns(t *testing.T) {
 		}
 		if e.Stdin {
 			if l.w.Data([]byte("early\n")) != nil || l.w.EOF() != nil {
-				t.Error("stdin is not taken")
+				t.Error("stdin is not read")
 			}
 		}
 		line = append(line, l)

@@ -88,8 +88,8 @@ func (c *command) provide() error {
 	return nil
 }
 
-// hear handles the shell's report about the command. Its process is locked.
-func (c *command) hear(open bool, status int) {
+// handleReport handles the shell's report about the command. Its process is locked.
+func (c *command) handleReport(open bool, status int) {
 	if open {
 		if !isClosed(c.opened) {
 			close(c.opened)

@@ -200,7 +200,7 @@ func (p *shellProcess) listen() {
 	}
 	for {
 		wait := raw.Read(func(fd uintptr) bool {
-			err = p.hear(fd)
+			err = p.readReport(fd)
 			return err != unix.EAGAIN
 		})
 		if wait != nil || err != nil {
@@ -216,14 +216,14 @@ func (p *shellProcess) catchUp() {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		for p.hear(fd) == nil {
+		for p.readReport(fd) == nil {
 		}
 	})
 }
 
-// hear reads one report of the shell, without waiting, and passes it to its command. Other processes may hold the shell's end of
+// readReport reads one report of the shell, without waiting, and passes it to its command. Other processes may hold the shell's end of
 // the socket, such as a subshell, which is a fork. Their messages are ignored.
-func (p *shellProcess) hear(fd uintptr) error {
+func (p *shellProcess) readReport(fd uintptr) error {
 	var buf [64]byte
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +233,7 @@ func (p *shellProcess) hear(fd uintptr) error {
 	}
 	id, open, status, ok := parseReport(buf[:n])
 	if c := p.now; ok && pid == p.exec.pid && c != nil && c.id == id {
-		c.hear(open, status)
+		c.handleReport(open, status)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestFramesArriveAsSent(t *testing.T) {
 			}
 		}
 		if _, err := r.Read(); err != io.EOF {
-			t.Fatalf("behind the last frame: %v", err)
+			t.Fatalf("after the last frame: %v", err)
 		}
 	})
 }

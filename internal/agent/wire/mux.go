@@ -10,7 +10,7 @@ import (
 )
 
 // errReset ends the streams of an epoch when the next one starts.
-var errReset = errors.New("the host has gone and another has come")
+var errReset = errors.New("a new host has replaced this one")
 
 // muxBatch is how much the writer collects for one write, roughly.
 const muxBatch = 32 << 10
@@ -188,7 +188,7 @@ func (m *mux) handleStream(f muxFrame) error {
 		return fmt.Errorf("%w: type %d on stream %d, which is not open", ErrMux, f.kind, f.stream)
 	}
 	if s.closeReceived {
-		return fmt.Errorf("%w: type %d behind the close of stream %d", ErrMux, f.kind, f.stream)
+		return fmt.Errorf("%w: type %d after the close of stream %d", ErrMux, f.kind, f.stream)
 	}
 	switch f.kind {
 	case muxData:

@@ -367,7 +367,7 @@ func TestMuxNewHostDisconnectsTheOld(t *testing.T) {
 	defer host.Close()
 	at, fresh := dial(t, host, agent)
 	if _, err := in.Read(make([]byte, 1)); err == nil {
-		t.Error("the old host's stream goes on")
+		t.Error("the old host's stream continues")
 	}
 	go at.Write([]byte("x"))
 	if _, err := fresh.Read(make([]byte, 1)); err != nil {
@@ -389,7 +389,7 @@ func TestMuxAgentWritesOnlyWhatWasGranted(t *testing.T) {
 	l.toHost.mu.Lock()
 	defer l.toHost.mu.Unlock()
 	if n := l.toHost.buf.Len(); n > wire.MuxGrant {
-		t.Errorf("%d bytes wait for nobody", n)
+		t.Errorf("%d bytes wait without a reader", n)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestMuxDamageEndsTheEpoch(t *testing.T) {
 	}
 	<-host.Done()
 	if !errors.Is(host.Err(), wire.ErrMux) {
-		t.Errorf("the host was told %v", host.Err())
+		t.Errorf("the host received %v", host.Err())
 	}
 }
 

@@ -85,7 +85,7 @@ func (h *MuxHost) handle(coated []byte) error {
 		return err
 	}
 	if f.kind == muxBroken {
-		return fmt.Errorf("%w: the agent says so", ErrMux)
+		return fmt.Errorf("%w: reported by the agent", ErrMux)
 	}
 	return h.handleStream(f)
 }

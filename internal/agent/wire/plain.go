@@ -11,18 +11,18 @@ import (
 //
 // Its methods parse one value each and return zero after anything that is not plain. The zero Plain is not usable; see [NewPlain].
 type Plain struct {
-	rest []byte
-	odd  bool // something was not plain
+	rest     []byte
+	rejected bool // something was not plain
 }
 
 // NewPlain returns a parser of text, which it does not keep.
 func NewPlain(text []byte) *Plain { return &Plain{rest: text} }
 
 // Done reports whether the whole text was read, and all of it was plain.
-func (p *Plain) Done() bool { return !p.odd && len(p.rest) == 0 }
+func (p *Plain) Done() bool { return !p.rejected && len(p.rest) == 0 }
 
-// Odd rejects the text: the caller has met something unknown.
-func (p *Plain) Odd() { p.odd, p.rest = true, nil }
+// Reject rejects the text: the caller has met something unknown.
+func (p *Plain) Reject() { p.rejected, p.rest = true, nil }
 
 // take consumes c, and reports whether it was next.
 func (p *Plain) take(c byte) bool {
@@ -36,7 +36,7 @@ func (p *Plain) take(c byte) bool {
 // want consumes c, or rejects the text.
 func (p *Plain) want(c byte) {
 	if !p.take(c) {
-		p.Odd()
+		p.Reject()
 	}
 }
 
@@ -46,7 +46,7 @@ func (p *Plain) list(begin, end byte, value func()) {
 	if p.take(end) {
 		return
 	}
-	for !p.odd {
+	for !p.rejected {
 		value()
 		if p.take(end) {
 			return
@@ -55,12 +55,12 @@ func (p *Plain) list(begin, end byte, value func()) {
 	}
 }
 
-// Object parses an object. It calls field with each key to parse the value; for an unknown key field calls [Plain.Odd].
+// Object parses an object. It calls field with each key to parse the value; for an unknown key field calls [Plain.Reject].
 func (p *Plain) Object(field func(key string)) {
 	p.list('{', '}', func() {
 		key := p.Text()
 		p.want(':')
-		if !p.odd {
+		if !p.rejected {
 			field(key)
 		}
 	})
@@ -76,11 +76,11 @@ func (p *Plain) quoted() []byte {
 			p.rest = p.rest[i+1:]
 			return text
 		case c < ' ' || c >= 0x7f || c == '\\':
-			p.Odd()
+			p.Reject()
 			return nil
 		}
 	}
-	p.Odd()
+	p.Reject()
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (p *Plain) Bytes() []byte {
 	b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(b, text)
 	if err != nil {
-		p.Odd()
+		p.Reject()
 	}
 	return b[:n]
 }
@@ -116,7 +116,7 @@ func (p *Plain) digits() string {
 		n++
 	}
 	if n == first || n > first+1 && p.rest[first] == '0' {
-		p.Odd()
+		p.Reject()
 		return "0"
 	}
 	text := string(p.rest[:n])
@@ -128,7 +128,7 @@ func (p *Plain) digits() string {
 func (p *Plain) Int() int64 {
 	n, err := strconv.ParseInt(p.digits(), 10, 64)
 	if err != nil {
-		p.Odd()
+		p.Reject()
 	}
 	return n
 }
@@ -137,7 +137,7 @@ func (p *Plain) Int() int64 {
 func (p *Plain) small() uint16 {
 	n := p.Int()
 	if n < 0 || n > 1<<16-1 {
-		p.Odd()
+		p.Reject()
 	}
 	return uint16(n)
 }
@@ -146,7 +146,7 @@ func (p *Plain) small() uint16 {
 func (p *Plain) uint() uint64 {
 	n, err := strconv.ParseUint(p.digits(), 10, 64)
 	if err != nil {
-		p.Odd()
+		p.Reject()
 	}
 	return n
 }
@@ -161,13 +161,13 @@ func (p *Plain) float() float64 {
 			n++
 		}
 		if n == 0 {
-			p.Odd()
+			p.Reject()
 		}
 		p.rest = p.rest[n:]
 	}
 	f, err := strconv.ParseFloat(string(before[:len(before)-len(p.rest)]), 64)
 	if err != nil {
-		p.Odd()
+		p.Reject()
 	}
 	return f
 }
@@ -182,7 +182,7 @@ func (p *Plain) Bool() bool {
 	case len(p.rest) >= len(no) && string(p.rest[:len(no)]) == no:
 		p.rest = p.rest[len(no):]
 	default:
-		p.Odd()
+		p.Reject()
 	}
 	return false
 }

@@ -33,7 +33,7 @@ func readPlain[T any](text []byte, v *T, read func(*Plain) T) bool {
 // once parses a value that must not repeat: encoding/json merges repeated values.
 func once[T any](p *Plain, at **T, read func(*Plain) T) {
 	if *at != nil {
-		p.Odd()
+		p.Reject()
 	}
 	v := read(p)
 	*at = &v
@@ -53,7 +53,7 @@ func (p *Plain) hello() (h Hello) {
 		case "features":
 			h.Features = p.Texts()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return h
@@ -77,7 +77,7 @@ func (p *Plain) request() (r Request) {
 		case "port":
 			r.Port = p.small()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return r
@@ -100,7 +100,7 @@ func (p *Plain) exec() (e Exec) {
 			e.GID = int(p.Int())
 		case "rlimits":
 			if e.Rlimits != nil {
-				p.Odd()
+				p.Reject()
 			}
 			e.Rlimits = p.rlimits()
 		case "stdin":
@@ -120,7 +120,7 @@ func (p *Plain) exec() (e Exec) {
 		case "note":
 			e.Note = p.Text()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return e
@@ -140,7 +140,7 @@ func (p *Plain) size() (s Size) {
 		case "rows":
 			s.Rows = p.small()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return s
@@ -160,7 +160,7 @@ func (p *Plain) control() (c Control) {
 		case "answer":
 			once(p, &c.Answer, (*Plain).answer)
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return c
@@ -194,7 +194,7 @@ func (p *Plain) reply() (r Reply) {
 		case "done":
 			r.Done = p.Bool()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return r
@@ -220,7 +220,7 @@ func (p *Plain) started() (s Started) {
 		case "age_ms":
 			s.AgeMS = p.Int()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return s
@@ -246,11 +246,11 @@ func (p *Plain) exit() (e Exit) {
 			e.WallMS = p.float()
 		case "usage":
 			if used {
-				p.Odd()
+				p.Reject()
 			}
 			e.Usage, used = p.usage(), true
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return e
@@ -268,7 +268,7 @@ func (p *Plain) usage() (u Usage) {
 		case "source":
 			u.Source = p.Text()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return u

@@ -60,7 +60,7 @@ type Door struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*httpSession
-	ended    map[string]bool // sessions that ended in this process
+	ended    map[string]bool // sessions of earlier processes that ended in this one
 	closing  sync.WaitGroup
 }
 

@@ -238,6 +238,33 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A session that has ended is never resumed, however many end after it.
+func TestRestartManyEnded(t *testing.T) {
+	const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}`
+	w := newWorld(t)
+	first := w.httpServer(nil)
+	_, ended := first.peer(t, "ann", "")
+	_, late := first.peer(t, "ann", "")
+	if err := first.door.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := w.httpServer(nil)
+	ended.url, late.url = second.URL+"/mcp", second.URL+"/mcp"
+	if got := bodyOf(t, ended.do(t.Context(), http.MethodDelete, "", nil)); !strings.HasPrefix(got, "204") {
+		t.Fatalf("the end of a resumed session: %s", got)
+	}
+	second.door.FillEnded()
+	_, other := second.peer(t, "ann", "")
+	other.do(t.Context(), http.MethodDelete, "", nil).Body.Close()
+	if got := bodyOf(t, ended.post(t.Context(), ping)); !strings.HasPrefix(got, "404") {
+		t.Errorf("it is resumed after its end: %s", got)
+	}
+	if got := bodyOf(t, late.post(t.Context(), ping)); !strings.HasPrefix(got, "404") {
+		t.Errorf("it is resumed, although its end could not be remembered: %s", got)
+	}
+	second.peer(t, "ann", "")
+}
+
 // withoutSession returns a client like c without its session, for another server.
 func withoutSession(c *web, url string) *web {
 	return &web{t: c.t, url: url + "/mcp", key: c.key, got: make(chan reply, 10)}

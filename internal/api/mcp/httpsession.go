@@ -22,6 +22,7 @@ type httpSession struct {
 	*clientSession
 	key     string // in [Door].sessions: the id that the client sends, or the name of a shared session
 	caller  belljar.Caller
+	earlier bool        // an earlier process made it
 	open    int         // requests and streams
 	since   time.Time   // when the last one ended
 	stop    func() bool // stops the idle timer; nil if none is set
@@ -68,7 +69,7 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 	if caller.ID != "" {
 		s.user.Store(&caller.ID)
 	}
-	hs := &httpSession{clientSession: s, key: key, caller: caller, since: time.Now()}
+	hs := &httpSession{clientSession: s, key: key, caller: caller, earlier: t.Boot != d.boot, since: time.Now()}
 	return hs, d.admit(hs)
 }
 
@@ -132,14 +133,14 @@ func (d *Door) session(key string) *httpSession {
 }
 
 // resume restarts a session of an earlier process, with the sandboxes that it had: its client notices nothing. The result is nil
-// if the session has ended in this process.
+// if the session has ended in this process, or could have.
 func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (*httpSession, error) {
 	d.resuming.Lock()
 	defer d.resuming.Unlock()
 	d.mu.Lock()
-	other, ended := d.sessions[id], d.ended[id]
+	other, ended := d.sessions[id], d.ended[id] || len(d.ended) >= maxEnded
 	d.mu.Unlock()
-	if ended || other != nil { // another request was faster
+	if other != nil || ended { // another request was faster
 		return other, nil
 	}
 	hs, err := d.start(r, caller, t, id)
@@ -246,7 +247,8 @@ func (d *Door) end(hs *httpSession) {
 	}
 }
 
-// maxEnded bounds how many ended sessions are remembered, so that they are not resumed.
+// maxEnded bounds how many ended sessions of earlier processes are remembered, so that they are not resumed. Once there are so
+// many, none is resumed.
 const maxEnded = 10000
 
 // remove removes a session and closes it in the background, then done. done is nil if the session was removed before. d.mu is held.
@@ -255,10 +257,9 @@ func (d *Door) remove(hs *httpSession) (done chan struct{}) {
 		return nil
 	}
 	delete(d.sessions, hs.key)
-	if len(d.ended) >= maxEnded {
-		clear(d.ended)
+	if hs.earlier && len(d.ended) < maxEnded {
+		d.ended[hs.key] = true
 	}
-	d.ended[hs.key] = true
 	hs.stopTimer()
 	done = make(chan struct{})
 	d.closing.Go(func() {

@@ -186,6 +186,29 @@ func (e excerpt) section(name string) string {
 	return "\n" + name + ":\n" + strings.TrimSuffix(e.Text, "\n") + "\n"
 }
 
+// transcript returns output as text for a model: each change of the stream starts a new line, with the stream's name.
+func transcript(frames []belljar.Frame) string {
+	var b strings.Builder
+	var stream belljar.FrameType
+	lineEnds := true
+	for _, f := range frames {
+		if f.Type != stream {
+			if !lineEnds {
+				b.WriteString("\n")
+			}
+			fmt.Fprintf(&b, "%s:\n", f.Type)
+			stream = f.Type
+		}
+		text := readable(f.Output)
+		b.WriteString(text)
+		lineEnds = strings.HasSuffix(text, "\n")
+	}
+	if !lineEnds {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
 // report returns how a run ended and what it printed. more tells a model how to get what is left out.
 func report(run belljar.Run, stdout, stderr excerpt, more string) string {
 	return headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + truncationNote(stdout, stderr, more)

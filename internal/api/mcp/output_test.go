@@ -43,3 +43,24 @@ func TestExcerpt(t *testing.T) {
 		t.Errorf("sections are %q and %q", out.section("stdout"), errs.section("stderr"))
 	}
 }
+
+func TestTranscript(t *testing.T) {
+	stdout := func(text string) belljar.Frame {
+		return belljar.Frame{Type: belljar.FrameStdout, Output: []byte(text)}
+	}
+	stderr := func(text string) belljar.Frame {
+		return belljar.Frame{Type: belljar.FrameStderr, Output: []byte(text)}
+	}
+	for want, frames := range map[string][]belljar.Frame{
+		"":                                   nil,
+		"stdout:\na\nb\n":                    {stdout("a\n"), stdout("b\n")},
+		"stdout:\na\nstderr:\nb\n":           {stdout("a"), stderr("b\n")},
+		"stderr:\na\nstdout:\nb\n":           {stderr("a\n"), stdout("b")},
+		"stderr:\nabc\nstdout:\nd\n":         {stderr("a"), stderr("bc\n"), stdout("d\n")},
+		"stdout:\n\n\nstderr:\n\\xff\\x00\n": {stdout("\n\n"), stderr("\xff\x00")},
+	} {
+		if got := transcript(frames); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -310,22 +310,14 @@ func readExec(c *call, in readInput) (*reply, error) {
 	}
 	o := readOutput{Chunks: []chunk{}, Done: part.Done, NextSeq: part.Next, Truncated: part.Truncated}
 	var text strings.Builder
-	var stream belljar.FrameType
 	for _, f := range part.Frames {
 		item := chunk{Seq: f.Seq, Stream: string(f.Type), Text: string(f.Output)}
 		if !utf8.Valid(f.Output) {
 			item.Text, item.Encoding = base64.StdEncoding.EncodeToString(f.Output), "base64"
 		}
 		o.Chunks = append(o.Chunks, item)
-		if f.Type != stream {
-			fmt.Fprintf(&text, "%s:\n", f.Type)
-			stream = f.Type
-		}
-		text.WriteString(readable(f.Output))
-		if !strings.HasSuffix(text.String(), "\n") && f.Type == belljar.FrameStderr {
-			text.WriteString("\n")
-		}
 	}
+	text.WriteString(transcript(part.Frames))
 	if part.Truncated {
 		text.WriteString("\nnote: output is missing here: the log was cut at its cap, or is no longer kept")
 	}

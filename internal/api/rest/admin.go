@@ -10,18 +10,18 @@ import (
 )
 
 type adminFilter struct {
-	UserID string `query:"user_id" doc:"Runs of this user"`
+	UserID string `query:"user_id" doc:"Only runs of this user"`
 	RunFilter
 }
 
 type keyFilter struct {
-	Endpoint string `query:"endpoint" enum:"runs,sessions,any" doc:"Keys of this endpoint; any if it is not given"`
-	UserID   string `query:"user_id" doc:"Keys of this user"`
+	Endpoint string `query:"endpoint" enum:"runs,sessions,any" doc:"Only keys of this endpoint; default: any"`
+	UserID   string `query:"user_id" doc:"Only keys of this user"`
 	Page
 }
 
 type usageFilter struct {
-	Limit int `query:"limit" minimum:"1" maximum:"200" doc:"How many users; 50 if it is not given"`
+	Limit int `query:"limit" minimum:"1" maximum:"200" doc:"Most users; default 50"`
 }
 
 type userPath struct {
@@ -74,7 +74,7 @@ type detailedRun struct {
 func (d *Door) admin() {
 	handle(d, huma.Operation{
 		OperationID: "admin-list-runs", Method: http.MethodGet, Path: api.Prefix + "/admin/runs", Tags: []string{"admin"},
-		Summary: "List everybody's runs",
+		Summary: "List the runs of all users",
 	}, func(c *call, p *adminFilter, _ *none) (adminPage, error) {
 		q, err := p.query()
 		if err != nil {
@@ -90,7 +90,7 @@ func (d *Door) admin() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "admin-get-run", Method: http.MethodGet, Path: api.Prefix + "/admin/runs/{run_id}", Tags: []string{"admin"},
-		Summary: "Get anybody's run, with its artifacts",
+		Summary: "Get a run of any user, with its artifacts",
 	}, func(c *call, p *runPath, _ *none) (detailedRun, error) {
 		run, err := c.Runs().Get(c, p.ID)
 		if err != nil {

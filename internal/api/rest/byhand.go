@@ -23,13 +23,13 @@ func (d *Door) declareByHand() {
 	doc.AddOperation(&huma.Operation{
 		OperationID: "upload-files", Method: "POST", Path: api.Prefix + "/sessions/{session_id}/files", Tags: []string{"sessions"},
 		Summary: "Upload files into a session's workspace",
-		Description: "All of them or, after an error, none. Archives are unpacked: no `..`, no absolute paths, no links out, no devices. " +
-			"In a multipart body so are files named .tar, .tar.gz, .tgz and .zip, unless extract=false. A single file of any type needs path.",
+		Description: "Stores all files or, after an error, none. Archives are unpacked; those with `..`, absolute paths, links out of the workspace or devices are refused. " +
+			"In a multipart body, files named .tar, .tar.gz, .tgz and .zip are unpacked, too, unless extract=false. A single file of any type needs path.",
 		Parameters: []*huma.Param{
 			inPath("session_id", "The session's id"),
-			inQuery("path", "Place of a single file in the workspace", text),
-			inQuery("dir", "Folder in the workspace that everything goes into", text),
-			inQuery("extract", "Whether archives are unpacked; true if it is not given", &huma.Schema{Type: "boolean"}),
+			inQuery("path", "Path in the workspace of a single file", text),
+			inQuery("dir", "Folder in the workspace to store the files in", text),
+			inQuery("extract", "Whether to unpack archives; default true", &huma.Schema{Type: "boolean"}),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"multipart/form-data": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
@@ -38,7 +38,7 @@ func (d *Door) declareByHand() {
 			"application/x-tar": {Schema: bytes}, "application/gzip": {Schema: bytes}, "application/zip": {Schema: bytes},
 			"application/octet-stream": {Schema: bytes},
 		}},
-		Responses: map[string]*huma.Response{"200": response("What the upload brought", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
+		Responses: map[string]*huma.Response{"200": response("The stored files", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
 	})
 	d.declareFiles(doc)
 	declareImages(doc)
@@ -48,52 +48,52 @@ func (d *Door) declareByHand() {
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"},
 		Summary: "Download an artifact",
-		Description: "path may have slashes. HEAD is possible too. One Range may be asked for, also a suffix or an open one, with If-Range; several are answered with 416. " +
-			"The type is found from the bytes. Text is compressed for clients that accept gzip and ask for no Range.",
+		Description: "path may contain slashes. HEAD works, too. A request may have one Range, with If-Range; several ranges are answered with 416. " +
+			"The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range.",
 		Parameters: []*huma.Param{
 			inPath("run_id", "The run's id"), inPath("path", "The artifact's path, each segment percent-encoded"),
-			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag that the range is of"), inHeader("If-None-Match", "ETags that need not be sent again"),
+			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag of the file that the range is for"), inHeader("If-None-Match", "ETags that the client has cached"),
 		},
 		Responses: map[string]*huma.Response{
 			"200": response("The file", "*/*", bytes),
 			"206": response("One range of the file, see Content-Range", "*/*", bytes),
-			"304": {Description: "The client has it already"},
+			"304": {Description: "The client's copy is current"},
 			"416": {Ref: "#/components/responses/Failure"},
 		},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "stream-run", Method: "GET", Path: api.Prefix + "/runs/{run_id}/stream", Tags: []string{"streams"}, Security: streaming,
 		Summary: "Follow a run over a WebSocket",
-		Description: "Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 by default and closes with 1000 after the end event. " +
-			"If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send " +
+		Description: "Every message is one Frame as JSON text, at most 64 KB. The stream starts with seq 1 by default and closes with 1000 after the end event. " +
+			"If requested frames were removed, an event `resume` comes before the first frame. To an interactive run the client may send " +
 			"`{\"type\":\"stdin\",\"encoding\":\"utf8|base64\",\"data\":…}` and `{\"type\":\"stdin_close\"}`. Close codes: 1000 end of log, 1001 server shutting down, " +
-			"1003, 1007, 1008 and 1009 what the client sent, 1011 server failed, 1013 slow reader; after 1001, 1011 and 1013 connect again with since_seq.",
-		Parameters: append(streamParams(), inPath("run_id", "The run's id"), inQuery("exp", "When a signed URL ends, for reading only", text)),
-		Responses:  map[string]*huma.Response{"101": {Description: "A stream of frames begins"}},
+			"1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader; after 1001, 1011 and 1013 reconnect with since_seq.",
+		Parameters: append(streamParams(), inPath("run_id", "The run's id"), inQuery("exp", "Expiry of a signed URL, which only reads", text)),
+		Responses:  map[string]*huma.Response{"101": {Description: "A stream of frames"}},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-run-logs", Method: "GET", Path: api.Prefix + "/runs/{run_id}/logs", Tags: []string{"streams"}, Security: streaming,
 		Summary: "Read or follow a run's log without a WebSocket",
 		Description: "Text by default, frames as NDJSON with format=json, server-sent events with `Accept: text/event-stream` (id is the seq, " +
-			"Last-Event-ID resumes). Ends at the log's present end unless follow=true, which events do by themselves.",
+			"Last-Event-ID resumes). Stops at the log's current end, unless follow=true; server-sent events always follow.",
 		Parameters: append(streamParams(), inPath("run_id", "The run's id"),
 			inQuery("format", "text or json", &huma.Schema{Type: "string", Enum: []any{"text", "json"}}),
-			inQuery("stream", "One stream only, of text", &huma.Schema{Type: "string", Enum: []any{"stdout", "stderr"}}),
-			inQuery("follow", "Whether to wait for what comes", &huma.Schema{Type: "boolean"}),
-			inQuery("exp", "When a signed URL ends, for reading only", text), inHeader("Last-Event-ID", "The last seq that the client of events has")),
+			inQuery("stream", "Only this stream, as text", &huma.Schema{Type: "string", Enum: []any{"stdout", "stderr"}}),
+			inQuery("follow", "Whether to wait for further output", &huma.Schema{Type: "boolean"}),
+			inQuery("exp", "Expiry of a signed URL, which only reads", text), inHeader("Last-Event-ID", "The last seq that a client of server-sent events has")),
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The log", Content: map[string]*huma.MediaType{
 				"text/plain": {Schema: bytes}, "application/x-ndjson": {Schema: frame}, "text/event-stream": {Schema: text},
 			}},
-			"204": {Description: "There are no more events; do not reconnect"},
+			"204": {Description: "The log has ended; do not reconnect"},
 		},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "create-ticket", Method: "POST", Path: api.Prefix + "/tickets", Tags: []string{"streams"},
 		Summary:     "Get a ticket for one stream",
-		Description: "For clients that cannot set headers: give the token as ?token=. It is good once, for 60 seconds, for one stream of this caller.",
+		Description: "For clients that cannot set headers: send the token as ?token=. It works once, within 60 seconds, for one stream of this caller.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
-			"path": {Type: "string", Description: "The only path that it is good for, absolute and without a query"},
+			"path": {Type: "string", Description: "The path that the ticket is valid for, absolute and without a query"},
 		}}}}},
 		Responses: map[string]*huma.Response{"200": response("The ticket", "application/json", &huma.Schema{
 			Type: "object", Required: []string{"token", "expires_at"},
@@ -101,19 +101,19 @@ func (d *Door) declareByHand() {
 		})},
 	})
 	doc.AddOperation(&huma.Operation{
-		OperationID: "healthz", Method: "GET", Path: "/healthz", Tags: []string{"probes"}, Security: open, Summary: "Is the server alive",
+		OperationID: "healthz", Method: "GET", Path: "/healthz", Tags: []string{"probes"}, Security: open, Summary: "Report that the server is alive",
 		Responses: map[string]*huma.Response{"200": response("It is", "application/json", schema(reflect.TypeFor[health]()))},
 	})
 	doc.AddOperation(&huma.Operation{
-		OperationID: "readyz", Method: "GET", Path: "/readyz", Tags: []string{"probes"}, Security: open, Summary: "Can the server do its work",
+		OperationID: "readyz", Method: "GET", Path: "/readyz", Tags: []string{"probes"}, Security: open, Summary: "Report whether the server can work",
 		Responses: map[string]*huma.Response{
 			"200": response("It can", "application/json", schema(reflect.TypeFor[readiness]())),
-			"503": response("It cannot; the checks say why", "application/json", schema(reflect.TypeFor[readiness]())),
+			"503": response("The server cannot work; the checks give the reason", "application/json", schema(reflect.TypeFor[readiness]())),
 		},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "metrics", Method: "GET", Path: "/metrics", Tags: []string{"probes"}, Summary: "Metrics for Prometheus",
-		Description: "For operators, unless the server opens it to all.",
+		Description: "For operators only, unless the server opens it to all callers.",
 		Responses:   map[string]*huma.Response{"200": response("The metrics", "text/plain", text)},
 	})
 }
@@ -138,7 +138,7 @@ func inQuery(name, about string, s *huma.Schema) *huma.Param {
 func streamParams() []*huma.Param {
 	text := &huma.Schema{Type: "string"}
 	return []*huma.Param{
-		inQuery("from_seq", "The first seq to send, or tail for only what comes from now on", text),
+		inQuery("from_seq", "The first seq to send, or tail for only new frames", text),
 		inQuery("since_seq", "The last seq that the client has", &huma.Schema{Type: "integer", Minimum: new(float64)}),
 		inQuery("token", "A ticket, or a signed URL's token", text),
 	}
@@ -151,8 +151,8 @@ func frameSchema() *huma.Schema {
 		Description: "One entry of a run's log.",
 		Properties: map[string]*huma.Schema{
 			"type":     {Type: "string", Enum: []any{"stdout", "stderr", "event", "heartbeat", "truncated"}, Description: "What the frame carries"},
-			"seq":      {Type: "integer", Format: "int64", Description: "Counts from 1 within the run, without a gap"},
-			"encoding": {Type: "string", Enum: []any{"utf8", "base64"}, Description: "Of data, in stdout and stderr"},
+			"seq":      {Type: "integer", Format: "int64", Description: "Position in the run's log, from 1 without a gap"},
+			"encoding": {Type: "string", Enum: []any{"utf8", "base64"}, Description: "Encoding of data, in stdout and stderr"},
 			"data":     {Description: "Output as a string, or an event's object"},
 			"event":    {Type: "string", Enum: []any{"phase", "start", "end", "error", "resume", "stdin_closed"}, Description: "Which event"},
 			"reason":   {Type: "string", Description: "Why the log was cut"},

@@ -15,9 +15,9 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-const about = `Belljar runs code nobody has vetted in sealed sandboxes, streams what it prints and keeps what it produces.
+const about = `Belljar runs untrusted code in sealed sandboxes, streams its output and keeps the files that it produces.
 
-Everything is JSON unless it says otherwise, times are RFC 3339 in UTC, sizes are in bytes or, where the name says so, MiB.
+Bodies are JSON unless an operation states another type. Times are RFC 3339 in UTC. Sizes are in bytes, or in MiB if the name ends in _mb.
 Unknown fields and query parameters are refused by name. An error is ` + "`{\"error\": {\"code\", \"message\", \"details\", \"hint\"}}`" + `, or RFC 7807 with
 ` + "`Accept: application/problem+json`" + `. 429 and 503 carry ` + "`Retry-After`" + `.`
 
@@ -43,16 +43,16 @@ func (d *Door) document() error {
 	doc.Servers = []*huma.Server{{URL: "/"}}
 	doc.Tags = []*huma.Tag{
 		{Name: "runs", Description: "One execution of a command."},
-		{Name: "artifacts", Description: "Files that a run left."},
-		{Name: "sessions", Description: "A sandbox that is kept, with its workspace."},
+		{Name: "artifacts", Description: "Files captured from a run."},
+		{Name: "sessions", Description: "A sandbox that is kept between runs, with its workspace."},
 		{Name: "images", Description: "Root file systems of sandboxes."},
-		{Name: "files", Description: "What is in a session's workspace."},
-		{Name: "shell", Description: "Sessions with a shell, in an API that needs little."},
+		{Name: "files", Description: "The files of a session's workspace."},
+		{Name: "shell", Description: "Sessions with a shell, as a small API."},
 		{Name: "threads", Description: "A session for each conversation. Errors are flat; also served at the root with SANDBOX_THREAD_API_ROOT."},
-		{Name: "streams", Description: "What a run prints, as it prints it."},
+		{Name: "streams", Description: "A run's output, live."},
 		{Name: "node", Description: "This server, and the caller."},
 		{Name: "admin", Description: "For operators."},
-		{Name: "probes", Description: "For what watches over the server."},
+		{Name: "probes", Description: "For monitoring."},
 	}
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key":    {Type: "apiKey", In: "header", Name: "X-API-KEY", Description: "An API key."},
@@ -85,8 +85,8 @@ func (d *Door) document() error {
 	}
 	if item := doc.Paths[api.Prefix+"/runs"]; item != nil {
 		ok := item.Post.Responses["200"]
-		ok.Description = "The run as it is, or as it ended if it was waited for."
-		item.Post.Responses["202"] = &huma.Response{Description: "The run is queued, or was still under way when the wait was over.", Content: ok.Content}
+		ok.Description = "The run's current state, or its final state if the request waited for its end."
+		item.Post.Responses["202"] = &huma.Response{Description: "The run is queued, or had not ended when the wait was over.", Content: ok.Content}
 	}
 	loosen(doc)
 	annotate(schemas.Map())

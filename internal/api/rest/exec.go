@@ -23,33 +23,33 @@ const (
 // Exec is a command for a session (docs/compatibility.md#tools).
 type Exec struct {
 	Cmd            []string          `json:"cmd" doc:"The program and its arguments; no shell is involved"`
-	Cwd            string            `json:"cwd,omitempty" doc:"Directory of the workspace to start in; /workspace if it is not given"`
-	Env            map[string]string `json:"env,omitempty" doc:"Environment variables, over the session's"`
-	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" minimum:"0.001" doc:"How long the command may take; the session's timeout if it is not given"`
-	CPUTimeSec     float64           `json:"cpu_time_sec,omitempty" minimum:"0.01" doc:"Seconds of CPU time that all its processes may use together; the session's limit if it is not given"`
+	Cwd            string            `json:"cwd,omitempty" doc:"Working directory, in the workspace; default: /workspace"`
+	Env            map[string]string `json:"env,omitempty" doc:"Environment variables; they override the session's"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" minimum:"0.001" doc:"Limit for the command, in seconds; default: the session's timeout"`
+	CPUTimeSec     float64           `json:"cpu_time_sec,omitempty" minimum:"0.01" doc:"CPU seconds that all its processes may use in total; default: the session's limit"`
 	Stdin          string            `json:"stdin,omitempty" doc:"The command's whole standard input"`
 	Stream         bool              `json:"stream,omitempty" doc:"Answer as soon as the command is accepted; its output is read by exec_id"`
-	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running"`
+	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering, in seconds; default: as long as the server allows (10 minutes). If the wait ends first, the status is running"`
 }
 
 // Executed is the state of an exec.
 type Executed struct {
-	ExecID    string `json:"exec_id" doc:"The run's id; everything that takes a run takes it too"`
+	ExecID    string `json:"exec_id" doc:"The run's id, which the routes of runs accept, too"`
 	SandboxID string `json:"sandbox_id" doc:"The session's id"`
-	Status    string `json:"status" enum:"completed,running" doc:"completed once it has ended, however it did"`
+	Status    string `json:"status" enum:"completed,running" doc:"completed once it has ended, whatever the outcome"`
 	ExecEnd
 	DurationMS *int64 `json:"duration_ms,omitempty" doc:"Milliseconds from the command's start to its end"`
 	*belljar.Output
-	Details *belljar.Replay `json:"details,omitempty" doc:"What became of the request's Idempotency-Key"`
+	Details *belljar.Replay `json:"details,omitempty" doc:"Outcome of the request's Idempotency-Key"`
 }
 
 // ExecEnd is the result of an exec that has ended.
 type ExecEnd struct {
-	ExitCode   *int           `json:"exit_code,omitempty" doc:"Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began"`
+	ExitCode   *int           `json:"exit_code,omitempty" doc:"Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started"`
 	Signal     string         `json:"signal,omitempty" doc:"The signal that ended it"`
-	TimedOut   bool           `json:"timed_out,omitempty" doc:"Whether its time was over"`
+	TimedOut   bool           `json:"timed_out,omitempty" doc:"Whether it was ended by its timeout"`
 	ReasonCode belljar.Reason `json:"reason_code,omitempty" doc:"Why it did not simply complete"`
-	Message    string         `json:"message,omitempty" doc:"What happened, for people"`
+	Message    string         `json:"message,omitempty" doc:"What happened, as text"`
 	Hint       string         `json:"hint,omitempty" doc:"What to do next"`
 }
 
@@ -90,7 +90,7 @@ type execParams struct {
 
 // ExecWait is a request to wait for an exec.
 type ExecWait struct {
-	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty" doc:"How long to wait; as long as the server allows (10 minutes) if it is not given"`
+	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty" doc:"How long to wait, in seconds; default: as long as the server allows (10 minutes)"`
 }
 
 func (*ExecWait) spare() {}
@@ -104,7 +104,7 @@ type ExecWaited struct {
 // ExecCanceled is the state of an exec right after its cancellation.
 type ExecCanceled struct {
 	ExecID string `json:"exec_id" doc:"The exec's id"`
-	Status string `json:"status" enum:"canceling,finished" doc:"canceling if it was under way, finished if it had ended"`
+	Status string `json:"status" enum:"canceling,finished" doc:"canceling if it had not ended, finished if it had"`
 	ExecEnd
 }
 
@@ -114,12 +114,12 @@ func (d *Door) execs() {
 	handle(d, huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: path, Tags: tags,
 		Summary: "Run a command in a session",
-		Description: "Waits for the end and answers with what the command printed: at most 1 MiB of each stream, from its beginning and its end. " +
-			"With stream, or if the wait ends first, the status is running, and the exec is read on by its id. It goes on if the client goes away.",
+		Description: "Waits for the end and answers with the output: at most 1 MiB of each stream, from its beginning and its end. " +
+			"With stream, or if the wait ends first, the status is running, and the output is read by exec_id. The command continues if the client disconnects.",
 	}, d.exec)
 	handle(d, huma.Operation{
 		OperationID: "read-exec", Method: http.MethodGet, Path: path + "/{exec_id}", Tags: tags,
-		Summary:     "Read what an exec printed",
+		Summary:     "Read an exec's output",
 		Description: "Chunks after since_seq, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.",
 	}, d.readExec)
 	handle(d, huma.Operation{
@@ -129,7 +129,7 @@ func (d *Door) execs() {
 	handle(d, huma.Operation{
 		OperationID: "cancel-exec", Method: http.MethodPost, Path: path + "/{exec_id}/cancel", Tags: tags,
 		Summary:     "Cancel an exec",
-		Description: "TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is not an error.",
+		Description: "Sends TERM to all of its processes and, after a grace period, KILL. Answers at once. Cancelling an exec that has ended has no effect and is not an error.",
 	}, cancelExec)
 }
 

@@ -18,9 +18,9 @@ const (
 
 type readExecParams struct {
 	ExecPath
-	SinceSeq    uint64  `query:"since_seq" doc:"The last seq that the client has: the next_seq of the answer before"`
-	MaxChunks   int     `query:"max_chunks" minimum:"1" maximum:"1000" doc:"Most chunks in the answer; 100 if it is not given"`
-	WaitSeconds float64 `query:"wait_seconds" minimum:"0" maximum:"600" doc:"How long to wait for output, or the end, if there is none after since_seq; 0 by default"`
+	SinceSeq    uint64  `query:"since_seq" doc:"The last seq that the client has: next_seq of the previous answer"`
+	MaxChunks   int     `query:"max_chunks" minimum:"1" maximum:"1000" doc:"Most chunks in the answer; default 100"`
+	WaitSeconds float64 `query:"wait_seconds" minimum:"0" maximum:"600" doc:"How long to wait for output after since_seq, or for the end, in seconds; default 0"`
 }
 
 // ExecOutput is the output of an exec after a seq (docs/compatibility.md#tools).
@@ -28,17 +28,17 @@ type ExecOutput struct {
 	Chunks []Chunk `json:"chunks" doc:"The output, in order"`
 	Done   bool    `json:"done" doc:"Whether it has ended and nothing follows these chunks"`
 	// NextSeq also counts frames without output: heartbeats, the end.
-	NextSeq   uint64 `json:"next_seq" doc:"The since_seq to ask for next"`
+	NextSeq   uint64 `json:"next_seq" doc:"The since_seq of the next request"`
 	Truncated bool   `json:"truncated,omitempty" doc:"Whether output is missing after since_seq: the log was cut at its cap, or removed"`
 	ExecEnd
 }
 
 // Chunk is a piece of output.
 type Chunk struct {
-	Seq      uint64 `json:"seq" doc:"Its place; seqs rise, with gaps"`
-	Stream   string `json:"stream" enum:"stdout,stderr" doc:"Where it was printed"`
-	Text     string `json:"text" doc:"What was printed"`
-	Encoding string `json:"encoding" enum:"utf8,base64" doc:"Of text"`
+	Seq      uint64 `json:"seq" doc:"Its position; seqs increase, with gaps"`
+	Stream   string `json:"stream" enum:"stdout,stderr" doc:"The stream that it was written to"`
+	Text     string `json:"text" doc:"The output"`
+	Encoding string `json:"encoding" enum:"utf8,base64" doc:"Encoding of text"`
 }
 
 func chunkOf(f belljar.Frame) Chunk {

@@ -13,24 +13,24 @@ import (
 
 // writeFile is sandbox_fs_write.
 type writeFile struct {
-	Path        string  `json:"path" doc:"Where it goes: x, ./x and /workspace/x are the same file. Folders above it are made"`
+	Path        string  `json:"path" doc:"Path of the file: x, ./x and /workspace/x are the same. Parent folders are created"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
-	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, in place of contents"`
-	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; 0644 if it is not given" example:"0755"`
-	Overwrite   bool    `json:"overwrite,omitempty" doc:"Whether a file that is there is replaced; else it is a conflict"`
+	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, instead of contents"`
+	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default 0644" example:"0755"`
+	Overwrite   bool    `json:"overwrite,omitempty" doc:"Whether to replace an existing file, which is a conflict otherwise"`
 }
 
 // batchFile is one file of sandbox_fs_write_batch.
 type batchFile struct {
-	Path        string  `json:"path" doc:"Where it goes"`
+	Path        string  `json:"path" doc:"Path of the file"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
-	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, in place of contents"`
-	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; 0644 if it is not given"`
+	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, instead of contents"`
+	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default 0644"`
 }
 
 type writeFiles struct {
-	Files     []batchFile `json:"files" doc:"At most 1000 files, of 2 MiB together"`
-	Overwrite bool        `json:"overwrite,omitempty" doc:"Whether files that are there are replaced; else one is a conflict, and nothing is written"`
+	Files     []batchFile `json:"files" doc:"At most 1000 files, of 2 MiB in total"`
+	Overwrite bool        `json:"overwrite,omitempty" doc:"Whether to replace existing files; otherwise one is a conflict, and nothing is written"`
 }
 
 // fileDone confirms an operation on a path.
@@ -53,22 +53,22 @@ type filesStored struct {
 // readFile is sandbox_fs_read.
 type readFile struct {
 	Path     string `json:"path" doc:"The file"`
-	MaxBytes int64  `json:"max_bytes,omitempty" doc:"How much of it to answer with; 262144 if it is not given, at most 8388608"`
-	Offset   int64  `json:"offset,omitempty" doc:"Bytes of it to skip"`
+	MaxBytes int64  `json:"max_bytes,omitempty" doc:"Most bytes to read; default 262144, at most 8388608"`
+	Offset   int64  `json:"offset,omitempty" doc:"Bytes to skip"`
 }
 
 type fileText struct {
-	Contents    *string `json:"contents,omitempty" doc:"What was read, if it is valid UTF-8. A character that the bound cuts is left for the next read"`
-	ContentsB64 []byte  `json:"contents_b64,omitempty" doc:"What was read, if it is not"`
-	Truncated   bool    `json:"truncated" doc:"Whether the file goes on"`
-	SizeBytes   int64   `json:"size_bytes" doc:"Of the whole file"`
-	NextOffset  int64   `json:"next_offset,omitempty" doc:"Where to read on, if it was truncated"`
+	Contents    *string `json:"contents,omitempty" doc:"The content, if it is valid UTF-8. A character that max_bytes would cut is left for the next read"`
+	ContentsB64 []byte  `json:"contents_b64,omitempty" doc:"The content as base64, if it is not valid UTF-8"`
+	Truncated   bool    `json:"truncated" doc:"Whether the file has more bytes"`
+	SizeBytes   int64   `json:"size_bytes" doc:"Size of the whole file"`
+	NextOffset  int64   `json:"next_offset,omitempty" doc:"Offset of the next read, if the file has more bytes"`
 }
 
 type listFiles struct {
-	Path      string `json:"path,omitempty" doc:"The folder; the workspace if it is not given"`
-	Recursive bool   `json:"recursive,omitempty" doc:"Whether to list everything below"`
-	Limit     int    `json:"limit,omitempty" doc:"Most entries; 1000 if it is not given, at most 10000"`
+	Path      string `json:"path,omitempty" doc:"The folder; default: the workspace"`
+	Recursive bool   `json:"recursive,omitempty" doc:"Whether to list its subfolders, too"`
+	Limit     int    `json:"limit,omitempty" doc:"Most entries; default 1000, at most 10000"`
 }
 
 func (*listFiles) spare() {}
@@ -79,24 +79,24 @@ type statFile struct {
 
 type makeFolder struct {
 	Path string `json:"path" doc:"The folder. Parent folders are created; an existing folder is not an error"`
-	Mode string `json:"mode,omitempty" doc:"Permission bits in octal; 0755 if it is not given"`
+	Mode string `json:"mode,omitempty" doc:"Permission bits in octal; default 0755"`
 }
 
 type renameFile struct {
 	From      string `json:"from" doc:"The file or folder"`
-	To        string `json:"to" doc:"Its new path, not the folder to move it into. Folders above it are made"`
-	Overwrite bool   `json:"overwrite,omitempty" doc:"Whether a file that is there is replaced"`
+	To        string `json:"to" doc:"Its new path, not the folder to move it into. Parent folders are created"`
+	Overwrite bool   `json:"overwrite,omitempty" doc:"Whether to replace an existing file"`
 }
 
 // deleteFile is sandbox_fs_delete.
 type deleteFile struct {
 	Path      string `json:"path" doc:"The file or folder"`
-	Recursive bool   `json:"recursive,omitempty" doc:"Whether a folder is deleted with all that is in it"`
+	Recursive bool   `json:"recursive,omitempty" doc:"Whether to delete a folder with its contents"`
 }
 
 type fileDeleted struct {
 	OK      bool   `json:"ok" doc:"true"`
-	Deleted string `json:"deleted" doc:"Absolute path of what was deleted"`
+	Deleted string `json:"deleted" doc:"Absolute path of the deleted file or folder"`
 }
 
 // files declares the file tools of docs/compatibility.md#tools, and further file operations.
@@ -108,7 +108,7 @@ func (d *Door) files() {
 		}
 	}
 	handle(d, op("write-file", "POST", "write", "Write a file",
-		"Whole or not at all. Large files go to PUT fs/raw."),
+		"Writes the whole file or, after an error, nothing. For large files use PUT fs/raw."),
 		func(c *call, p *sessionPath, body *writeFile) (fileDone, error) {
 			w, err := body.write()
 			if err != nil {
@@ -118,7 +118,7 @@ func (d *Door) files() {
 			return fileDone{true, api.InWorkspace(entry.Path)}, err
 		})
 	handle(d, op("write-files", "POST", "batch", "Write many small files",
-		"All of them or, after an error, none."),
+		"Writes all files or, after an error, none."),
 		func(c *call, p *sessionPath, body *writeFiles) (filesStored, error) {
 			list, err := body.list()
 			if err != nil {
@@ -128,16 +128,16 @@ func (d *Door) files() {
 			return filesStored{true, filled(entries)}, err
 		})
 	handle(d, op("read-file", "POST", "read", "Read a file, or a part of it",
-		"As text where it is text. For the bytes themselves there is GET fs/raw."),
+		"Returns text if the content is UTF-8. For the raw bytes use GET fs/raw."),
 		func(c *call, p *sessionPath, body *readFile) (fileText, error) { return readText(c, p.ID, *body) })
 	handle(d, op("list-files", "POST", "list", "List files",
-		"Sorted by path, which is relative to the workspace. Links are listed and not followed. A file lists itself."),
+		"Sorted by path, which is relative to the workspace. Links are listed and not followed. For a file the list is the file itself."),
 		func(c *call, p *sessionPath, body *listFiles) (belljar.FileList, error) {
 			list, err := c.Files().List(c, p.ID, belljar.FileQuery{Path: body.Path, Recursive: body.Recursive, Limit: body.Limit})
 			list.Entries = filled(list.Entries)
 			return list, err
 		})
-	handle(d, op("stat-file", "POST", "stat", "Describe a file, folder or link", "Of a link, itself."),
+	handle(d, op("stat-file", "POST", "stat", "Describe a file, folder or link", "Links are not followed."),
 		func(c *call, p *sessionPath, body *statFile) (belljar.FileEntry, error) {
 			return c.Files().Stat(c, p.ID, body.Path)
 		})
@@ -162,14 +162,14 @@ func (d *Door) files() {
 			return fileDeleted{true, api.InWorkspace(body.Path)}, err
 		})
 	handle(d, op("search-files", "POST", "search", "Find files by name, by content, or both",
-		"For at most 5 seconds. A name without a slash is looked for at any depth; content is text, or an expression of RE2, "+
-			"and is found once a line. Files that are not text, and links, are passed over."),
+		"Searches for at most 5 seconds. A name without a slash matches at any depth; content is text or an RE2 expression, "+
+			"and matches once per line. Binary files and links are skipped."),
 		func(c *call, p *sessionPath, body *belljar.FileSearch) (belljar.FileMatches, error) {
 			found, err := c.Files().Search(c, p.ID, *body)
 			found.Matches = filled(found.Matches)
 			return found, err
 		})
-	handle(d, op("get-space", "GET", "space", "How full is the workspace", ""),
+	handle(d, op("get-space", "GET", "space", "Report the space used in the workspace", ""),
 		func(c *call, p *sessionPath, _ *none) (belljar.Space, error) { return c.Files().Space(c, p.ID) })
 	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/raw", d.getFile)
 	d.guarded("PUT "+api.Prefix+"/sessions/{session_id}/fs/raw", d.putFile)

@@ -48,7 +48,7 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 		return none, api.Refuse("overwrite", "overwrite must be true or false, got %.40q", v)
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be stored encoded
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not supported", coding) // it would be stored encoded
 		e.Hint = "send the bytes as they are"
 		return none, e
 	}
@@ -246,8 +246,8 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 	file.Required = true
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-file", Method: "GET", Path: at + "raw", Tags: []string{"files"}, Summary: "Download a file",
-		Description: "HEAD is possible too. One Range may be asked for, also a suffix or an open one; several are answered with 416, and If-Range " +
-			"makes it the whole file. " + ModeHeader + " has its permission bits. If the file shrinks meanwhile, the answer breaks off.",
+		Description: "HEAD works, too. A request may have one Range; several are answered with 416, and with If-Range the whole file is sent. " +
+			ModeHeader + " has its permission bits. If the file shrinks meanwhile, the answer is aborted.",
 		Parameters: []*huma.Param{session, file, inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length")},
 		Responses: map[string]*huma.Response{
 			"200": response("The file", "application/octet-stream", raw),
@@ -257,21 +257,21 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "put-file", Method: "PUT", Path: at + "raw", Tags: []string{"files"}, Summary: "Upload a file",
-		Description: "Whole or not at all: no program sees a part of it, and after an error the old file is intact. Parent folders are created.",
+		Description: "Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created.",
 		Parameters: []*huma.Param{session, file,
-			inQuery("mode", "Permission bits in octal; 0644 if it is not given", text),
-			inQuery("overwrite", "Whether a file that is there is replaced; else it is a conflict", &huma.Schema{Type: "boolean"}),
+			inQuery("mode", "Permission bits in octal; default 0644", text),
+			inQuery("overwrite", "Whether to replace an existing file, which is a conflict otherwise", &huma.Schema{Type: "boolean"}),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}}},
 		Responses:   map[string]*huma.Response{"200": response("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-folder", Method: "GET", Path: at + "archive", Tags: []string{"files"}, Summary: "Download a folder",
-		Description: "Names are relative, and each is there once; links that lead out of the folder, and special files, are left out. In a zip archive " +
-			"\\ and : are _. If something goes wrong in the midst of it, the answer breaks off.",
+		Description: "Names are relative and unique. Links that lead out of the folder, and special files, are left out. In a zip archive " +
+			"\\ and : become _. After an error the answer is aborted.",
 		Parameters: []*huma.Param{session,
-			inQuery("path", "The folder, or a file; the workspace if it is not given", text),
-			inQuery("format", "tar if it is not given", &huma.Schema{Type: "string", Enum: []any{"tar", "tar.gz", "zip"}}),
+			inQuery("path", "The folder, or a file; default: the workspace", text),
+			inQuery("format", "Default: tar", &huma.Schema{Type: "string", Enum: []any{"tar", "tar.gz", "zip"}}),
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "The folder", Content: map[string]*huma.MediaType{
 			"application/x-tar": {Schema: raw}, "application/gzip": {Schema: raw}, "application/zip": {Schema: raw},

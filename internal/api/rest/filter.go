@@ -21,7 +21,7 @@ type RunFilter struct {
 	FinishedFrom string `query:"finished_at_from" doc:"RFC 3339, inclusive"`
 	FinishedTo   string `query:"finished_at_to" doc:"RFC 3339, inclusive"`
 
-	Sort string `query:"sort" pattern:"^(created|started|finished)_at(:(asc|desc))?$" patternDescription:"created_at, started_at or finished_at, with :asc or :desc" doc:"created_at, started_at or finished_at, with :asc or :desc; created_at:desc if it is not given" example:"started_at:desc"`
+	Sort string `query:"sort" pattern:"^(created|started|finished)_at(:(asc|desc))?$" patternDescription:"created_at, started_at or finished_at, with :asc or :desc" doc:"created_at, started_at or finished_at, with :asc or :desc; default: created_at:desc" example:"started_at:desc"`
 	Page
 }
 

@@ -42,7 +42,7 @@ func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	if len(routes) < 40 {
 		f.Fatalf("only %d routes", len(routes))
 	}
-	return rest.Straight(apitest.Handler(f, api.EdgeOptions{}, door)), routes
+	return rest.RequireCleanPath(apitest.Handler(f, api.EdgeOptions{}, door)), routes
 }
 
 func FuzzQuery(f *testing.F) {

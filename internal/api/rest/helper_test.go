@@ -94,7 +94,7 @@ func handler(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...in
 	for _, other := range others {
 		other.Register(mux)
 	}
-	return front.Wrap(rest.Straight(mux))
+	return front.Wrap(rest.RequireCleanPath(mux))
 }
 
 // send sends a request as a caller; "" is anonymous.

@@ -36,7 +36,7 @@ func (d *Door) images() {
 	handle(d, huma.Operation{
 		OperationID: "list-images", Method: http.MethodGet, Path: imagesPath, Tags: []string{"images"},
 		Summary:     "List images",
-		Description: "Images that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime names the owner.",
+		Description: "Images of Belljar's own store, which every runtime can use, and images of the runtimes' engines; runtime names the owner.",
 	}, func(c *call, _ *none, _ *none) (imageList, error) {
 		found, err := c.Images().List(c)
 		return imageList{namedImages(found)}, err
@@ -49,15 +49,15 @@ func (d *Door) images() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "tag-image", Method: http.MethodPost, Path: imagesPath + "/tag", Tags: []string{"images"},
-		Summary:     "Give an image one more name",
-		Description: "The name may be anything that a request may say. One that another image has moves. Operators only.",
+		Summary:     "Add a name to an image",
+		Description: "Any valid image name. If another image has the name, it moves. Operators only.",
 	}, func(c *call, _ *none, body *ImageTag) (belljar.Image, error) {
 		return oneImage(c.Images().Tag(c, body.Ref, body.Name))
 	})
 	handle(d, huma.Operation{
 		OperationID: "prune-images", Method: http.MethodPost, Path: imagesPath + "/prune", Tags: []string{"images"},
 		Summary:     "Remove images that are not used",
-		Description: "At least one bound is given. What a sandbox uses stays. Operators only.",
+		Description: "Needs at least one of the fields. Images that a sandbox uses are kept. Operators only.",
 	}, func(c *call, _ *none, body *belljar.ImagePrune) (belljar.ImagePruned, error) {
 		gone, err := c.Images().Prune(c, *body)
 		gone.Images = filled(gone.Images)
@@ -65,8 +65,8 @@ func (d *Door) images() {
 	})
 	command(d, huma.Operation{
 		OperationID: "remove-image", Method: http.MethodDelete, Path: imagesPath, Tags: []string{"images"},
-		Summary:     "Take a name from an image",
-		Description: "With its last name, or by its digest, the image goes. 409 while a sandbox uses it; details.sessions and details.runs say which. Operators only.",
+		Summary:     "Remove a name of an image, or the image",
+		Description: "Removing the last name, or removing by digest, removes the image. 409 while a sandbox uses it; details.sessions and details.runs list the users. Operators only.",
 	}, func(c *call, p *imageQuery) error {
 		return c.Images().Remove(c, p.Ref)
 	})
@@ -152,8 +152,8 @@ func checkImport(r *http.Request) error {
 		return err
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding)
-		e.Hint = "send the archive as it is: one that is compressed is known by its bytes"
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not supported", coding)
+		e.Hint = "send the archive without Content-Encoding; compression is detected from its content"
 		return e
 	}
 	given := r.Header.Get("Content-Type")
@@ -220,8 +220,8 @@ func declareImages(doc *huma.OpenAPI) {
 			"application/json": {Schema: image}, "text/event-stream": {Schema: &huma.Schema{Type: "string"}},
 		}}}
 	}
-	const events = "With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase) as often as " +
-		"there is some, and at last done (the image) or error."
+	const events = "With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase), and at last " +
+		"done (the image) or error."
 	archives := map[string]*huma.MediaType{}
 	for _, media := range archiveTypes() {
 		archives[media] = &huma.MediaType{Schema: raw}
@@ -229,17 +229,17 @@ func declareImages(doc *huma.OpenAPI) {
 	doc.AddOperation(&huma.Operation{
 		OperationID: "pull-image", Method: "POST", Path: imagesPath + "/pull", Tags: []string{"images"},
 		Summary: "Fetch an image from its registry",
-		Description: "Returns when it is ready; at once if it is present. Concurrent requests for an image wait for one pull, and a pull without a waiting " +
-			"request is cancelled. Users may pull what the policy allows; runtime, which makes a runtime's engine pull it, is for operators. " + events,
+		Description: "Returns when the image is ready; at once if it is stored. Concurrent requests for an image wait for one pull, and a pull without a waiting " +
+			"request is cancelled. Users may pull what the policy allows; runtime, which makes a runtime's engine pull the image, is for operators. " + events,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: pull}}},
 		Responses:   ready(),
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "import-image", Method: "POST", Path: imagesPath + "/import", Tags: []string{"images"},
 		Summary: "Bring an image",
-		Description: "The body is a tar archive: an OCI layout, what docker save writes, or a root file system; as it is or compressed with gzip or zstd. " +
-			"Operators only. " + events + " They begin when the body has been read.",
-		Parameters:  []*huma.Param{inQuery("name", "Its name; that in the archive if it is not given", &huma.Schema{Type: "string"})},
+		Description: "The body is a tar archive of an OCI layout, of docker save or of a root file system, optionally compressed with gzip or zstd. " +
+			"Operators only. " + events + " Events start when the body has been read.",
+		Parameters:  []*huma.Param{inQuery("name", "Its name; default: the name in the archive", &huma.Schema{Type: "string"})},
 		RequestBody: &huma.RequestBody{Required: true, Content: archives},
 		Responses:   ready(),
 	})

@@ -64,7 +64,7 @@ func filePart(part *multipart.Part, n int, extract bool) (belljar.UploadPart, er
 		return belljar.UploadPart{}, api.Refuse(at, "part %d has no file name", n+1)
 	}
 	if coding := part.Header.Get("Content-Transfer-Encoding"); coding != "" && !strings.EqualFold(coding, "binary") && !strings.EqualFold(coding, "8bit") {
-		return belljar.UploadPart{}, api.Refuse(fmt.Sprintf("files[%d]", n), "content transfer encoding %.40q is not taken", coding)
+		return belljar.UploadPart{}, api.Refuse(fmt.Sprintf("files[%d]", n), "content transfer encoding %.40q is not supported", coding)
 	}
 	format := belljar.UploadFile
 	if extract {

@@ -12,8 +12,8 @@ import (
 func (d *Door) node() {
 	handle(d, huma.Operation{
 		OperationID: "list-runtimes", Method: http.MethodGet, Path: api.Prefix + "/runtimes", Tags: []string{"node"},
-		Summary:     "What this server can do",
-		Description: "Every runtime with what this host lets it do, and why not if it does not.",
+		Summary:     "List the runtimes",
+		Description: "Every runtime with what it can enforce on this host and, if it is not available, the reasons.",
 	}, func(c *call, _ *none, _ *none) (belljar.Discovery, error) {
 		found, err := c.Node().Runtimes(c)
 		found.Runtimes = filled(found.Runtimes)

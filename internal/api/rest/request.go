@@ -20,8 +20,8 @@ func queryNames(op *huma.Operation) []string {
 	return names
 }
 
-// Straight rejects paths with dot segments or empty segments, which a mux would redirect.
-func Straight(next http.Handler) http.Handler {
+// RequireCleanPath rejects paths with dot segments or empty segments, which a mux would redirect.
+func RequireCleanPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		if strings.HasPrefix(path, api.Prefix) {

@@ -123,14 +123,14 @@ func (d *Door) Register(mux *http.ServeMux) {
 	for _, r := range d.routes {
 		mux.Handle(r.pattern, r.handler)
 	}
-	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "GET /openapi.json lists what there is")))
+	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "GET /openapi.json lists every path")))
 }
 
 // Handler returns the door on a mux of its own.
 func (d *Door) Handler() http.Handler {
 	mux := http.NewServeMux()
 	d.Register(mux)
-	return Straight(mux)
+	return RequireCleanPath(mux)
 }
 
 // open adds a public route.

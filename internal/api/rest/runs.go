@@ -17,7 +17,7 @@ type runPath struct {
 
 type startParams struct {
 	Idempotent
-	Wait string `query:"wait" doc:"How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first the answer is 202 with the run as it is" example:"30s"`
+	Wait string `query:"wait" doc:"How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first, the answer is 202 with the run's current state" example:"30s"`
 }
 
 // startedRun is the response to POST /runs: the run, with both fields for its id, and its output if the request waited.
@@ -74,8 +74,8 @@ func (d *Door) runs() {
 	handle(d, huma.Operation{
 		OperationID: "cancel-run", Method: http.MethodPost, Path: api.Prefix + "/runs/{run_id}/cancel", Tags: []string{"runs"},
 		Summary: "Cancel a run",
-		Description: "Asks for the end of a run: TERM, a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. " +
-			"Cancelling a run that has ended changes nothing and is not an error.",
+		Description: "Sends TERM to a run's processes and, after a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. " +
+			"Cancelling a run that has ended has no effect and is not an error.",
 	}, cancel)
 }
 

@@ -19,15 +19,15 @@ type sessionPath struct {
 }
 
 type sessionQuery struct {
-	All       bool   `query:"all" doc:"Also those that have ended"`
-	KeyPrefix string `query:"key_prefix" doc:"Only those whose scope_key begins so" example:"workflow:run_123:"`
+	All       bool   `query:"all" doc:"Whether to list ended sessions, too"`
+	KeyPrefix string `query:"key_prefix" doc:"Only sessions whose scope_key has this prefix" example:"workflow:run_123:"`
 	Page
 }
 
 // SessionOpening is a SessionSpec whose fields are all optional but the scope.
 type SessionOpening struct {
-	SpecVersion string `json:"spec_version,omitempty" doc:"The newest that this server knows, if it is not given"`
-	BaseImage   string `json:"base_image,omitempty" doc:"The server's own choice, if it is not given"`
+	SpecVersion string `json:"spec_version,omitempty" doc:"Default: the newest that this server supports"`
+	BaseImage   string `json:"base_image,omitempty" doc:"Default: the server's default image"`
 	belljar.SessionSpec
 }
 
@@ -42,8 +42,8 @@ type OpenedSession struct {
 	belljar.Session
 	SandboxID string `json:"sandbox_id" doc:"The same as session_id"`
 	Image     string `json:"image" doc:"The same as base_image"`
-	Workdir   string `json:"workdir" doc:"Where its runs begin, and its files lie"`
-	Created   bool   `json:"created" doc:"It was made now; else it was there already, and is as it was made then"`
+	Workdir   string `json:"workdir" doc:"Working directory of its runs, and folder of its files"`
+	Created   bool   `json:"created" doc:"Whether this request made it; an existing session is returned unchanged"`
 }
 
 // ClosedSessions are the sessions that a request closed.
@@ -53,7 +53,7 @@ type ClosedSessions struct {
 
 // Page selects a part of a list. It is exported because huma ignores unexported embedded structs.
 type Page struct {
-	Limit  int `query:"limit" minimum:"1" maximum:"200" doc:"Entries on a page; 50 if it is not given"`
+	Limit  int `query:"limit" minimum:"1" maximum:"200" doc:"Entries per page; default 50"`
 	Offset int `query:"offset" minimum:"0" doc:"Entries to skip"`
 }
 
@@ -61,15 +61,15 @@ func (d *Door) sessions() {
 	handle(d, huma.Operation{
 		OperationID: "create-session", Method: http.MethodPost, Path: api.Prefix + "/sessions", Tags: []string{"sessions"},
 		Summary:     "Create a session",
-		Description: "Makes a session and its sandbox, and answers when it can be used.",
+		Description: "Makes a session with its sandbox, and answers when it is ready.",
 	}, func(c *call, p *Idempotent, body *belljar.SessionSpec) (belljar.Session, error) {
 		return c.Sessions().Create(c, belljar.SessionRequest{SessionSpec: *body, IdempotencyKey: p.Key})
 	})
 	handle(d, huma.Operation{
 		OperationID: "open-session", Method: http.MethodPost, Path: api.Prefix + "/sessions/open", Tags: []string{"sessions"},
 		Summary: "Open a session by its scope",
-		Description: "Answers with the caller's living session of that scope, or makes one: two at once make one. What is asked of a session " +
-			"that is there already does not change it. The key `isolated` makes a new session each time.",
+		Description: "Answers with the caller's active session of that scope, or makes one. Concurrent requests make one session. The request does not " +
+			"change an existing session. The key `isolated` makes a new session each time.",
 	}, func(c *call, p *Idempotent, body *SessionOpening) (OpenedSession, error) {
 		s, created, err := c.Sessions().Open(c, belljar.SessionRequest{SessionSpec: body.spec(), IdempotencyKey: p.Key})
 		return OpenedSession{Session: s, SandboxID: s.ID, Image: s.BaseImage, Workdir: belljar.WorkspaceDir, Created: created}, err
@@ -77,9 +77,9 @@ func (d *Door) sessions() {
 	handle(d, huma.Operation{
 		OperationID: "close-sessions", Method: http.MethodPost, Path: api.Prefix + "/sessions/close", Tags: []string{"sessions"},
 		Summary: "End sessions by their scope",
-		Description: "Ends all sessions of the caller whose scope begins with a prefix, as when a workflow is over. Their runs are cancelled; " +
-			"their sandboxes and workspaces are gone when this answers, or, with `retain_seconds`, after that time: until then they can be looked at by " +
-			"their ids, and a new session can have their scope.",
+		Description: "Ends all sessions of the caller whose scope has the prefix, such as at the end of a workflow. Their runs are cancelled. " +
+			"Their sandboxes and workspaces are removed before the answer or, with `retain_seconds`, after that time. Until then they can be inspected " +
+			"by id, and a new session can have their scope.",
 	}, func(c *call, _ *none, body *belljar.CloseRequest) (ClosedSessions, error) {
 		closed, err := c.Sessions().CloseAll(c, *body)
 		return ClosedSessions{filled(closed)}, err
@@ -96,7 +96,7 @@ func (d *Door) sessions() {
 	handle(d, huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: api.Prefix + "/sessions/{session_id}", Tags: []string{"sessions"},
 		Summary:     "Get a session",
-		Description: "Sessions that have ended can be asked about for a while.",
+		Description: "Ended sessions remain readable for a while.",
 	}, func(c *call, p *sessionPath, _ *none) (belljar.Session, error) {
 		return c.Sessions().Get(c, p.ID)
 	})
@@ -117,7 +117,7 @@ func (d *Door) sessions() {
 	command(d, huma.Operation{
 		OperationID: "delete-session", Method: http.MethodDelete, Path: api.Prefix + "/sessions/{session_id}", Tags: []string{"sessions"},
 		Summary:     "End a session",
-		Description: "Its runs are cancelled; its sandbox and workspace are gone when this answers. Ending it again changes nothing.",
+		Description: "Its runs are cancelled; its sandbox and workspace are removed before the answer. Ending it again has no effect.",
 	}, func(c *call, p *sessionPath) error {
 		return c.Sessions().Delete(c, p.ID)
 	})

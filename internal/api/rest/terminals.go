@@ -30,7 +30,7 @@ func (d *Door) terminals() {
 	handle(d, huma.Operation{
 		OperationID: "list-terminals", Method: http.MethodGet, Path: of, Tags: []string{"terminals"},
 		Summary:     "List a session's terminals",
-		Description: "Oldest first. To a request that asks for a WebSocket this opens a new terminal and attaches to it, with the parameters cols, rows, session_name, shared and command (repeated).",
+		Description: "Oldest first. A WebSocket request opens a new terminal and attaches to it, with the parameters cols, rows, session_name, shared and command (repeated).",
 	}, func(c *call, p *sessionPath, _ *none) (TerminalList, error) {
 		list, err := c.Terminals().List(c, p.ID)
 		return TerminalList{filled(list)}, err
@@ -63,7 +63,7 @@ func (d *Door) terminals() {
 	command(d, huma.Operation{
 		OperationID: "close-terminal", Method: http.MethodDelete, Path: one, Tags: []string{"terminals"},
 		Summary:     "Close a terminal",
-		Description: "Its program and everything that it started are gone when this answers.",
+		Description: "Its program and every process that it started have ended when this answers.",
 	}, func(c *call, p *terminalPath) error {
 		return c.Terminals().Close(c, p.ID)
 	})

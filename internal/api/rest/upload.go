@@ -118,7 +118,7 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 		return up, api.Refuse("extract", "extract must be true or false, got %.40q", v)
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be stored encoded
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not supported", coding) // it would be stored encoded
 		e.Hint = "send the bytes as they are, or a compressed archive by its media type"
 		return up, e
 	}
@@ -129,7 +129,7 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	}
 	if media == "multipart/form-data" {
 		if query.Has("path") {
-			return up, api.Refuse("path", "path is for a single file, give dir and a file name")
+			return up, api.Refuse("path", "path is for a single file; use dir and a file name")
 		}
 		up.Parts = formParts(body, params["boundary"], extract)
 		return up, nil
@@ -150,7 +150,7 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	case archive && extract:
 		up.Parts, err = onePart(belljar.UploadPart{Format: format, Body: body})
 	case archive || media == "application/octet-stream" || strings.HasPrefix(media, "text/"):
-		e := api.Refuse("path", "a single file needs ?path=, its place in the workspace")
+		e := api.Refuse("path", "a single file needs ?path=, its path in the workspace")
 		e.Hint = "send an archive as application/x-tar, application/gzip or application/zip, or files as multipart/form-data"
 		return up, e
 	default:

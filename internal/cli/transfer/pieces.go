@@ -13,22 +13,24 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// Bounds are a server's limits for one upload.
+// Bounds are a runtime's limits for one upload.
 type Bounds struct {
 	bytes        int64
 	files, depth int
 }
 
-// BoundsOf requests a server's limits for uploads.
-func BoundsOf(ctx context.Context, s belljar.Service) (Bounds, error) {
+// BoundsOf requests the limits for uploads into a session.
+func BoundsOf(ctx context.Context, s belljar.Service, session belljar.Session) (Bounds, error) {
 	found, err := s.Node().Runtimes(ctx)
 	if err != nil {
 		return Bounds{}, err
 	}
 	for _, r := range found.Runtimes {
-		return Bounds{int64(r.MaxUploadMB) << 20, r.MaxUploadFiles, r.MaxUploadDepth}, nil // the same for all runtimes
+		if r.Name == session.Runtime {
+			return Bounds{int64(r.MaxUploadMB) << 20, r.MaxUploadFiles, r.MaxUploadDepth}, nil
+		}
 	}
-	return Bounds{}, nil
+	return Bounds{}, mistake.New("", "the server no longer has the runtime of the session, %s", session.Runtime)
 }
 
 func (b Bounds) String() string {
@@ -94,16 +96,16 @@ func rank(s Source) int {
 // send puts files into a session. It sends all or none if one upload can hold them, else in pieces, where each file arrives whole
 // or not at all.
 func (c *Copy) send(ctx context.Context, id string, files *Upload, shown *show.Progress) (n int, size int64, err error) {
-	most, err := BoundsOf(ctx, c.Service)
+	session, err := c.Service.Sessions().Get(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	most, err := BoundsOf(ctx, c.Service, session)
 	if err != nil {
 		return 0, 0, err
 	}
 	if most.One(files) {
 		return c.sendTogether(ctx, id, files, shown)
-	}
-	session, err := c.Service.Sessions().Get(ctx, id)
-	if err != nil {
-		return 0, 0, err
 	}
 	if err := files.Fits(session.Limits.WorkspaceMB); err != nil {
 		return 0, 0, err

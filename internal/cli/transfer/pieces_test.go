@@ -1,9 +1,12 @@
 package transfer
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/belljar/belljar"
 )
 
 func TestPieces(t *testing.T) {
@@ -41,5 +44,33 @@ func TestPieces(t *testing.T) {
 	}
 	if want := []string{"a b c", "x x/y", "alone big", "alone x/y/z", "alone x/y/z/deep"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// runtimes is a server whose runtimes have limits of their own.
+type runtimes struct{ belljar.Service }
+
+type node struct{ belljar.Node }
+
+func (runtimes) Node() belljar.Node { return node{} }
+
+func (node) Runtimes(context.Context) (belljar.Discovery, error) {
+	return belljar.Discovery{Runtimes: []belljar.RuntimeInfo{
+		{Name: "native", MaxUploadMB: 64, MaxUploadFiles: 1000, MaxUploadDepth: 16},
+		{Name: "docker", MaxUploadMB: 1, MaxUploadFiles: 10, MaxUploadDepth: 4},
+	}}, nil
+}
+
+func TestBoundsOfTheSession(t *testing.T) {
+	for runtime, want := range map[string]Bounds{
+		"native": {bytes: 64 << 20, files: 1000, depth: 16},
+		"docker": {bytes: 1 << 20, files: 10, depth: 4},
+	} {
+		if got, err := BoundsOf(t.Context(), runtimes{}, belljar.Session{Runtime: runtime}); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", runtime, got, err, want)
+		}
+	}
+	if got, err := BoundsOf(t.Context(), runtimes{}, belljar.Session{Runtime: "gvisor"}); err == nil {
+		t.Errorf("a runtime that the server does not list: %v", got)
 	}
 }

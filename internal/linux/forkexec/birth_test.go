@@ -269,7 +269,7 @@ func TestInsert(t *testing.T) {
 			})
 			say(p, w, "C")                                   // 3
 			p.Call(unix.SYS_CHDIR, p.Str("/no/such/folder")) // 4
-			p.Unless(func() {
+			p.UnlessError(func() {
 				say(p, w, "D") // 5
 				say(p, w, "D") // 6
 			}, unix.ENOENT)

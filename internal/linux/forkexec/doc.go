@@ -13,7 +13,7 @@
 // there.
 //
 // A keeper, which executes nothing, goes further: on amd64 it shares the parent's memory for as long as it lives, unless
-// [Program.Apart] states otherwise, and its own child shares it as vfork's does, until the execve. Hence:
+// [Program.UnshareMemory] states otherwise, and its own child shares it as vfork's does, until the execve. Hence:
 //
 //   - Whatever the child is to read or write goes through Str, Strs, Ptr, Slice or Alloc, which copy it into the arena.
 //   - What runs in the child is nosplit and touches only the arena and registers: there is no g, no heap, no memory of the

@@ -57,7 +57,7 @@ func TestSpawnSharesMemory(t *testing.T) {
 	done, tell := p.Pipe()
 	pid := p.Spawn(func() {
 		p.Close(mine)
-		p.Again(mine, unix.SYS_GETPID) // another's result in the same place
+		p.Reopen(mine, unix.SYS_GETPID) // another's result in the same place
 		p.Call(unix.SYS_READ, forkexec.Int(int(in.Fd())), forkexec.Ptr(p, shared), forkexec.Int(len(shared)))
 		p.Call(unix.SYS_WRITE, tell, p.Str("x"), forkexec.Int(1))
 	})

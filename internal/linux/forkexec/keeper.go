@@ -48,7 +48,7 @@ func ParseRecord(b []byte) (Record, bool) {
 	return *(*Record)(unsafe.Pointer(unsafe.SliceData(b))), true
 }
 
-// StartKeeper starts a program with [Program.Keep] and returns the keeper, whose records report what becomes of it. The program
+// StartKeeper starts a program with [Program.SplitKeeper] and returns the keeper, whose records report what becomes of it. The program
 // must not be freed, changed or started again before the keeper is gone and, unless it has said that none is left, the
 // command's processes, since they may have no copy.
 func (p *Program) StartKeeper() (Child, error) {

@@ -34,7 +34,7 @@ func keep(t *testing.T, before, after func(p *forkexec.Program)) *kept {
 	if before != nil {
 		before(p)
 	}
-	p.Keep(int(w.Fd()), 0)
+	p.SplitKeeper(int(w.Fd()), 0)
 	after(p)
 	c, err := p.StartKeeper()
 	if err != nil {
@@ -243,7 +243,7 @@ func TestKeeperApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var shared *int32
 			k := keep(t, nil, func(p *forkexec.Program) {
-				p.Apart()
+				p.UnshareMemory()
 				shared = forkexec.Alloc[int32](p)
 				p.Call(unix.SYS_GETPID)
 				p.Store(shared)
@@ -280,7 +280,7 @@ func BenchmarkKeeperTrue(b *testing.B) {
 			b.Fatal(err)
 		}
 		p := pool.New()
-		p.Keep(pair[1], 0)
+		p.SplitKeeper(pair[1], 0)
 		p.Exec("/bin/true", []string{"true"}, nil)
 		c, err := p.StartKeeper()
 		if err != nil {

@@ -179,8 +179,8 @@ func (p *Program) Open(nr uintptr, args ...Arg) Arg {
 	return Arg{v: uintptr(p.slots - 1), slot: true}
 }
 
-// Again is Open whose result replaces that of an earlier one, for long programs that use many short-lived descriptors.
-func (p *Program) Again(result Arg, nr uintptr, args ...Arg) {
+// Reopen is Open whose result replaces that of an earlier one, for long programs that use many short-lived descriptors.
+func (p *Program) Reopen(result Arg, nr uintptr, args ...Arg) {
 	p.Call(nr, args...)
 	p.ops[len(p.ops)-1].out = int8(result.v)
 }
@@ -223,9 +223,9 @@ func (p *Program) Close(fd Arg) { p.Call(unix.SYS_CLOSE, fd) }
 // Tolerate makes the given errors of the call just appended no failure. At most two.
 func (p *Program) Tolerate(errnos ...unix.Errno) { copy(p.ops[len(p.ops)-1].tolerated[:], errnos) }
 
-// Unless appends the operations that body appends, to be skipped if the call just appended has one of the given
+// UnlessError appends the operations that body appends, to be skipped if the call just appended has one of the given
 // errors, which are then no failure. At most two.
-func (p *Program) Unless(body func(), errnos ...unix.Errno) {
+func (p *Program) UnlessError(body func(), errnos ...unix.Errno) {
 	p.Tolerate(errnos...)
 	at := len(p.ops)
 	body()
@@ -248,19 +248,19 @@ func (p *Program) Fork(body func()) {
 	p.ops[at].n = uint16(len(p.ops) - at - 1)
 }
 
-// Keep splits the child: it becomes the keeper (see keeper.go), and its own child continues with the later operations,
+// SplitKeeper splits the child: it becomes the keeper (see keeper.go), and its own child continues with the later operations,
 // in the cgroup2 folder of the descriptor cgroup unless that is 0. Records are written to the descriptor status. A
 // cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by [Program.StartKeeper].
-func (p *Program) Keep(status, cgroup int) {
+func (p *Program) SplitKeeper(status, cgroup int) {
 	p.keeps, p.books = true, status
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), child: p.further(cgroup)}
 	o.child.clone.flags |= unix.CLONE_VFORK
 	p.add(o)
 }
 
-// Apart makes the keeper share no memory with this process, but only with its child, as other children do: for a child
+// UnshareMemory makes the keeper share no memory with this process, but only with its child, as other children do: for a child
 // that others may look into before it has become its program, or whose death would be that of all that share its memory.
-func (p *Program) Apart() { p.apart = true }
+func (p *Program) UnshareMemory() { p.apart = true }
 
 // further is what a child of the child takes, which is born into the cgroup unless that is 0.
 func (p *Program) further(cgroup int) *further {

@@ -43,7 +43,7 @@ func (b *Birth) BoundWatches(p *forkexec.Program) {
 	for name, most := range watches {
 		text := strconv.Itoa(most)
 		fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc/sys/user/"+name), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
-		p.Unless(func() {
+		p.UnlessError(func() {
 			p.Call(unix.SYS_WRITE, fd, p.Str(text), forkexec.Int(len(text)))
 			p.Close(fd)
 		}, unix.EROFS, unix.ENOENT) // an outer container may forbid it; a kernel may have no inotify

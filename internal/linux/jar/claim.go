@@ -11,8 +11,8 @@ import (
 
 // Points of a claim, for tests that stop there, besides those of [roster.Roster.Rename].
 const (
-	Limited = "limited" // the new limits are set
-	Named   = "named"   // the jar has its new name
+	PointLimited = "limited" // the new limits are set
+	PointNamed   = "named"   // the jar has its new name
 )
 
 // Claim renames the jar from, which was made or attached in this process, to the name to. settle adapts it to the caller, with
@@ -53,7 +53,7 @@ func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error
 	if err := settle(j.box); err != nil {
 		return true, err
 	}
-	r.at(Limited)
+	r.at(PointLimited)
 	if ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}
@@ -68,7 +68,7 @@ func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error
 	delete(r.living, from)
 	r.living[to] = j
 	r.mu.Unlock()
-	r.at(Named)
+	r.at(PointNamed)
 	if ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}

@@ -41,7 +41,7 @@ type Errors struct {
 // Hints for failures of more than one step.
 const (
 	// KilledHint is for a birth that another process has ended.
-	KilledHint = "something on this host has killed it, most likely for want of memory: look for oom in the kernel's log"
+	KilledHint = "something on this host killed it, most likely the out-of-memory killer: look for oom in the kernel's log"
 	// NamespaceHint is for one that may not make a user namespace.
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
 	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
@@ -69,7 +69,7 @@ func (e Errors) explain(ctx context.Context, err error) error {
 func hint(e *forkexec.Error) string {
 	switch {
 	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
-		return "there are as many namespaces as may be: raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces with sysctl"
+		return "the limit on namespaces is reached: raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces with sysctl"
 	case e.Errno == unix.EMFILE || e.Errno == unix.ENFILE:
 		return "too few files may be open: raise the limit, as with ulimit -n"
 	case e.Step == "clone" && e.Errno == unix.EPERM && chrooted():

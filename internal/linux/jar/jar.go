@@ -80,7 +80,7 @@ func (j *Jar) watch(pidfd int, child bool) error {
 		end.Destroyed = j.destroyed
 		j.mu.Unlock()
 		if j.box != nil {
-			j.box.Over(end)
+			j.box.OnEnd(end)
 		}
 		close(j.gone)
 	}()

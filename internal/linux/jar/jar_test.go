@@ -65,7 +65,7 @@ type box struct {
 	ends []End
 }
 
-func (b *box) Over(e End) {
+func (b *box) OnEnd(e End) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ends = append(b.ends, e)
@@ -204,7 +204,7 @@ func bear(ctx context.Context, r *Rack, id string, lifeline bool, reached func()
 			p.Step(StepUserNS)
 			p.Sync()
 			if !b.IDs.Shared {
-				Become(p, 0)
+				SetID(p, 0)
 			}
 			b.Leave(p)
 			b.Exec(p, []string{"-", string(text)}, nil)

@@ -25,16 +25,16 @@ func (b *Birth) Enter(p *forkexec.Program) {
 	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
 }
 
-// Become takes an id that the process's user namespace maps, and no groups.
-func Become(p *forkexec.Program, id int) {
+// SetID takes an id that the process's user namespace maps, and no groups.
+func SetID(p *forkexec.Program, id int) {
 	p.Call(unix.SYS_SETGROUPS, forkexec.Int(0), forkexec.Int(0))
 	p.Call(unix.SYS_SETRESGID, forkexec.Int(id), forkexec.Int(id), forkexec.Int(id))
 	p.Call(unix.SYS_SETRESUID, forkexec.Int(id), forkexec.Int(id), forkexec.Int(id))
 }
 
-// BeDumpable gives a process the /proc entries that its user may open, which a change of ids takes away. The process that it
+// SetDumpable gives a process the /proc entries that its user may open, which a change of ids takes away. The process that it
 // was forked from may lack them without knowing: a change of user in any process that shared its memory takes them away.
-func BeDumpable(p *forkexec.Program) {
+func SetDumpable(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 }
 

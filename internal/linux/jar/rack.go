@@ -31,7 +31,7 @@ type Options struct {
 	IDDir  string    // where claims of host ids are kept, for all installations; default as [idmap.Options]
 	// Installation keeps jars of different daemons apart. Default cli, which commands share.
 	Installation string
-	// Memory is what all jars of the installation may use together, of all kinds, in bytes; 0 is [UsualShare] of what
+	// Memory is what all jars of the installation may use together, of all kinds, in bytes; 0 is [DefaultShare] of what
 	// there is. Where one that is given cannot be enforced, no jar can be made, unless MemoryWeak.
 	Memory     int64
 	MemoryWeak bool
@@ -47,8 +47,8 @@ type Options struct {
 
 // Box is the runtime's part of a jar.
 type Box interface {
-	// Over reports how the jar has ended, before any other report: once, and without a lock held.
-	Over(End)
+	// OnEnd reports how the jar has ended, before any other report: once, and without a lock held.
+	OnEnd(End)
 }
 
 // End describes the end of a jar's first process.
@@ -105,8 +105,8 @@ func Open(o Options) (*Rack, error) {
 // sharedInstallation is that of commands, of which many may run at once.
 const sharedInstallation = "cli"
 
-// UsualShare is how much of the memory that there is all jars may use together, in per cent.
-const UsualShare = 85
+// DefaultShare is how much of the memory that there is all jars may use together, in per cent.
+const DefaultShare = 85
 
 // open takes what a rack has as long as it is open.
 func (r *Rack) open() (err error) {
@@ -128,7 +128,7 @@ func (r *Rack) open() (err error) {
 	}
 	memory := r.o.Memory
 	if memory == 0 {
-		memory = r.Cgroups.Ceiling() / 100 * UsualShare
+		memory = r.Cgroups.Ceiling() / 100 * DefaultShare
 	}
 	r.Cgroups.Bind(cgroup.Bound{Memory: memory, Shared: r.o.Installation == sharedInstallation})
 	return nil
@@ -149,7 +149,7 @@ func (r *Rack) withInstallation(installation string) *Rack {
 	o := r.o
 	o.Installation = installation
 	return &Rack{
-		IDs: r.IDs, Cgroups: r.Cgroups, o: o, roster: r.roster.Beside(installation), boot: r.boot, score: r.score,
+		IDs: r.IDs, Cgroups: r.Cgroups, o: o, roster: r.roster.Sibling(installation), boot: r.boot, score: r.score,
 		living: map[string]*Jar{}, births: map[string]*making{},
 	}
 }
@@ -188,8 +188,8 @@ func (r *Rack) WardenSocket() string {
 // List names every jar that has left a trace.
 func (r *Rack) List() ([]string, error) { return r.roster.List() }
 
-// Hold takes hold of an image, which stays there until the caller closes it, and looks at it; see [rootfs.Shelf.Hold].
-func (r *Rack) Hold(ctx context.Context, dir, lock string, user rootfs.User) (*rootfs.Held, error) {
+// OpenImage takes hold of an image, which stays there until the caller closes it, and looks at it; see [rootfs.Shelf.Hold].
+func (r *Rack) OpenImage(ctx context.Context, dir, lock string, user rootfs.User) (*rootfs.Held, error) {
 	held, err := r.images.Hold(ctx, dir, lock, user)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", r.o.Errors.NoImage, err)

@@ -73,7 +73,7 @@ func (r *Rack) grouped(name string) bool {
 
 // program is how the first processes of jars are known among all.
 func program() roster.Program {
-	return roster.Program{Prefix: "/memfd:" + AgentName, Told: func(args []string) string {
+	return roster.Program{Prefix: "/memfd:" + AgentName, LockIn: func(args []string) string {
 		var config struct {
 			Lock string `json:"lock"`
 		}

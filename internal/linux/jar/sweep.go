@@ -108,7 +108,7 @@ func (r *Rack) sweepDead(ctx context.Context, id string) (bool, error) {
 		}
 	}
 	if err := r.clean(ctx, id); err != nil {
-		return false, fmt.Errorf("remove what is left of sandbox %s: %w", id, err)
+		return false, fmt.Errorf("remove the remains of sandbox %s: %w", id, err)
 	}
 	return true, nil
 }
@@ -169,7 +169,7 @@ func (r *Rack) sweepGroup(ctx context.Context, name string) error {
 		return nil // it went by itself
 	}
 	if killed, err := group.Kill(); err != nil || !killed && populated(group) {
-		return fmt.Errorf("end what is in cgroup %s: its lease will: %w", name, errors.Join(err, errors.ErrUnsupported))
+		return fmt.Errorf("end the processes of cgroup %s, which their lease will end: %w", name, errors.Join(err, errors.ErrUnsupported))
 	}
 	return group.Remove(ctx)
 }

@@ -97,7 +97,7 @@ func TestClaim(t *testing.T) {
 	if got, err := r.Claim(t.Context(), "blank", "mine", settled); err != nil || got != Box(made) || made.ID() != "mine" {
 		t.Errorf("%v, %v", got, err)
 	}
-	if want := []string{Limited, roster.Linked, roster.Moved, Named}; !slices.Equal(points, want) {
+	if want := []string{PointLimited, roster.PointLinked, roster.PointMoved, PointNamed}; !slices.Equal(points, want) {
 		t.Errorf("points %v, want %v", points, want)
 	}
 	if _, err := r.Claim(t.Context(), "blank", "yours", settled); !errors.Is(err, errUnknown) {
@@ -156,7 +156,7 @@ func TestRecordOfOld(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
+func TestLockIn(t *testing.T) {
 	for args, want := range map[string]string{
 		AgentName + ` {"lock":"1:2"}`:      "1:2",
 		AgentName + ` keep {"lock":"1:2"}`: "1:2",
@@ -165,7 +165,7 @@ func TestTold(t *testing.T) {
 		`other {"lock":"1:2"}`:             "",
 		"":                                 "",
 	} {
-		if got := program().Told(strings.Fields(args)); got != want {
+		if got := program().LockIn(strings.Fields(args)); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestHoldNoImage(t *testing.T) {
 	r := open(t, tempDir(t))
-	if _, err := r.Hold(t.Context(), "/no/such/image", "", rootfs.User{}.Fill()); !errors.Is(err, errNoImage) || stepOf(err) != StepImage {
+	if _, err := r.OpenImage(t.Context(), "/no/such/image", "", rootfs.User{}.Fill()); !errors.Is(err, errNoImage) || stepOf(err) != StepImage {
 		t.Errorf("%v", err)
 	}
 }

@@ -53,10 +53,10 @@ func (r Ruleset) Append(p *forkexec.Program, abi int) bool {
 		if i == 0 {
 			folder = p.Open(unix.SYS_OPENAT, path...)
 		} else {
-			p.Again(folder, unix.SYS_OPENAT, path...)
+			p.Reopen(folder, unix.SYS_OPENAT, path...)
 		}
 		p.Store(&rule.Parent_fd)
-		p.Unless(func() {
+		p.UnlessError(func() {
 			p.Call(unix.SYS_LANDLOCK_ADD_RULE, ruleset, forkexec.Int(unix.LANDLOCK_RULE_PATH_BENEATH), forkexec.Ptr(p, rule), forkexec.Int(0))
 			p.Close(folder)
 		}, unix.ENOENT)

@@ -41,7 +41,7 @@ func (b *Builder) Temp(nr uintptr, args ...forkexec.Arg) forkexec.Arg {
 	if !b.made {
 		b.tree, b.made = b.p.Open(nr, args...), true
 	} else {
-		b.p.Again(b.tree, nr, args...)
+		b.p.Reopen(b.tree, nr, args...)
 	}
 	return b.tree
 }
@@ -65,7 +65,7 @@ func (b *Builder) configure(fd forkexec.Arg, attr Attr, options [][2]string) {
 		p.Call(unix.SYS_FSCONFIG, fd, forkexec.Int(unix.FSCONFIG_SET_STRING), p.Str(o[0]), p.Str(o[1]), forkexec.Int(0))
 	}
 	p.Call(unix.SYS_FSCONFIG, fd, forkexec.Int(unix.FSCONFIG_CMD_CREATE), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
-	p.Again(fd, unix.SYS_FSMOUNT, fd, forkexec.Int(unix.FSMOUNT_CLOEXEC), forkexec.Int(uint64(attr)))
+	p.Reopen(fd, unix.SYS_FSMOUNT, fd, forkexec.Int(unix.FSMOUNT_CLOEXEC), forkexec.Int(uint64(attr)))
 }
 
 // MountFS makes a file system and attaches it at name below the open folder dir.
@@ -124,7 +124,7 @@ func (b *Builder) BindOpen(source, dir forkexec.Arg, name string, attr Attr) {
 // Protect makes name below the mount dir read-only, by attaching a read-only copy over it. A missing name is no error.
 func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 	fd := b.clone(dir, name)
-	b.p.Unless(func() {
+	b.p.UnlessError(func() {
 		b.SetAttr(fd, attr, true)
 		b.Attach(fd, dir, name)
 	}, unix.ENOENT)
@@ -149,9 +149,9 @@ func (b *Builder) hide(dir forkexec.Arg, names []string, cover forkexec.Arg) {
 	b.SetAttr(cover, hidden, true)
 	for i, name := range names {
 		b.Attach(cover, dir, name)
-		b.p.Unless(func() {
+		b.p.UnlessError(func() {
 			if i < len(names)-1 {
-				b.p.Again(cover, unix.SYS_OPEN_TREE, cover, b.p.Str(""),
+				b.p.Reopen(cover, unix.SYS_OPEN_TREE, cover, b.p.Str(""),
 					forkexec.Int(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH))
 			}
 		}, unix.ENOENT)

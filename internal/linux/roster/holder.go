@@ -28,9 +28,9 @@ type Holder struct {
 type Program struct {
 	// Prefix is what the link to the executable begins with, as /memfd:NAME.
 	Prefix string
-	// Told returns the lock that a process's arguments name, in the form of [Inode.String]; "" if they name none. Such a
+	// LockIn returns the lock that a process's arguments name, in the form of [Inode.String]; "" if they name none. Such a
 	// process shows its descriptors to root only.
-	Told func(args []string) string
+	LockIn func(args []string) string
 }
 
 // Inode identifies a file.
@@ -134,10 +134,10 @@ func (p Program) openLocks(dir string, locks map[Inode][]string) (open map[strin
 
 func (p Program) toldLock(dir string, locks map[Inode][]string) (Inode, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-	if err != nil || p.Told == nil {
+	if err != nil || p.LockIn == nil {
 		return Inode{}, false
 	}
-	told := p.Told(strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"))
+	told := p.LockIn(strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"))
 	for at := range locks {
 		if at.String() == told {
 			return at, true

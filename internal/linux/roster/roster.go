@@ -39,8 +39,8 @@ func Open(top string, names []string, valid func(name string) bool) (*Roster, er
 	return r, r.make()
 }
 
-// Beside returns the roster of another name in the same folder, which need not exist.
-func (r *Roster) Beside(name string) *Roster {
+// Sibling returns the roster of another name in the same folder, which need not exist.
+func (r *Roster) Sibling(name string) *Roster {
 	other := *r
 	other.dir = filepath.Join(filepath.Dir(r.dir), name)
 	other.above = append(append([]string{}, r.above[:len(r.above)-1]...), other.dir)
@@ -142,7 +142,7 @@ func (r *Roster) Rename(from, to string, reached func(point string)) error {
 	if err := os.Link(r.Lock(from), r.Lock(to)); err != nil {
 		return err
 	}
-	at(Linked)
+	at(PointLinked)
 	_, err := os.Lstat(r.Folder(to))
 	if err == nil {
 		err = fmt.Errorf("%s: %w", to, fs.ErrExist)
@@ -152,14 +152,14 @@ func (r *Roster) Rename(from, to string, reached func(point string)) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(r.Lock(to)))
 	}
-	at(Moved)
+	at(PointMoved)
 	return os.Remove(r.Lock(from))
 }
 
 // Points of [Roster.Rename].
 const (
-	Linked = "linked" // the lock has both names, the folder the old one
-	Moved  = "moved"  // the lock has both names, the folder the new one
+	PointLinked = "linked" // the lock has both names, the folder the old one
+	PointMoved  = "moved"  // the lock has both names, the folder the new one
 )
 
 // Forget removes an entry's files. It is idempotent.

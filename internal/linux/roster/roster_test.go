@@ -90,7 +90,7 @@ func TestFolderIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock.Close()
-	if names, err := r.Beside("there").List(); err != nil || len(names) > 0 {
+	if names, err := r.Sibling("there").List(); err != nil || len(names) > 0 {
 		t.Errorf("another roster: %q, %v", names, err)
 	}
 }
@@ -141,7 +141,7 @@ func TestRename(t *testing.T) {
 			}
 		}
 	})
-	if err != nil || !slices.Equal(points, []string{roster.Linked, roster.Moved}) {
+	if err != nil || !slices.Equal(points, []string{roster.PointLinked, roster.PointMoved}) {
 		t.Errorf("%v, %q", err, points)
 	}
 	if names, err := r.List(); err != nil || !slices.Equal(names, []string{"new", "taken"}) {

@@ -47,7 +47,7 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 	if !enough(b.IDs) {
 		return nil, &runtime.StepError{Step: jar.StepUserNS, Err: errFewIDs, Hint: r.Jars.IDs.Hint}
 	}
-	image, err := r.Jars.Hold(ctx, spec.Root.Dir, spec.Root.Lock, rack.User(spec.Root))
+	image, err := r.Jars.OpenImage(ctx, spec.Root.Dir, spec.Root.Lock, rack.User(spec.Root))
 	if err != nil {
 		return nil, err
 	}

@@ -70,8 +70,8 @@ func (s *sandbox) usage() runtime.Usage {
 	return usageOf(u)
 }
 
-// Over implements [jar.Box].
-func (s *sandbox) Over(end jar.End) {
+// OnEnd implements [jar.Box].
+func (s *sandbox) OnEnd(end jar.End) {
 	s.Last = s.usage()
 	s.Exit = s.explainExit(end)
 }

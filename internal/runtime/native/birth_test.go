@@ -392,7 +392,7 @@ func TestRemoveInBirth(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-failed; err == nil || !strings.Contains(err.Error(), "removed") {
-		t.Errorf("create says %v", err)
+		t.Errorf("create returns %v", err)
 	}
 	m.nothingLeft(t, m.size-1)
 	m.Edit(nil)

@@ -195,7 +195,7 @@ func TestKilledWhileClaiming(t *testing.T) {
 				r := open(t, dir)
 				ids, err := r.List(t.Context())
 				if err != nil || len(ids) == 0 {
-					t.Fatalf("list says %v, %v", ids, err)
+					t.Fatalf("list returns %v, %v", ids, err)
 				}
 				at := from
 				if point == native.ClaimMoved || point == native.ClaimNamed {

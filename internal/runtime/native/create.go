@@ -37,7 +37,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	}
 	user := rack.User(spec.Root)
 	settle(b.IDs, user)
-	image, err := r.Jars.Hold(ctx, spec.Root.Dir, spec.Root.Lock, user)
+	image, err := r.Jars.OpenImage(ctx, spec.Root.Dir, spec.Root.Lock, user)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,13 @@ import (
 // Edit lets f change the program of every birth to come; it returns descriptors that its changes need.
 func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 
-// Reached lets f hear how far every claim to come is.
+// Reached calls f at each point of every later claim.
 func (r *Runtime) Reached(f func(point string)) { r.Jars.Reached = f }
 
 // Points of a claim.
 const (
-	ClaimLimited = jar.Limited
-	ClaimLinked  = roster.Linked
-	ClaimMoved   = roster.Moved
-	ClaimNamed   = jar.Named
+	ClaimLimited = jar.PointLimited
+	ClaimLinked  = roster.PointLinked
+	ClaimMoved   = roster.PointMoved
+	ClaimNamed   = jar.PointNamed
 )

@@ -49,7 +49,7 @@ func (b *rootBuilder) as(pl *plan, u rootfs.User, do func()) {
 	do()
 	b.p.Call(unix.SYS_SETFSUID, forkexec.Int(agentID))
 	b.p.Call(unix.SYS_SETFSGID, forkexec.Int(agentID))
-	jar.BeDumpable(b.p) // which a change of user takes away
+	jar.SetDumpable(b.p) // which a change of user takes away
 }
 
 // overlays reports whether the kernel lets a user namespace mount overlays (Linux 5.11).

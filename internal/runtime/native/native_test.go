@@ -133,7 +133,7 @@ func TestConformance(t *testing.T) {
 // Every protection is enforced as root here, or a test of it proves nothing.
 func TestRootEnforcesEverything(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("not root: TestRootless runs this binary as somebody else")
+		t.Skip("not root: TestRootless runs this binary as another user")
 	}
 	caps, err := open(t, t.TempDir()).Test(context.Background())
 	if err != nil || !caps.Available {
@@ -264,7 +264,7 @@ func TestSweep(t *testing.T) {
 	}
 	ids, err := r.List(context.Background())
 	if len(ids) != 1 || ids[0] != box.ID() || err != nil {
-		t.Errorf("list says %v, %v", ids, err)
+		t.Errorf("list returns %v, %v", ids, err)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 		"no workspace":      {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
 		"a network":         {func(s *runtime.Spec) { s.Network.Mode = "bridge" }, "network"},
 		"a disk":            {func(s *runtime.Spec) { s.Workspace.Medium = runtime.MediumDisk }, "mount"},
-		"a wall unheard of": {func(s *runtime.Spec) { s.Require = []string{"moat"} }, "moat"},
+		"an unknown protection": {func(s *runtime.Spec) { s.Require = []string{"moat"} }, "moat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := spec()

@@ -32,7 +32,7 @@ const (
 	beforeRecord = "before record" // the agent runs, and the record is not written
 )
 
-// halfMade is a sandbox in the making, whose daemon stands still.
+// halfMade is a sandbox in the making, whose daemon is stopped.
 type halfMade struct {
 	dir, id string
 	daemon  *exec.Cmd
@@ -78,7 +78,7 @@ func stopDaemon(t *testing.T, point string) *halfMade {
 	return h
 }
 
-// inNamespace says whether a process is in a pid namespace of its own, as a sandbox's is from its first moment, and a warden's
+// inNamespace reports whether a process is in a pid namespace of its own, as a sandbox's is from its first moment, and a warden's
 // never.
 func inNamespace(pid int) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -119,7 +119,7 @@ func (h *halfMade) kill(t *testing.T) {
 	h.daemon.Wait()
 }
 
-// alive says whether the first process lives.
+// alive reports whether the first process lives.
 func (h *halfMade) alive(t *testing.T) bool {
 	t.Helper()
 	poll := []unix.PollFd{{Fd: int32(h.first.Fd()), Events: unix.POLLIN}}
@@ -164,10 +164,10 @@ func TestRemoveHalfMade(t *testing.T) {
 				t.Fatal("it died with its daemon, which proves nothing")
 			}
 			if ids, err := r.List(t.Context()); err != nil || !slices.Contains(ids, h.id) {
-				t.Errorf("list says %v, %v", ids, err)
+				t.Errorf("list returns %v, %v", ids, err)
 			}
 			if _, err := r.Attach(t.Context(), h.id); !errors.Is(err, runtime.ErrNotFound) {
-				t.Errorf("attach says %v, want not found", err)
+				t.Errorf("attach returns %v, want not found", err)
 			}
 			if err := r.Remove(t.Context(), h.id); err != nil {
 				t.Error(err)
@@ -261,7 +261,7 @@ func TestAttachToSomebodyElse(t *testing.T) {
 			}
 			r := open(t, dir)
 			if _, err := r.Attach(t.Context(), id); !errors.Is(err, runtime.ErrNotFound) {
-				t.Errorf("attach says %v", err)
+				t.Errorf("attach returns %v", err)
 			}
 			if err := r.Remove(t.Context(), id); err != nil {
 				t.Error(err)

@@ -132,7 +132,7 @@ func easeStart(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_TIMERSLACK), forkexec.Int(int(time.Millisecond)))
 }
 
-// openFolder opens a folder of the host, such as an unpacked image, if there is one. Our ids are still those of its owner:
+// openFolder opens a folder of the host, such as an unpacked image, if it exists. Our ids are still those of its owner:
 // the way there may be the owner's alone, and only its contents readable by every user. The descriptor must be of our own
 // mount namespace, or nothing below it could be mounted.
 func (pl *plan) openFolder(p *forkexec.Program, is bool, path string) *forkexec.Arg {
@@ -148,9 +148,9 @@ func (pl *plan) openFolder(p *forkexec.Program, is bool, path string) *forkexec.
 // becomeOuterRoot takes the ids of the outer namespace.
 func (pl *plan) becomeOuterRoot(p *forkexec.Program) {
 	if !pl.ids.Shared {
-		jar.Become(p, agentID)
+		jar.SetID(p, agentID)
 	}
-	jar.BeDumpable(p)
+	jar.SetDumpable(p)
 }
 
 // secondPid is the second's in the sandbox: the first child of PID 1.
@@ -171,7 +171,7 @@ func (pl *plan) spawnSecond(p *forkexec.Program, g gates, proc forkexec.Arg) {
 	p.Spawn(func() {
 		p.Close(g.enter.write)
 		p.Close(g.done.read)
-		jar.BeDumpable(p) // the first will look into our /proc entry
+		jar.SetDumpable(p) // the first will look into our /proc entry
 		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
 		loopback(p)
 		openPorts(p, proc)

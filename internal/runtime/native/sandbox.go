@@ -71,8 +71,8 @@ func (s *sandbox) usage() runtime.Usage {
 	return u
 }
 
-// Over implements [jar.Box]. The status of an attached sandbox is not ours to see: it is not our child.
-func (s *sandbox) Over(end jar.End) {
+// OnEnd implements [jar.Box]. The status of an attached sandbox is not ours to see: it is not our child.
+func (s *sandbox) OnEnd(end jar.End) {
 	s.Last = s.usage()
 	switch status := end.Status; {
 	case end.Destroyed:
@@ -82,7 +82,7 @@ func (s *sandbox) Over(end jar.End) {
 	case status.Exited():
 		s.Exit = runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("agent ended with status %d", status.ExitStatus())}
 	case status.Signal() == unix.SIGKILL && s.Last.OOMKills != nil && *s.Last.OOMKills > 0:
-		s.Exit = runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed for want of memory"}
+		s.Exit = runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed because memory ran out"}
 	default:
 		s.Exit = runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d", status.Signal())}
 	}

@@ -71,7 +71,7 @@ func TestSweepUntraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !caps.Protection(runtime.ProtectMemory).Enforced {
-		t.Skip("without cgroups nobody finds them, and their lease ends them")
+		t.Skip("without cgroups they cannot be found; their lease ends them")
 	}
 	for i, left := range []string{"", ".lock", "/"} { // nothing, the lock, the folder
 		path := filepath.Join(dir, native.Name, installation, boxes[i].ID())
@@ -137,7 +137,7 @@ func TestRemoveAgain(t *testing.T) {
 	cancel()
 	r = open(t, dir) // it knows nothing of the sandbox
 	if err := r.Remove(hasty, id); err == nil {
-		t.Error("it is said to be removed, with a process in it")
+		t.Error("it is reported as removed, with a process in it")
 	}
 	if ids, err := r.List(t.Context()); len(ids) != 1 || err != nil {
 		t.Errorf("left are %v, %v; want %s", ids, err, id)

@@ -60,7 +60,7 @@ func fillTwice(bs string) string {
 		" 2>/dev/null && echo no end; wc -c </workspace/f; rm /workspace/f; done"
 }
 
-// filledTwice is what it says.
+// filledTwice fills the workspace a second time.
 var filledTwice = strings.Repeat(strconv.Itoa(smallSpace<<20)+"\n", 2)
 
 // script runs a shell script through an agent.
@@ -89,7 +89,7 @@ func script(t *testing.T, dial func(context.Context) (net.Conn, error), text str
 func held(t *testing.T, bs string, dial func(context.Context) (net.Conn, error)) {
 	t.Helper()
 	if out, exit := script(t, dial, hold(smallMB*8/10, fillTwice(bs))); out != filledTwice {
-		t.Errorf("a full workspace beside a program within its limit: %q, %+v", out, exit)
+		t.Errorf("a full workspace and a program within its limit: %q, %+v", out, exit)
 	}
 	if out, exit := script(t, dial, tooMuch); out != "" {
 		t.Errorf("a program above its limit: %q, %+v", out, exit)
@@ -128,7 +128,7 @@ func memoryIsThePrograms(t *testing.T, bs string) {
 			}
 			held(t, bs, box.Dial)
 			if out, _ := script(t, box.Dial, "dd if=/dev/zero of=/workspace/f bs=1M count=10 2>/dev/null; echo written"); out != "written\n" {
-				t.Errorf("said %q", out)
+				t.Errorf("output %q", out)
 			}
 			u, err := box.Usage(t.Context())
 			if err != nil || u.Files == nil || *u.Files < 10<<20 || *u.Files > 12<<20 || *u.PeakFiles < smallSpace<<20 {
@@ -245,7 +245,7 @@ func TestMemoryWithoutAProcessor(t *testing.T) {
 	occupy(t)
 	for range 10 {
 		if out, exit := script(t, box.Dial, hold(smallMB*8/10, fillTwice(calm))); out != filledTwice {
-			t.Fatalf("a full workspace beside a program within its limit: %q, %+v", out, exit)
+			t.Fatalf("a full workspace and a program within its limit: %q, %+v", out, exit)
 		}
 	}
 }

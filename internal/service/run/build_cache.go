@@ -69,7 +69,7 @@ func (b *builtPrograms) put(p *builtProgram) {
 	}
 }
 
-// buildKey is what the run's program is kept by; false if it was not asked for, or the compiler cannot be told from another.
+// buildKey is the cache key of the run's program; false if the request does not use the cache, or the compiler cannot be identified.
 func (c *execution) buildKey() (key buildKey, ok bool) {
 	p := c.plan
 	if !p.request.BuildCache {
@@ -89,7 +89,7 @@ func (c *execution) buildKey() (key buildKey, ok bool) {
 	return sha256.Sum256(raw), err == nil
 }
 
-// hostCompiler is what tells a compiler of this machine from the one that an update puts in its place; "" if there is none, or
+// hostCompiler identifies a compiler of this machine, so that one installed by an update differs; "" if there is none, or
 // one may be found where this machine has not put it.
 func hostCompiler(compilers [][]string, env []string) string {
 	var dirs []string
@@ -116,7 +116,7 @@ func hostCompiler(compilers [][]string, env []string) string {
 	return ""
 }
 
-// takeBuilt puts a program that was built before into the sandbox. It reports whether there was one.
+// takeBuilt writes a cached program into the sandbox. It reports whether there was one.
 func (c *execution) takeBuilt(ctx context.Context, key buildKey) bool {
 	kept := c.builtPrograms.get(key)
 	if kept == nil {

@@ -23,7 +23,7 @@ func (r *Run) Cancel(ctx context.Context) error {
 		return fault.ShuttingDown()
 	case <-ctx.Done():
 		return &belljar.Error{
-			Code: belljar.CodeCanceled, Message: "the run was cancelled, but its end is not on record yet", Err: context.Cause(ctx),
+			Code: belljar.CodeCanceled, Message: "the run was cancelled, but its end is not recorded yet", Err: context.Cause(ctx),
 			Details: map[string]any{"run_id": r.id},
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // draftFor is how long a run may stay a draft.
 const draftFor = 200 * time.Millisecond
 
-// errDraft says that a run has ended but is not on record.
+// errDraft means that a run has ended but is not recorded.
 var errDraft = errors.New("run is not on record")
 
 // newLog begins the log of a run.
@@ -88,7 +88,7 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 	case <-r.stuck:
 	case <-ctx.Done():
 		return r.Snapshot(), nil, context.Cause(ctx)
-	case <-s.opts.Gone.Done():
+	case <-s.opts.Closed.Done():
 		return belljar.Run{}, nil, fault.ShuttingDown()
 	}
 	// From the answer on its id is known.

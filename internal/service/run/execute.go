@@ -69,7 +69,7 @@ func (s *runner) execution(r *Run) *execution {
 	return c
 }
 
-// carry takes a run from its place in the queue to its answer, and removes its sandbox afterwards.
+// carry executes a run, from its place in the queue to its answer, and removes its sandbox afterwards.
 func (s *runner) carry(r *Run) {
 	defer s.work.Done()
 	defer r.stop(nil)

@@ -28,7 +28,7 @@ func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[bellja
 	return func(yield func(belljar.Frame, error) bool) {
 		reading, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
-		defer context.AfterFunc(s.opts.Gone, func() { stop(fault.ShuttingDown()) })()
+		defer context.AfterFunc(s.opts.Closed, func() { stop(fault.ShuttingDown()) })()
 		for f, err := range r.log.Read(reading, from) {
 			if err != nil {
 				yield(belljar.Frame{}, cause(reading, err))

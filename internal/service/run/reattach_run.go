@@ -18,7 +18,7 @@ import (
 
 // Why a run of a former process is lost, in words for its caller.
 var (
-	errLost      = errors.New("belljar ended while the run was under way")
+	errLost      = errors.New("belljar ended during the run")
 	errGone      = fmt.Errorf("%w, and its sandbox with it", errLost)
 	errInputLost = fmt.Errorf("%w, and with it the command's input", errLost)
 )

@@ -39,7 +39,7 @@ func (s Recovery) Recover(ctx context.Context) error {
 	return nil
 }
 
-// recover continues a run of a former process, or ends it. Where record and log differ the log is right: the record is behind by up
+// recover continues a run of a former process, or ends it. If record and log differ, the log is right: the record lags by up
 // to [noteAfter], and a command that may have begun must not begin again.
 func (s Recovery) recover(ctx context.Context, row store.Run) {
 	log, err := s.openLog(row.ID)
@@ -161,7 +161,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	})
 }
 
-// endAsLost makes a run one that failed because of why.
+// endAsLost makes a run fail because of why.
 func endAsLost(run *belljar.Run, why error) {
 	run.Phase, run.ReasonCode, run.Message = belljar.PhaseFailed, belljar.ReasonNodeLost, why.Error()
 	if errors.Is(why, errLost) {

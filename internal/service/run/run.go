@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Run is one run under way: its request, and where it stands.
+// Run is one active run: its request and its state.
 type Run struct {
 	id     string
 	owner  string
@@ -111,7 +111,7 @@ func (r *Run) releaseRequest() {
 	}
 }
 
-// Snapshot is the run as it stands, without LastSeq.
+// Snapshot is the run's current state, without LastSeq.
 func (r *Run) Snapshot() belljar.Run {
 	r.mu.Lock()
 	s := r.state
@@ -125,7 +125,7 @@ func (r *Run) Snapshot() belljar.Run {
 	return s
 }
 
-// State is the run as it stands.
+// State is the run's current state.
 func (r *Run) State() belljar.Run {
 	s := r.Snapshot()
 	s.LastSeq = r.visibleSeq()

@@ -63,8 +63,8 @@ type Options struct {
 
 	RecordsSurvive  bool // what is on record outlives the process
 	SessionsSurvive bool // and so do sessions, with what runs in them
-	// Gone ends when the service has closed.
-	Gone context.Context
+	// Closed ends when the service has closed.
+	Closed context.Context
 	// Record records an event and fills in its component and, if it has none, its time.
 	Record func(event.Event)
 	Retry  *retry.Writer
@@ -157,8 +157,8 @@ func (s *Runs) WithImage(digest string) []string {
 	return ids
 }
 
-// CatchUp puts on record in which phases runs are now, so that lists show them. It waits a while for drafts that have just ended.
-func (s *Runs) CatchUp(ctx context.Context) {
+// Flush puts on record in which phases runs are now, so that lists show them. It waits a while for drafts that have just ended.
+func (s *Runs) Flush(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, recordDelay)
 	defer stop()
 	for _, r := range s.all() {

@@ -11,8 +11,8 @@ import (
 
 var _ session.Runs = (*Runs)(nil)
 
-// AnyIn reports whether a session has runs under way, those in its queue included.
-func (s *Runs) AnyIn(id string) bool { return len(s.in(id)) > 0 }
+// ActiveIn reports whether a session has runs under way, those in its queue included.
+func (s *Runs) ActiveIn(id string) bool { return len(s.in(id)) > 0 }
 
 // StopIn stops the runs of a session.
 func (s *Runs) StopIn(id string, why error) {

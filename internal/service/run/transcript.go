@@ -35,7 +35,7 @@ type transcript struct {
 	cut     bool                 // nothing more is kept
 	reason  string               // of that
 	marked  bool                 // the mark is in the log
-	step    string               // of what is printed: [belljar.StepBuild], or "" for the program
+	step    string               // the step that prints: [belljar.StepBuild], or "" for the program
 	output  []byte               // of a step, as far as it is kept
 	heard   func()               // called for each output, kept or not; may be nil
 

@@ -111,7 +111,7 @@ func (x *Session) checkExpiry() {
 	x.mu.Lock()
 	_, unused := x.life.expired(x.all.now(), x.uses > 0)
 	x.mu.Unlock()
-	awaited := unused && x.all.opts.Runs.AnyIn(x.id)
+	awaited := unused && x.all.opts.Runs.ActiveIn(x.id)
 
 	x.mu.Lock()
 	defer x.mu.Unlock()

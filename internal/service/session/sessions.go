@@ -32,8 +32,8 @@ import (
 
 // Runs are the runs in sessions.
 type Runs interface {
-	// AnyIn reports whether a session has runs under way, those in its queue included.
-	AnyIn(session string) bool
+	// ActiveIn reports whether a session has runs under way, those in its queue included.
+	ActiveIn(session string) bool
 	// StopIn stops the runs of a session.
 	StopIn(session string, why error)
 	// CountIn is how many runs a session has had.

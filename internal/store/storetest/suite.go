@@ -56,6 +56,7 @@ func Run(t *testing.T, opts Options) {
 		{"session/key prefix", sessionKeyPrefix},
 		{"session/scope key race", sessionRace},
 		{"token/life", tokenLife},
+		{"failed writes change nothing", failedWrites},
 		{"context/ended", contextEnded},
 		{"close", closeStore},
 		{"everything at once", everything},

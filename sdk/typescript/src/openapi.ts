@@ -49,7 +49,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List everybody's runs */
+        /** List the runs of all users */
         get: operations["admin-list-runs"];
         put?: never;
         post?: never;
@@ -66,7 +66,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get anybody's run, with its artifacts */
+        /** Get a run of any user, with its artifacts */
         get: operations["admin-get-run"];
         put?: never;
         post?: never;
@@ -140,14 +140,14 @@ export interface paths {
         };
         /**
          * List images
-         * @description Images that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime names the owner.
+         * @description Images of Belljar's own store, which every runtime can use, and images of the runtimes' engines; runtime names the owner.
          */
         get: operations["list-images"];
         put?: never;
         post?: never;
         /**
-         * Take a name from an image
-         * @description With its last name, or by its digest, the image goes. 409 while a sandbox uses it; details.sessions and details.runs say which. Operators only.
+         * Remove a name of an image, or the image
+         * @description Removing the last name, or removing by digest, removes the image. 409 while a sandbox uses it; details.sessions and details.runs list the users. Operators only.
          */
         delete: operations["remove-image"];
         options?: never;
@@ -166,7 +166,7 @@ export interface paths {
         put?: never;
         /**
          * Bring an image
-         * @description The body is a tar archive: an OCI layout, what docker save writes, or a root file system; as it is or compressed with gzip or zstd. Operators only. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase) as often as there is some, and at last done (the image) or error. They begin when the body has been read.
+         * @description The body is a tar archive of an OCI layout, of docker save or of a root file system, optionally compressed with gzip or zstd. Operators only. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase), and at last done (the image) or error. Events start when the body has been read.
          */
         post: operations["import-image"];
         delete?: never;
@@ -203,7 +203,7 @@ export interface paths {
         put?: never;
         /**
          * Remove images that are not used
-         * @description At least one bound is given. What a sandbox uses stays. Operators only.
+         * @description Needs at least one of the fields. Images that a sandbox uses are kept. Operators only.
          */
         post: operations["prune-images"];
         delete?: never;
@@ -223,7 +223,7 @@ export interface paths {
         put?: never;
         /**
          * Fetch an image from its registry
-         * @description Returns when it is ready; at once if it is present. Concurrent requests for an image wait for one pull, and a pull without a waiting request is cancelled. Users may pull what the policy allows; runtime, which makes a runtime's engine pull it, is for operators. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase) as often as there is some, and at last done (the image) or error.
+         * @description Returns when the image is ready; at once if it is stored. Concurrent requests for an image wait for one pull, and a pull without a waiting request is cancelled. Users may pull what the policy allows; runtime, which makes a runtime's engine pull the image, is for operators. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase), and at last done (the image) or error.
          */
         post: operations["pull-image"];
         delete?: never;
@@ -242,8 +242,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give an image one more name
-         * @description The name may be anything that a request may say. One that another image has moves. Operators only.
+         * Add a name to an image
+         * @description Any valid image name. If another image has the name, it moves. Operators only.
          */
         post: operations["tag-image"];
         delete?: never;
@@ -266,26 +266,6 @@ export interface paths {
         get: operations["get-me"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sandbox/network/check": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Check what would happen to a URL
-         * @description Answers whether a program could connect to a URL, and why, in a session or with a network of its own, without connecting to it. Its host may be resolved.
-         */
-        post: operations["check-network"];
         delete?: never;
         options?: never;
         head?: never;
@@ -362,7 +342,7 @@ export interface paths {
         };
         /**
          * Download an artifact
-         * @description path may have slashes. HEAD is possible too. One Range may be asked for, also a suffix or an open one, with If-Range; several are answered with 416. The type is found from the bytes. Text is compressed for clients that accept gzip and ask for no Range.
+         * @description path may contain slashes. HEAD works, too. A request may have one Range, with If-Range; several ranges are answered with 416. The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range.
          */
         get: operations["get-artifact"];
         put?: never;
@@ -384,7 +364,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a run
-         * @description Asks for the end of a run: TERM, a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. Cancelling a run that has ended changes nothing and is not an error.
+         * @description Sends TERM to a run's processes and, after a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. Cancelling a run that has ended has no effect and is not an error.
          */
         post: operations["cancel-run"];
         delete?: never;
@@ -402,7 +382,7 @@ export interface paths {
         };
         /**
          * Read or follow a run's log without a WebSocket
-         * @description Text by default, frames as NDJSON with format=json, server-sent events with `Accept: text/event-stream` (id is the seq, Last-Event-ID resumes). Ends at the log's present end unless follow=true, which events do by themselves.
+         * @description Text by default, frames as NDJSON with format=json, server-sent events with `Accept: text/event-stream` (id is the seq, Last-Event-ID resumes). Stops at the log's current end, unless follow=true; server-sent events always follow.
          */
         get: operations["get-run-logs"];
         put?: never;
@@ -422,7 +402,7 @@ export interface paths {
         };
         /**
          * Follow a run over a WebSocket
-         * @description Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 by default and closes with 1000 after the end event. If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 what the client sent, 1011 server failed, 1013 slow reader; after 1001, 1011 and 1013 connect again with since_seq.
+         * @description Every message is one Frame as JSON text, at most 64 KB. The stream starts with seq 1 by default and closes with 1000 after the end event. If requested frames were removed, an event `resume` comes before the first frame. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader; after 1001, 1011 and 1013 reconnect with since_seq.
          */
         get: operations["stream-run"];
         put?: never;
@@ -441,8 +421,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What this server can do
-         * @description Every runtime with what this host lets it do, and why not if it does not.
+         * List the runtimes
+         * @description Every runtime with what it can enforce on this host and, if it is not available, the reasons.
          */
         get: operations["list-runtimes"];
         put?: never;
@@ -468,7 +448,7 @@ export interface paths {
         put?: never;
         /**
          * Create a session
-         * @description Makes a session and its sandbox, and answers when it can be used.
+         * @description Makes a session with its sandbox, and answers when it is ready.
          */
         post: operations["create-session"];
         delete?: never;
@@ -488,7 +468,7 @@ export interface paths {
         put?: never;
         /**
          * End sessions by their scope
-         * @description Ends all sessions of the caller whose scope begins with a prefix, as when a workflow is over. Their runs are cancelled; their sandboxes and workspaces are gone when this answers, or, with `retain_seconds`, after that time: until then they can be looked at by their ids, and a new session can have their scope.
+         * @description Ends all sessions of the caller whose scope has the prefix, such as at the end of a workflow. Their runs are cancelled. Their sandboxes and workspaces are removed before the answer or, with `retain_seconds`, after that time. Until then they can be inspected by id, and a new session can have their scope.
          */
         post: operations["close-sessions"];
         delete?: never;
@@ -508,7 +488,7 @@ export interface paths {
         put?: never;
         /**
          * Open a session by its scope
-         * @description Answers with the caller's living session of that scope, or makes one: two at once make one. What is asked of a session that is there already does not change it. The key `isolated` makes a new session each time.
+         * @description Answers with the caller's active session of that scope, or makes one. Concurrent requests make one session. The request does not change an existing session. The key `isolated` makes a new session each time.
          */
         post: operations["open-session"];
         delete?: never;
@@ -526,14 +506,14 @@ export interface paths {
         };
         /**
          * Get a session
-         * @description Sessions that have ended can be asked about for a while.
+         * @description Ended sessions remain readable for a while.
          */
         get: operations["get-session"];
         put?: never;
         post?: never;
         /**
          * End a session
-         * @description Its runs are cancelled; its sandbox and workspace are gone when this answers. Ending it again changes nothing.
+         * @description Its runs are cancelled; its sandbox and workspace are removed before the answer. Ending it again has no effect.
          */
         delete: operations["delete-session"];
         options?: never;
@@ -552,7 +532,7 @@ export interface paths {
         put?: never;
         /**
          * Run a command in a session
-         * @description Waits for the end and answers with what the command printed: at most 1 MiB of each stream, from its beginning and its end. With stream, or if the wait ends first, the status is running, and the exec is read on by its id. It goes on if the client goes away.
+         * @description Waits for the end and answers with the output: at most 1 MiB of each stream, from its beginning and its end. With stream, or if the wait ends first, the status is running, and the output is read by exec_id. The command continues if the client disconnects.
          */
         post: operations["exec"];
         delete?: never;
@@ -569,7 +549,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what an exec printed
+         * Read an exec's output
          * @description Chunks after since_seq, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.
          */
         get: operations["read-exec"];
@@ -592,7 +572,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel an exec
-         * @description TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is not an error.
+         * @description Sends TERM to all of its processes and, after a grace period, KILL. Answers at once. Cancelling an exec that has ended has no effect and is not an error.
          */
         post: operations["cancel-exec"];
         delete?: never;
@@ -629,7 +609,7 @@ export interface paths {
         put?: never;
         /**
          * Upload files into a session's workspace
-         * @description All of them or, after an error, none. Archives are unpacked: no `..`, no absolute paths, no links out, no devices. In a multipart body so are files named .tar, .tar.gz, .tgz and .zip, unless extract=false. A single file of any type needs path.
+         * @description Stores all files or, after an error, none. Archives are unpacked; those with `..`, absolute paths, links out of the workspace or devices are refused. In a multipart body, files named .tar, .tar.gz, .tgz and .zip are unpacked, too, unless extract=false. A single file of any type needs path.
          */
         post: operations["upload-files"];
         delete?: never;
@@ -647,7 +627,7 @@ export interface paths {
         };
         /**
          * Download a folder
-         * @description Names are relative, and each is there once; links that lead out of the folder, and special files, are left out. In a zip archive \ and : are _. If something goes wrong in the midst of it, the answer breaks off.
+         * @description Names are relative and unique. Links that lead out of the folder, and special files, are left out. In a zip archive \ and : become _. After an error the answer is aborted.
          */
         get: operations["get-folder"];
         put?: never;
@@ -669,7 +649,7 @@ export interface paths {
         put?: never;
         /**
          * Write many small files
-         * @description All of them or, after an error, none.
+         * @description Writes all files or, after an error, none.
          */
         post: operations["write-files"];
         delete?: never;
@@ -709,7 +689,7 @@ export interface paths {
         put?: never;
         /**
          * List files
-         * @description Sorted by path, which is relative to the workspace. Links are listed and not followed. A file lists itself.
+         * @description Sorted by path, which is relative to the workspace. Links are listed and not followed. For a file the list is the file itself.
          */
         post: operations["list-files"];
         delete?: never;
@@ -744,12 +724,12 @@ export interface paths {
         };
         /**
          * Download a file
-         * @description HEAD is possible too. One Range may be asked for, also a suffix or an open one; several are answered with 416, and If-Range makes it the whole file. X-Belljar-Mode has its permission bits. If the file shrinks meanwhile, the answer breaks off.
+         * @description HEAD works, too. A request may have one Range; several are answered with 416, and with If-Range the whole file is sent. X-Belljar-Mode has its permission bits. If the file shrinks meanwhile, the answer is aborted.
          */
         get: operations["get-file"];
         /**
          * Upload a file
-         * @description Whole or not at all: no program sees a part of it, and after an error the old file is intact. Parent folders are created.
+         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created.
          */
         put: operations["put-file"];
         post?: never;
@@ -770,7 +750,7 @@ export interface paths {
         put?: never;
         /**
          * Read a file, or a part of it
-         * @description As text where it is text. For the bytes themselves there is GET fs/raw.
+         * @description Returns text if the content is UTF-8. For the raw bytes use GET fs/raw.
          */
         post: operations["read-file"];
         delete?: never;
@@ -807,7 +787,7 @@ export interface paths {
         put?: never;
         /**
          * Find files by name, by content, or both
-         * @description For at most 5 seconds. A name without a slash is looked for at any depth; content is text, or an expression of RE2, and is found once a line. Files that are not text, and links, are passed over.
+         * @description Searches for at most 5 seconds. A name without a slash matches at any depth; content is text or an RE2 expression, and matches once per line. Binary files and links are skipped.
          */
         post: operations["search-files"];
         delete?: never;
@@ -823,7 +803,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How full is the workspace */
+        /** Report the space used in the workspace */
         get: operations["get-space"];
         put?: never;
         post?: never;
@@ -844,7 +824,7 @@ export interface paths {
         put?: never;
         /**
          * Describe a file, folder or link
-         * @description Of a link, itself.
+         * @description Links are not followed.
          */
         post: operations["stat-file"];
         delete?: never;
@@ -864,30 +844,9 @@ export interface paths {
         put?: never;
         /**
          * Write a file
-         * @description Whole or not at all. Large files go to PUT fs/raw.
+         * @description Writes the whole file or, after an error, nothing. For large files use PUT fs/raw.
          */
         post: operations["write-file"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sandbox/sessions/{session_id}/network": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** What a session may reach */
-        get: operations["get-session-network"];
-        /**
-         * Change what a session may reach
-         * @description Narrows or widens it within the server's rules, at once: connections that the new rules do not allow are cut. Answers with what is in force.
-         */
-        put: operations["set-session-network"];
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -905,7 +864,7 @@ export interface paths {
         put?: never;
         /**
          * Run a command in a session's shell
-         * @description The shell (bash; sh in an image without it) keeps its directory, variables, functions and background jobs from one command to the next. Commands of one session wait for each other. They read /dev/null unless stdin is given, and write to a terminal, or with separate to two pipes. A command that times out is interrupted and has exit_code 124; shell reports whether the shell survived (kept) or the next command finds a new one (replaced). With `Accept: text/event-stream` the events are start {run_id}, chunk {seq, stream, encoding, output} as output comes, and at last done (the answer without output) or error; ids are the seq of the run's log, where a lost stream is taken up with since_seq. A command goes on if its client goes away; it is a run, and cancelled as one.
+         * @description The shell (bash; sh in an image without it) keeps its directory, variables, functions and background jobs from one command to the next. Commands of one session run one after the other. They read /dev/null unless stdin is set, and write to a terminal, or with separate to two pipes. A command that times out is interrupted and has exit_code 124; shell reports whether the shell survived (kept) or the next command finds a new one (replaced). With `Accept: text/event-stream` the events are start {run_id}, chunk {seq, stream, encoding, output} as output comes, and at last done (the answer without output) or error; ids are the seq of the run's log, from which a lost stream is resumed with since_seq. A command continues if its client disconnects; it is a run, and cancelled as one.
          */
         post: operations["shell"];
         delete?: never;
@@ -923,7 +882,7 @@ export interface paths {
         };
         /**
          * List a session's terminals
-         * @description Oldest first. To a request that asks for a WebSocket this opens a new terminal and attaches to it, with the parameters cols, rows, session_name, shared and command (repeated).
+         * @description Oldest first. A WebSocket request opens a new terminal and attaches to it, with the parameters cols, rows, session_name, shared and command (repeated).
          */
         get: operations["list-terminals"];
         put?: never;
@@ -951,7 +910,7 @@ export interface paths {
         post?: never;
         /**
          * Close a terminal
-         * @description Its program and everything that it started are gone when this answers.
+         * @description Its program and every process that it started have ended when this answers.
          */
         delete: operations["close-terminal"];
         options?: never;
@@ -970,7 +929,7 @@ export interface paths {
         put?: never;
         /**
          * Get a ticket for one stream
-         * @description For clients that cannot set headers: give the token as ?token=. It is good once, for 60 seconds, for one stream of this caller.
+         * @description For clients that cannot set headers: send the token as ?token=. It works once, within 60 seconds, for one stream of this caller.
          */
         post: operations["create-ticket"];
         delete?: never;
@@ -986,7 +945,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the server alive */
+        /** Report that the server is alive */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -1005,7 +964,7 @@ export interface paths {
         };
         /**
          * Metrics for Prometheus
-         * @description For operators, unless the server opens it to all.
+         * @description For operators only, unless the server opens it to all callers.
          */
         get: operations["metrics"];
         put?: never;
@@ -1023,7 +982,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Can the server do its work */
+        /** Report whether the server can work */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -1095,7 +1054,7 @@ export interface paths {
         put?: never;
         /**
          * Run a bash command
-         * @description The guard refuses with 400, and forbidden_pattern where a pattern matched. A command whose time is over has exit_code 124 and timed_out.
+         * @description The guard refuses with 400, and with forbidden_pattern if a pattern matched. A command that times out has exit_code 124 and timed_out.
          */
         post: operations["thread-execute"];
         delete?: never;
@@ -1128,7 +1087,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How is the node; without a key only status */
+        /** Report the node's health; without a key only status */
         get: operations["thread-health"];
         put?: never;
         post?: never;
@@ -1166,7 +1125,7 @@ export interface paths {
         put?: never;
         /**
          * Upload a file
-         * @description 413 for a file that is too large, 507 for a workspace that is full or has too many.
+         * @description 413 for a file that is too large, 507 for a workspace that is full or has too many files.
          */
         post: operations["thread-upload-file"];
         delete?: never;
@@ -1182,7 +1141,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List sessions, those that have ended too */
+        /** List sessions, including ended ones */
         get: operations["v1-list-sessions"];
         put?: never;
         /** Create a session with a shell */
@@ -1241,7 +1200,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run a command and follow what it prints
+         * Run a command and follow its output
          * @description Server-sent events: start {run_id}, chunk {seq, stream, encoding, output}, and at last done or error.
          */
         post: operations["v1-exec-stream"];
@@ -1324,7 +1283,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         AdminPage: {
-            /** @description Whether there are more after these */
+            /** @description Whether there are more entries */
             has_more: boolean;
             /** @description The entries */
             items: components["schemas"]["AdminRun"][];
@@ -1340,7 +1299,7 @@ export interface components {
             offset: number;
             /**
              * Format: int64
-             * @description How many there are in all
+             * @description Total number of entries
              */
             total: number;
         };
@@ -1351,20 +1310,18 @@ export interface components {
             build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
-            /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
+            /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
             /**
              * Format: date-time
              * @description When it was accepted
              */
             created_at: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
-             * @description When it will probably start, while it is queued
+             * @description Estimated start, while it is queued
              */
             estimated_start_time?: string;
             /**
@@ -1381,13 +1338,13 @@ export interface components {
             hint?: string;
             /** @description Its id, a UUID */
             id: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest: string | null;
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
@@ -1396,14 +1353,14 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message: string | null;
             /**
-             * @description Where the run stands
+             * @description Phase of the run
              * @enum {string}
              */
             phase: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
@@ -1411,16 +1368,16 @@ export interface components {
             policy_hash?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
-            /** @description What it used; a figure without an honest source is left out */
+            /** @description What it used; a figure that cannot be measured is absent */
             resource_usage?: components["schemas"]["ResourceUsage"];
             /**
              * Format: int64
-             * @description Where a stream starts that does not say (1.1)
+             * @description Where a stream starts by default (1.1)
              */
             resume_from_seq?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -1433,33 +1390,33 @@ export interface components {
             spec_version: string;
             /**
              * Format: date-time
-             * @description When its command began
+             * @description When its command started
              */
             started_at: string | null;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
-            /** @description What went wrong without being fatal */
+            /** @description Problems that did not end the run */
             warnings?: string[];
         };
         Artifact: {
             /** @description sha256: and the digest of its bytes */
             digest?: string;
-            /** @description Where its bytes are */
+            /** @description URL of its content */
             download_url?: string;
-            /** @description Where the link leads; it is not followed */
+            /** @description Target of the link, which is not followed */
             link_target?: string;
             /**
              * Format: int32
-             * @description Permission bits; 420 (0644) if it is not given
+             * @description Permission bits; default 420 (0644)
              */
             mode?: number;
             /** @description Path in the workspace */
             path: string;
             /**
              * Format: int64
-             * @description In bytes
+             * @description Size in bytes
              */
             size: number;
             /** @description Why its bytes were not kept */
@@ -1477,17 +1434,17 @@ export interface components {
         BatchFile: {
             /** @description The file as text */
             contents?: string;
-            /** @description The file as base64, in place of contents */
+            /** @description The file as base64, instead of contents */
             contents_b64?: string;
-            /** @description Permission bits in octal; 0644 if it is not given */
+            /** @description Permission bits in octal; default 0644 */
             mode?: string;
-            /** @description Where it goes */
+            /** @description Path of the file */
             path: string;
         };
         Build: {
-            /** @description The compiler and what it was given */
+            /** @description The compiler and its arguments */
             argv: string[];
-            /** @description Whether an earlier run had it built */
+            /** @description Whether the build of an earlier run was reused */
             cached?: boolean;
             /**
              * Format: double
@@ -1517,10 +1474,10 @@ export interface components {
              * @description Its exit status: 128+n if a signal ended it, null if it never started
              */
             exit_code: number | null;
-            /** @description Why it ended, for people */
+            /** @description Why it ended, as text */
             message?: string;
             /**
-             * @description Where the run stands
+             * @description Phase of the run
              * @enum {string}
              */
             phase: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
@@ -1529,42 +1486,42 @@ export interface components {
             /** @description The run's id */
             run_id: string;
             /**
-             * @description What was done: canceling if the run was under way, finished if it had ended
+             * @description What was done: canceling if the run had not ended, finished if it had
              * @enum {string}
              */
             status: "canceling" | "finished";
         };
         Check: {
-            /** @description In words */
+            /** @description Details, as text */
             detail?: string;
             /** @description Whether it works */
             ok: boolean;
         };
         Chunk: {
             /**
-             * @description Of text
+             * @description Encoding of text
              * @enum {string}
              */
             encoding: "utf8" | "base64";
             /**
              * Format: int64
-             * @description Its place; seqs rise, with gaps
+             * @description Its position; seqs increase, with gaps
              */
             seq: number;
             /**
-             * @description Where it was printed
+             * @description The stream that it was written to
              * @enum {string}
              */
             stream: "stdout" | "stderr";
-            /** @description What was printed */
+            /** @description The output */
             text: string;
         };
         CloseRequest: {
-            /** @description The beginning of their scope_key, at least a namespace and its colon */
+            /** @description Prefix of their scope_key: at least a namespace and its colon */
             key_prefix: string;
             /**
              * Format: double
-             * @description Keeps them for so long to be looked at, without their scope; 0 ends them at once
+             * @description Seconds to keep them for inspection, without their scope; 0 ends them at once
              */
             retain_seconds?: number;
         };
@@ -1575,11 +1532,11 @@ export interface components {
         DeleteFile: {
             /** @description The file or folder */
             path: string;
-            /** @description Whether a folder is deleted with all that is in it */
+            /** @description Whether to delete a folder with its contents */
             recursive?: boolean;
         };
         DetailedRun: {
-            /** @description What it left */
+            /** @description Files captured from it */
             artifacts: components["schemas"]["Artifact"][];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -1587,20 +1544,18 @@ export interface components {
             build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
-            /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
+            /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
             /**
              * Format: date-time
              * @description When it was accepted
              */
             created_at: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
-             * @description When it will probably start, while it is queued
+             * @description Estimated start, while it is queued
              */
             estimated_start_time?: string;
             /**
@@ -1617,13 +1572,13 @@ export interface components {
             hint?: string;
             /** @description Its id, a UUID */
             id: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest: string | null;
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
@@ -1632,14 +1587,14 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message: string | null;
             /**
-             * @description Where the run stands
+             * @description Phase of the run
              * @enum {string}
              */
             phase: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
@@ -1647,16 +1602,16 @@ export interface components {
             policy_hash?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
-            /** @description What it used; a figure without an honest source is left out */
+            /** @description What it used; a figure that cannot be measured is absent */
             resource_usage?: components["schemas"]["ResourceUsage"];
             /**
              * Format: int64
-             * @description Where a stream starts that does not say (1.1)
+             * @description Where a stream starts by default (1.1)
              */
             resume_from_seq?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -1669,106 +1624,44 @@ export interface components {
             spec_version: string;
             /**
              * Format: date-time
-             * @description When its command began
+             * @description When its command started
              */
             started_at: string | null;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
-            /** @description What went wrong without being fatal */
+            /** @description Problems that did not end the run */
             warnings?: string[];
         };
         Discovery: {
-            /** @description That of requests that say none */
+            /** @description The trust level of requests that set none */
             default_trust_level?: string;
-            /** @description Every runtime that the server knows */
+            /** @description Every runtime of the server */
             runtimes: components["schemas"]["RuntimeInfo"][];
             /**
              * @description Where records are kept
              * @enum {string}
              */
             store_mode: "memory" | "sqlite" | "postgres" | "redis";
-            /** @description The weakest isolation of each trust level */
+            /** @description The weakest isolation for each trust level */
             trust_levels: {
                 [key: string]: string;
             };
         };
-        Egress: {
-            /** @description Networks: 203.0.113.0/24 */
-            cidrs?: string[];
-            /** @description Hosts: example.com, or *.example.com for every name below it */
-            hosts?: string[];
-            /** @description Addresses: 203.0.113.7 */
-            ips?: string[];
-        };
-        EgressHost: {
-            /**
-             * Format: int64
-             * @description Connections that were allowed
-             */
-            allowed: number;
-            /**
-             * Format: int64
-             * @description Bytes to the sandbox
-             */
-            bytes_in: number;
-            /**
-             * Format: int64
-             * @description Bytes from the sandbox
-             */
-            bytes_out: number;
-            /**
-             * Format: int64
-             * @description Connections and names that were denied
-             */
-            denied: number;
-            /** @description Its name, or its address */
-            host: string;
-            /** @description The address that was connected to last */
-            ip?: string;
-            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit */
-            reason?: string;
-            /** @description The rule that matched */
-            rule?: string;
-        };
-        EgressReport: {
-            /**
-             * Format: int64
-             * @description Connections that were allowed
-             */
-            allowed: number;
-            /**
-             * Format: int64
-             * @description Bytes to the sandbox
-             */
-            bytes_in: number;
-            /**
-             * Format: int64
-             * @description Bytes from the sandbox
-             */
-            bytes_out: number;
-            /**
-             * Format: int64
-             * @description Connections and names that were denied
-             */
-            denied: number;
-            /** @description The hosts, at most 100 */
-            hosts: components["schemas"]["EgressHost"][];
-        };
         Error: {
             /**
-             * @description What went wrong, for programs
+             * @description Error code
              * @enum {string}
              */
             code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
-            /** @description More about it, by code: field, offset, supported … */
+            /** @description Details, by code: field, offset, supported … */
             details?: {
                 [key: string]: unknown;
             };
             /** @description What to do next */
             hint?: string;
-            /** @description What went wrong, for people */
+            /** @description What went wrong, as text */
             message: string;
         };
         ErrorDetail: {
@@ -1784,12 +1677,12 @@ export interface components {
             cmd: string[];
             /**
              * Format: double
-             * @description Seconds of CPU time that all its processes may use together; the session's limit if it is not given
+             * @description CPU seconds that all its processes may use in total; default: the session's limit
              */
             cpu_time_sec?: number;
-            /** @description Directory of the workspace to start in; /workspace if it is not given */
+            /** @description Working directory, in the workspace; default: /workspace */
             cwd?: string;
-            /** @description Environment variables, over the session's */
+            /** @description Environment variables; they override the session's */
             env?: {
                 [key: string]: string;
             };
@@ -1799,12 +1692,12 @@ export interface components {
             stream?: boolean;
             /**
              * Format: double
-             * @description How long the command may take; the session's timeout if it is not given
+             * @description Limit for the command, in seconds; default: the session's timeout
              */
             timeout_seconds?: number;
             /**
              * Format: double
-             * @description How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running
+             * @description How long to wait for the end before answering, in seconds; default: as long as the server allows (10 minutes). If the wait ends first, the status is running
              */
             wait_seconds?: number;
         };
@@ -1813,23 +1706,23 @@ export interface components {
             exec_id: string;
             /**
              * Format: int64
-             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began
+             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started
              */
             exit_code?: number;
             /** @description What to do next */
             hint?: string;
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
             /** @description The signal that ended it */
             signal?: string;
             /**
-             * @description canceling if it was under way, finished if it had ended
+             * @description canceling if it had not ended, finished if it had
              * @enum {string}
              */
             status: "canceling" | "finished";
-            /** @description Whether its time was over */
+            /** @description Whether it was ended by its timeout */
             timed_out?: boolean;
         };
         ExecOutput: {
@@ -1839,23 +1732,23 @@ export interface components {
             done: boolean;
             /**
              * Format: int64
-             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began
+             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started
              */
             exit_code?: number;
             /** @description What to do next */
             hint?: string;
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /**
              * Format: int64
-             * @description The since_seq to ask for next
+             * @description The since_seq of the next request
              */
             next_seq: number;
             /** @description Why it did not simply complete */
             reason_code?: string;
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Whether its time was over */
+            /** @description Whether it was ended by its timeout */
             timed_out?: boolean;
             /** @description Whether output is missing after since_seq: the log was cut at its cap, or removed */
             truncated?: boolean;
@@ -1863,7 +1756,7 @@ export interface components {
         ExecWait: {
             /**
              * Format: double
-             * @description How long to wait; as long as the server allows (10 minutes) if it is not given
+             * @description How long to wait, in seconds; default: as long as the server allows (10 minutes)
              */
             timeout_seconds?: number;
         };
@@ -1872,38 +1765,38 @@ export interface components {
             done: boolean;
             /**
              * Format: int64
-             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began
+             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started
              */
             exit_code?: number;
             /** @description What to do next */
             hint?: string;
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Whether its time was over */
+            /** @description Whether it was ended by its timeout */
             timed_out?: boolean;
         };
         Executed: {
-            /** @description What became of the request's Idempotency-Key */
+            /** @description Outcome of the request's Idempotency-Key */
             details?: components["schemas"]["Replay"];
             /**
              * Format: int64
              * @description Milliseconds from the command's start to its end
              */
             duration_ms?: number;
-            /** @description The run's id; everything that takes a run takes it too */
+            /** @description The run's id, which the routes of runs accept, too */
             exec_id: string;
             /**
              * Format: int64
-             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began
+             * @description Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started
              */
             exit_code?: number;
             /** @description What to do next */
             hint?: string;
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
@@ -1912,49 +1805,49 @@ export interface components {
             /** @description The signal that ended it */
             signal?: string;
             /**
-             * @description completed once it has ended, however it did
+             * @description completed once it has ended, whatever the outcome
              * @enum {string}
              */
             status: "completed" | "running";
-            /** @description What it printed as errors, if it was waited for */
+            /** @description Its standard error, if the caller waited for its end */
             stderr?: string;
             /**
-             * @description Of stderr
+             * @description Encoding of stderr
              * @enum {string}
              */
             stderr_encoding?: "utf8" | "base64";
             /**
              * Format: int64
-             * @description Where bytes are missing, in the stream's own bytes
+             * @description Offset in the stream at which bytes are missing
              */
             stderr_omitted_at?: number;
             /**
              * Format: int64
-             * @description How many are missing there
+             * @description Number of bytes missing there
              */
             stderr_omitted_bytes?: number;
             /** @description Whether some of stderr is missing */
             stderr_truncated?: boolean;
-            /** @description What it printed, if it was waited for */
+            /** @description Its standard output, if the caller waited for its end */
             stdout?: string;
             /**
-             * @description Of stdout
+             * @description Encoding of stdout
              * @enum {string}
              */
             stdout_encoding?: "utf8" | "base64";
             /**
              * Format: int64
-             * @description Where bytes are missing, in the stream's own bytes
+             * @description Offset in the stream at which bytes are missing
              */
             stdout_omitted_at?: number;
             /**
              * Format: int64
-             * @description How many are missing there
+             * @description Number of bytes missing there
              */
             stdout_omitted_bytes?: number;
             /** @description Whether some of stdout is missing */
             stdout_truncated?: boolean;
-            /** @description Whether its time was over */
+            /** @description Whether it was ended by its timeout */
             timed_out?: boolean;
         };
         Failure: {
@@ -1962,7 +1855,7 @@ export interface components {
             error: components["schemas"]["Error"];
         };
         FileDeleted: {
-            /** @description Absolute path of what was deleted */
+            /** @description Absolute path of the deleted file or folder */
             deleted: string;
             /** @description true */
             ok: boolean;
@@ -1978,23 +1871,23 @@ export interface components {
             mode: string;
             /**
              * Format: int64
-             * @description When it was changed last, in seconds
+             * @description Time of the last change, in seconds since 1970
              */
             mtime_unix: number;
             /** @description Path, relative to the workspace */
             path: string;
             /**
              * Format: int64
-             * @description In bytes
+             * @description Size in bytes
              */
             size: number;
-            /** @description Where a link leads; it is not followed */
+            /** @description Target of a link, which is not followed */
             target?: string;
             /** @description file, dir, symlink or other */
             type: string;
         };
         FileList: {
-            /** @description What is there */
+            /** @description The entries of the folder */
             entries: components["schemas"]["FileEntry"][];
             /** @description Whether there are more */
             truncated: boolean;
@@ -2007,33 +1900,33 @@ export interface components {
             line?: number;
             /** @description Path, relative to the workspace */
             path: string;
-            /** @description The line, or 500 bytes of it around the find */
+            /** @description The line, or 500 bytes of it around the match */
             text?: string;
         };
         FileMatches: {
             /**
              * Format: int64
-             * @description How many files were looked at
+             * @description Number of files searched
              */
             files_searched: number;
-            /** @description The finds, by path and line */
+            /** @description The matches, by path and line */
             matches: components["schemas"]["FileMatch"][];
-            /** @description Whether it stopped at a bound, or passed over the rest of a very long file or line */
+            /** @description Whether the search stopped at a limit, or skipped the rest of a very long file or line */
             truncated: boolean;
         };
         FileSearch: {
             /** @description Text to find in a line, at most 1024 bytes */
             content?: string;
-            /** @description Whether upper and lower case are the same in content */
+            /** @description Whether content matches regardless of case */
             ignore_case?: boolean;
             /**
              * Format: int64
-             * @description Most finds; 100 if it is not given, at most 1000
+             * @description Most matches; default 100, at most 1000
              */
             max_results?: number;
-            /** @description A glob: without a slash of the name at any depth (*.go), with one of the path below path (src/**\/*.ts) */
+            /** @description A glob: without a slash, it matches names at any depth (*.go); with one, paths relative to path (src/**\/*.ts) */
             name?: string;
-            /** @description The folder to look in; the workspace if it is not given */
+            /** @description The folder to search; default: the workspace */
             path?: string;
             /** @description Whether content is a regular expression (RE2) */
             regexp?: boolean;
@@ -2047,21 +1940,21 @@ export interface components {
             path: string;
         };
         FileText: {
-            /** @description What was read, if it is valid UTF-8. A character that the bound cuts is left for the next read */
+            /** @description The content, if it is valid UTF-8. A character that max_bytes would cut is left for the next read */
             contents?: string;
-            /** @description What was read, if it is not */
+            /** @description The content as base64, if it is not valid UTF-8 */
             contents_b64?: string;
             /**
              * Format: int64
-             * @description Where to read on, if it was truncated
+             * @description Offset of the next read, if the file has more bytes
              */
             next_offset?: number;
             /**
              * Format: int64
-             * @description Of the whole file
+             * @description Size of the whole file
              */
             size_bytes: number;
-            /** @description Whether the file goes on */
+            /** @description Whether the file has more bytes */
             truncated: boolean;
         };
         FilesStored: {
@@ -2075,7 +1968,7 @@ export interface components {
             /** @description Output as a string, or an event's object */
             data?: unknown;
             /**
-             * @description Of data, in stdout and stderr
+             * @description Encoding of data, in stdout and stderr
              * @enum {string}
              */
             encoding?: "utf8" | "base64";
@@ -2088,7 +1981,7 @@ export interface components {
             reason?: string;
             /**
              * Format: int64
-             * @description Counts from 1 within the run, without a gap
+             * @description Position in the run's log, from 1 without a gap
              */
             seq: number;
             /**
@@ -2112,12 +2005,12 @@ export interface components {
         Image: {
             /**
              * Format: date-time
-             * @description When it came here
+             * @description When it was added to this server
              */
             added_at?: string;
             /**
              * Format: int64
-             * @description Of its files, unpacked
+             * @description Size of its files, unpacked
              */
             bytes: number;
             /** @description Its settings for programs */
@@ -2129,25 +2022,25 @@ export interface components {
             created_at?: string;
             /** @description sha256: and the digest of its manifest for this platform; empty for host */
             digest: string;
-            /** @description Whether living sandboxes have it */
+            /** @description Whether a sandbox uses it now */
             in_use?: boolean;
             /**
              * Format: date-time
-             * @description When a sandbox had it last, to the minute
+             * @description When a sandbox last used it, to the minute
              */
             last_used_at?: string;
             /**
              * Format: int64
-             * @description How many layers it is made of
+             * @description Number of its layers
              */
             layers: number;
-            /** @description All its names, as they were given */
+            /** @description All its names, as they were set */
             names: string[];
             /** @description Such as linux/amd64 */
             platform?: string;
-            /** @description Its first name: host, or a whole reference such as docker.io/library/python:3.11-slim */
+            /** @description Its first name: host, or a full reference such as docker.io/library/python:3.11-slim */
             ref: string;
-            /** @description The runtime whose engine keeps it; empty if Belljar does, for every runtime that can use it */
+            /** @description The runtime whose engine stores it; empty if it is in Belljar's own store, for every runtime that can use that */
             runtime: string;
             /**
              * @description pull, import, build, host or engine
@@ -2156,19 +2049,19 @@ export interface components {
             source: "pull" | "import" | "build" | "host" | "engine";
         };
         ImageConfig: {
-            /** @description Only shown */
+            /** @description For information only */
             cmd?: string[];
-            /** @description Only shown: a request's command is the whole of it */
+            /** @description For information only: a request's command is not prefixed with it */
             entrypoint?: string[];
-            /** @description NAME=value; a request's env goes over it */
+            /** @description NAME=value; a request's env overrides it */
             env?: string[];
-            /** @description Names and values of its maker's own */
+            /** @description Names and values that its author set */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Whom programs run as, unless it is root */
+            /** @description The user that programs run as, unless it is root */
             user?: string;
-            /** @description Where commands start that do not say, if it is there */
+            /** @description Working directory of commands by default, if it exists */
             working_dir?: string;
         };
         ImageList: {
@@ -2181,54 +2074,54 @@ export interface components {
              * @description Bytes so far
              */
             done: number;
-            /** @description Digest of the layer that it is about; absent for all of it */
+            /** @description Digest of the layer that this concerns; absent for the whole image */
             layer?: string;
             /**
              * @description resolving, pulling, unpacking or done
              * @enum {string}
              */
             phase: "resolving" | "pulling" | "unpacking" | "done";
-            /** @description Whether the layer was here already */
+            /** @description Whether the layer was already stored */
             shared?: boolean;
             /**
              * Format: int64
-             * @description Bytes in all; absent if that is not known
+             * @description Bytes in total; absent if unknown
              */
             total?: number;
         };
         ImagePrune: {
-            /** @description Every one goes that is not in use */
+            /** @description Remove every image that is not in use */
             all?: boolean;
             /**
              * Format: int64
-             * @description Those used longest ago go until what is left has no more than this
+             * @description Remove the least recently used images until the rest has at most so many bytes
              */
             keep_bytes?: number;
             /**
              * Format: double
-             * @description Those go that no sandbox has used for so long
+             * @description Remove images that no sandbox has used for so many seconds
              */
             unused_sec?: number;
         };
         ImagePruned: {
             /**
              * Format: int64
-             * @description How many were freed
+             * @description Bytes freed
              */
             bytes: number;
-            /** @description Digests of those that went */
+            /** @description Digests of the removed images */
             images: string[];
         };
         ImagePull: {
-            /** @description Ask the registry what the name stands for now, even if an image of that name is here */
+            /** @description Whether to resolve the name at the registry again, even if an image of that name is stored */
             always?: boolean;
             /** @description The image, such as python:3.11-slim */
             ref: string;
-            /** @description The runtime whose engine is to have it; Belljar's own store if it is not given. Operators only */
+            /** @description The runtime whose engine is to store it; default: Belljar's own store. Operators only */
             runtime?: string;
         };
         ImageTag: {
-            /** @description The name that it gets */
+            /** @description Its new name */
             name: string;
             /** @description The image, by a name or its digest */
             ref: string;
@@ -2238,7 +2131,7 @@ export interface components {
             content_b64: string;
             /**
              * Format: int32
-             * @description Permission bits; 420 (0644) if it is not given
+             * @description Permission bits; default 420 (0644)
              */
             mode?: number;
             /** @description Path in the workspace */
@@ -2254,9 +2147,9 @@ export interface components {
             endpoint: string;
             /** @description The key */
             key: string;
-            /** @description What it made */
+            /** @description Id of the object that it made */
             object_id: string;
-            /** @description Whose key it is */
+            /** @description Owner of the key */
             user_key: string;
         };
         KeyList: {
@@ -2266,17 +2159,17 @@ export interface components {
         Limits: {
             /**
              * Format: int64
-             * @description MiB of artifacts together
+             * @description MiB of artifacts in total
              */
             artifact_mb: number;
             /**
              * Format: int64
-             * @description MiB of the compiler; as memory_mb if it is not given
+             * @description Memory limit of the compiler in MiB; default: memory_mb
              */
             build_memory_mb?: number;
             /**
              * Format: double
-             * @description How long a compiler may take before the command runs
+             * @description Limit for the compiler, in seconds
              */
             build_timeout_sec: number;
             /**
@@ -2286,7 +2179,7 @@ export interface components {
             cpu: number;
             /**
              * Format: double
-             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             * @description CPU seconds that all its processes may use in total; not for shell commands
              */
             cpu_time_sec?: number;
             /**
@@ -2301,7 +2194,7 @@ export interface components {
             inodes: number;
             /**
              * Format: int64
-             * @description Output kept; what is more is counted and dropped
+             * @description Bytes of output kept; the rest is counted and dropped
              */
             log_bytes: number;
             /**
@@ -2311,7 +2204,7 @@ export interface components {
             memory_mb: number;
             /**
              * Format: int64
-             * @description Open files a process
+             * @description Open files per process
              */
             nofile: number;
             /**
@@ -2326,12 +2219,12 @@ export interface components {
             pids: number;
             /**
              * Format: double
-             * @description How long the sandbox may take to be made
+             * @description Limit for making the sandbox, in seconds
              */
             startup_timeout_sec: number;
             /**
              * Format: double
-             * @description How long the command may take
+             * @description Limit for the command, in seconds
              */
             timeout_sec: number;
             /**
@@ -2348,26 +2241,26 @@ export interface components {
         ListFiles: {
             /**
              * Format: int64
-             * @description Most entries; 1000 if it is not given, at most 10000
+             * @description Most entries; default 1000, at most 10000
              */
             limit?: number;
-            /** @description The folder; the workspace if it is not given */
+            /** @description The folder; default: the workspace */
             path?: string;
-            /** @description Whether to list everything below */
+            /** @description Whether to list its subfolders, too */
             recursive?: boolean;
         };
         MakeFolder: {
-            /** @description Permission bits in octal; 0755 if it is not given */
+            /** @description Permission bits in octal; default 0755 */
             mode?: string;
             /** @description The folder. Parent folders are created; an existing folder is not an error */
             path: string;
         };
         Me: {
-            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 if they are not enforced */
             limits: components["schemas"]["Limits"];
-            /** @description The most that can be asked for */
+            /** @description The largest limits that a request may set */
             max_limits: components["schemas"]["Limits"];
-            /** @description The policy in force, by the names of its settings */
+            /** @description The policy in force, by setting */
             policy: {
                 [key: string]: unknown;
             };
@@ -2385,84 +2278,47 @@ export interface components {
             /** @description The caller */
             user_id: string;
         };
-        NetworkCheck: {
-            /** @description The addresses that the host has now */
-            addresses?: string[];
-            /** @description Whether a program could connect to it */
-            allowed: boolean;
-            /** @description Its host */
-            host: string;
-            /** @description Both, for people */
-            message: string;
-            /**
-             * Format: int64
-             * @description Its port
-             */
-            port: number;
-            /** @description Why not, as in a run's egress */
-            reason?: string;
-            /** @description The rule that matched */
-            rule?: string;
-            /** @description The URL */
-            url: string;
-        };
-        NetworkQuery: {
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["Egress"];
-            /** @description deny_all, or allowlist: what egress lists */
-            network_policy?: string;
-            /** @description The session that would connect; without one, network_policy and egress apply */
-            session_id?: string;
-            /** @description The URL, or a host alone */
-            url: string;
-        };
-        NetworkSpec: {
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["Egress"];
-            /** @description deny_all, or allowlist: what egress lists */
-            network_policy: string;
-        };
         OpenedSession: {
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
-            /** @description It was made now; else it was there already, and is as it was made then */
+            /** @description Whether this request made it; an existing session is returned unchanged */
             created: boolean;
             /**
              * Format: date-time
              * @description When it was accepted
              */
             created_at: string;
-            /** @description Where its shell stands, once it has had a command */
+            /** @description Working directory of its shell, after the shell's first command */
             cwd?: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
             /**
              * Format: date-time
-             * @description When it ends if nothing happens
+             * @description When it ends if it is not used
              */
             expires_at: string;
             /** @description The same as base_image */
             image: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
             /**
              * Format: date-time
-             * @description When something happened in it last
+             * @description Time of its last activity
              */
             last_activity_at?: string;
-            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 if they are not enforced */
             limits: components["schemas"]["Limits"];
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
@@ -2471,9 +2327,9 @@ export interface components {
              * @description How many runs were started in it
              */
             runs?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -2486,17 +2342,17 @@ export interface components {
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
-             * @description Where the session stands
+             * @description State of the session
              * @enum {string}
              */
             state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
-            /** @description Where its runs begin, and its files lie */
+            /** @description Working directory of its runs, and folder of its files */
             workdir: string;
         };
         Problem: {
-            /** @description What went wrong, for people */
+            /** @description What went wrong, as text */
             detail: string;
             /** @description The code, the hint and the details */
             extensions: {
@@ -2507,7 +2363,7 @@ export interface components {
              * @description The HTTP status
              */
             status: number;
-            /** @description The code in words */
+            /** @description The code, as text */
             title: string;
             /** @description urn:belljar:error: and the code */
             type: string;
@@ -2520,7 +2376,7 @@ export interface components {
             artifact_mb: number;
             /**
              * Format: int64
-             * @description Runs at once; as a quota 0 is no limit
+             * @description Runs at once; in a quota, 0 is no limit
              */
             concurrent_runs: number;
             /**
@@ -2530,7 +2386,7 @@ export interface components {
             cpu?: number;
             /**
              * Format: double
-             * @description CPU seconds a day; 0 is no limit
+             * @description CPU seconds per day; 0 is no limit
              */
             cpu_seconds_per_day: number;
             /**
@@ -2547,24 +2403,24 @@ export interface components {
         ReadFile: {
             /**
              * Format: int64
-             * @description How much of it to answer with; 262144 if it is not given, at most 8388608
+             * @description Most bytes to read; default 262144, at most 8388608
              */
             max_bytes?: number;
             /**
              * Format: int64
-             * @description Bytes of it to skip
+             * @description Bytes to skip
              */
             offset?: number;
             /** @description The file */
             path: string;
         };
         Readiness: {
-            /** @description By part */
+            /** @description One check per part */
             checks: {
                 [key: string]: components["schemas"]["Check"];
             };
             /**
-             * @description The whole
+             * @description Status of the server as a whole
              * @enum {string}
              */
             status: "ready" | "not_ready";
@@ -2572,16 +2428,16 @@ export interface components {
         RenameFile: {
             /** @description The file or folder */
             from: string;
-            /** @description Whether a file that is there is replaced */
+            /** @description Whether to replace an existing file */
             overwrite?: boolean;
-            /** @description Its new path, not the folder to move it into. Folders above it are made */
+            /** @description Its new path, not the folder to move it into. Parent folders are created */
             to: string;
         };
         Replay: {
             /** @description The request's Idempotency-Key */
             idempotency_key_echo: string;
             /**
-             * @description Whether this answer is the first one's
+             * @description Whether this request made the object (created) or repeats an earlier one (replayed)
              * @enum {string}
              */
             idempotency_status: "created" | "replayed";
@@ -2602,7 +2458,7 @@ export interface components {
              * @description MiB that files in memory held at the end
              */
             file_mb?: number;
-            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 if they are not enforced */
             limits?: components["schemas"]["Limits"];
             /**
              * Format: int64
@@ -2629,7 +2485,7 @@ export interface components {
              * @description Most processes and threads at once
              */
             pids?: number;
-            /** @description Where each figure was read */
+            /** @description Source of each figure */
             sources?: {
                 [key: string]: string;
             };
@@ -2642,7 +2498,7 @@ export interface components {
         Resources: {
             /**
              * Format: int64
-             * @description MiB of artifacts together
+             * @description MiB of artifacts in total
              */
             artifact_mb?: number;
             /**
@@ -2652,7 +2508,7 @@ export interface components {
             cpu?: number;
             /**
              * Format: int64
-             * @description Output kept; what is more is counted and dropped
+             * @description Bytes of output kept; the rest is counted and dropped
              */
             log_bytes?: number;
             /**
@@ -2662,7 +2518,7 @@ export interface components {
             memory_mb?: number;
             /**
              * Format: int64
-             * @description Open files a process
+             * @description Open files per process
              */
             nofile?: number;
             /**
@@ -2688,20 +2544,18 @@ export interface components {
             build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
-            /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
+            /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
             /**
              * Format: date-time
              * @description When it was accepted
              */
             created_at: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
-            /** @description What left the sandbox while the run lasted, and what was denied */
-            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
-             * @description When it will probably start, while it is queued
+             * @description Estimated start, while it is queued
              */
             estimated_start_time?: string;
             /**
@@ -2718,13 +2572,13 @@ export interface components {
             hint?: string;
             /** @description Its id, a UUID */
             id: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
@@ -2733,14 +2587,14 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /**
-             * @description Where the run stands
+             * @description Phase of the run
              * @enum {string}
              */
             phase: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
@@ -2748,16 +2602,16 @@ export interface components {
             policy_hash?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
-            /** @description What it used; a figure without an honest source is left out */
+            /** @description What it used; a figure that cannot be measured is absent */
             resource_usage?: components["schemas"]["ResourceUsage"];
             /**
              * Format: int64
-             * @description Where a stream starts that does not say (1.1)
+             * @description Where a stream starts by default (1.1)
              */
             resume_from_seq?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -2770,18 +2624,18 @@ export interface components {
             spec_version: string;
             /**
              * Format: date-time
-             * @description When its command began
+             * @description When its command started
              */
             started_at: string | null;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
-            /** @description What went wrong without being fatal */
+            /** @description Problems that did not end the run */
             warnings?: string[];
         };
         RunPage: {
-            /** @description Whether there are more after these */
+            /** @description Whether there are more entries */
             has_more: boolean;
             /** @description The entries */
             items: components["schemas"]["Run"][];
@@ -2797,7 +2651,7 @@ export interface components {
             offset: number;
             /**
              * Format: int64
-             * @description How many there are in all
+             * @description Total number of entries
              */
             total: number;
         };
@@ -2806,68 +2660,66 @@ export interface components {
             allow_weak?: string[];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
-            /** @description Whether the same program of the same user is built once: source, files, environment, compiler and image */
+            /** @description Whether to reuse an earlier build of the same user with the same source, files, environment, compiler and image */
             build_cache?: boolean;
             /**
              * Format: int64
-             * @description MiB of the compiler; as memory_mb if it is not given
+             * @description Memory limit of the compiler in MiB; default: memory_mb
              */
             build_memory_mb?: number;
             /**
              * Format: double
-             * @description How long a compiler may take before the command runs
+             * @description Limit for the compiler, in seconds
              */
             build_timeout_sec?: number;
             /** @description Globs of the files to keep as artifacts, such as out/**\/*.csv */
             capture_patterns?: string[];
-            /** @description A program's text, in place of command */
+            /** @description A program's source, instead of command */
             code?: string;
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
             /**
              * Format: double
-             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             * @description CPU seconds that all its processes may use in total; not for shell commands
              */
             cpu_time_sec?: number;
-            /** @description Directory of the workspace to start in; its root if it is not given */
+            /** @description Working directory, in the workspace; default: its root */
             cwd?: string;
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["Egress"];
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
             };
-            /** @description Small files for the workspace, together at most 1 MB */
+            /** @description Small files to write to the workspace, at most 1 MB in total */
             files?: components["schemas"]["InlineFile"][];
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
-            /** @description The weakest class of isolation that will do; without a runtime the fastest is taken */
+            /** @description The weakest class of isolation to accept; if runtime is unset, the fastest runtime of that class or stronger is chosen */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Of code, or of the file that command begins with: python, node, c … */
+            /** @description Language of code, or of the file that command starts with: python, node, c … */
             language?: string;
-            /** @description deny_all, or allowlist: what egress lists */
+            /** @description deny_all */
             network_policy?: string;
-            /** @description What it may use; the server's defaults where it does not say */
+            /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**
              * Format: int64
-             * @description Where a stream starts that does not say (1.1)
+             * @description Where a stream starts by default (1.1)
              */
             resume_from_seq?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime?: string;
-            /** @description The session to run in; in place of base_image */
+            /** @description The session to run in, instead of base_image */
             session_id?: string;
             shell?: components["schemas"]["ShellCommand"];
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
              * Format: double
-             * @description How long the sandbox may take to be made
+             * @description Limit for making the sandbox, in seconds
              */
             startup_timeout_sec?: number;
             /** @description The command's whole standard input */
@@ -2884,7 +2736,7 @@ export interface components {
             stdin_idle_timeout_sec?: number;
             /**
              * Format: int64
-             * @description Most bytes of input in all (1.1)
+             * @description Most bytes of input in total (1.1)
              */
             stdin_max_bytes?: number;
             /**
@@ -2894,16 +2746,16 @@ export interface components {
             stdin_max_frame_bytes?: number;
             /**
              * Format: double
-             * @description How long the command may take
+             * @description Limit for the command, in seconds
              */
             timeout_sec?: number;
-            /** @description How far the program is trusted; the policy knows the weakest isolation of each level */
+            /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
         RuntimeInfo: {
-            /** @description separate: programs have another user than Belljar's agent; shared */
+            /** @description separate: programs run as another user than Belljar's agent; shared: as the same user */
             agent_uid?: string;
             /**
              * Format: int64
@@ -2912,16 +2764,16 @@ export interface components {
             artifact_ttl_hours: number;
             /** @description Whether it works on this host */
             available: boolean;
-            /** @description Whether it is used where none is asked for */
+            /** @description Whether it is used by default */
             default: boolean;
-            /** @description Images that are there */
+            /** @description Images that are available */
             default_images: string[];
-            /** @description Whether network_policy allowlist works */
+            /** @description Whether an allowlist of network destinations can be set */
             egress_allowlist_supported: boolean;
             /** @description Whether the image host can be used */
             host_image: boolean;
             /**
-             * @description How far it is built, and whether this host allows it
+             * @description Whether it is implemented and supported on this host
              * @enum {string}
              */
             implementation_state: "supported" | "host_gated" | "scaffold" | "unsupported";
@@ -2929,13 +2781,13 @@ export interface components {
             interactive_supported: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation: string;
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
             /**
              * Format: double
-             * @description Most cores that can be asked for
+             * @description Most cores that a request may set
              */
             max_cpu: number;
             /**
@@ -2945,7 +2797,7 @@ export interface components {
             max_log_bytes: number;
             /**
              * Format: int64
-             * @description Most MiB of memory that can be asked for
+             * @description Most MiB of memory that a request may set
              */
             max_mem_mb: number;
             /**
@@ -2963,19 +2815,19 @@ export interface components {
              * @description Most MiB of an upload
              */
             max_upload_mb: number;
-            /** @description What it is called */
+            /** @description Its name */
             name: string;
             /** @description Anything else */
             notes: string | null;
-            /** @description What an engine isolates with */
+            /** @description The OCI runtime of the engine */
             oci_runtime?: string;
-            /** @description process: a memory hog dies alone; sandbox: all of it dies */
+            /** @description What is killed at the memory limit: process is one process, sandbox is all of them */
             oom_scope?: string;
             /** @description Whether its engine has its own images */
             own_images: boolean;
             /** @description Whether sandboxes can be paused */
             pause: boolean;
-            /** @description Every protection and limit, also those that this host cannot enforce */
+            /** @description Every protection and limit, including those that this host cannot enforce */
             protections?: components["schemas"]["RuntimeProtection"][];
             /**
              * Format: int64
@@ -3006,31 +2858,31 @@ export interface components {
             workspace_cap_mb: number;
         };
         RuntimeProtection: {
-            /** @description What enforces it here */
+            /** @description What enforces it on this host */
             by?: string;
-            /** @description Whether it is enforced here */
+            /** @description Whether this host enforces it */
             enforced: boolean;
             /** @description What to do next */
             hint?: string;
-            /** @description What it is called */
+            /** @description Its name */
             name: string;
-            /** @description What is weaker than the best that the runtime knows */
+            /** @description What is weaker than the runtime's best mechanism */
             weaker?: string;
         };
         RuntimeReason: {
-            /** @description The reason, for programs */
+            /** @description Reason code */
             code: string;
-            /** @description In words */
+            /** @description Details, as text */
             detail: string;
             /** @description What to do next */
             hint?: string;
-            /** @description What failed */
+            /** @description The step that failed */
             step?: string;
         };
         Scope: {
-            /** @description Of the workflow's run, the agent's run, the user or the thread */
+            /** @description Id of the workflow run, the agent run, the user or the thread */
             id: string;
-            /** @description The session's name there; default if it is not given. isolated is a new session each time */
+            /** @description The session's name in it; default: default. isolated makes a new session each time */
             key?: string;
             /** @description workflow, agent, user or thread */
             namespace: string;
@@ -3043,35 +2895,35 @@ export interface components {
              * @description When it was accepted
              */
             created_at: string;
-            /** @description Where its shell stands, once it has had a command */
+            /** @description Working directory of its shell, after the shell's first command */
             cwd?: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
             /**
              * Format: date-time
-             * @description When it ends if nothing happens
+             * @description When it ends if it is not used
              */
             expires_at: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
             /**
              * Format: date-time
-             * @description When something happened in it last
+             * @description Time of its last activity
              */
             last_activity_at?: string;
-            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 if they are not enforced */
             limits: components["schemas"]["Limits"];
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
@@ -3080,9 +2932,9 @@ export interface components {
              * @description How many runs were started in it
              */
             runs?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -3093,87 +2945,85 @@ export interface components {
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
-             * @description Where the session stands
+             * @description State of the session
              * @enum {string}
              */
             state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
         };
         SessionOpening: {
             /** @description Protections that may be missing on this host; operators only */
             allow_weak?: string[];
-            /** @description The server's own choice, if it is not given */
+            /** @description Default: the server's default image */
             base_image?: string;
             /**
              * Format: double
-             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             * @description CPU seconds that all its processes may use in total; not for shell commands
              */
             cpu_time_sec?: number;
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["Egress"];
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
             };
             /**
              * Format: double
-             * @description It ends when nothing happens in it for so long, not even output; 0 is never
+             * @description It ends after so many seconds without activity, output included; 0 is never
              */
             idle_timeout_sec?: number;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
             /**
              * Format: double
-             * @description Life in seconds in all, used or not; 0 is the server's default
+             * @description Total lifetime in seconds, used or not; 0 is the server's default
              */
             lifetime_sec?: number;
             /**
              * Format: int64
-             * @description Most runs at once, others wait; 0 is as many as the server allows
+             * @description Most runs at once; further ones wait. 0 is the server's limit
              */
             max_concurrent_runs?: number;
             /**
              * Format: int64
-             * @description Most runs in its whole life; 0 is no limit
+             * @description Most runs in its lifetime; 0 is no limit
              */
             max_runs?: number;
-            /** @description deny_all, or allowlist: what egress lists */
+            /** @description deny_all */
             network_policy?: string;
-            /** @description What it may use; the server's defaults where it does not say */
+            /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime?: string;
-            /** @description By what it is found again */
+            /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
-            /** @description The newest that this server knows, if it is not given */
+            /** @description Default: the newest that this server supports */
             spec_version?: string;
             /**
              * Format: double
-             * @description How long the sandbox may take to be made
+             * @description Limit for making the sandbox, in seconds
              */
             startup_timeout_sec?: number;
             /**
              * Format: double
-             * @description How long the command may take
+             * @description Limit for the command, in seconds
              */
             timeout_sec?: number;
-            /** @description How far the program is trusted; the policy knows the weakest isolation of each level */
+            /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
             /**
              * Format: double
-             * @description Life in seconds; 0 is the server's default
+             * @description Lifetime in seconds; 0 is the server's default
              */
             ttl_sec?: number;
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
         SessionPage: {
-            /** @description Whether there are more after these */
+            /** @description Whether there are more entries */
             has_more: boolean;
             /** @description The entries */
             items: components["schemas"]["Session"][];
@@ -3189,7 +3039,7 @@ export interface components {
             offset: number;
             /**
              * Format: int64
-             * @description How many there are in all
+             * @description Total number of entries
              */
             total: number;
         };
@@ -3200,79 +3050,77 @@ export interface components {
             base_image: string;
             /**
              * Format: double
-             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             * @description CPU seconds that all its processes may use in total; not for shell commands
              */
             cpu_time_sec?: number;
-            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
-            egress?: components["schemas"]["Egress"];
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
             };
             /**
              * Format: double
-             * @description It ends when nothing happens in it for so long, not even output; 0 is never
+             * @description It ends after so many seconds without activity, output included; 0 is never
              */
             idle_timeout_sec?: number;
-            /** @description The weakest class of isolation that will do; without a runtime the fastest is taken */
+            /** @description The weakest class of isolation to accept; if runtime is unset, the fastest runtime of that class or stronger is chosen */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
             /**
              * Format: double
-             * @description Life in seconds in all, used or not; 0 is the server's default
+             * @description Total lifetime in seconds, used or not; 0 is the server's default
              */
             lifetime_sec?: number;
             /**
              * Format: int64
-             * @description Most runs at once, others wait; 0 is as many as the server allows
+             * @description Most runs at once; further ones wait. 0 is the server's limit
              */
             max_concurrent_runs?: number;
             /**
              * Format: int64
-             * @description Most runs in its whole life; 0 is no limit
+             * @description Most runs in its lifetime; 0 is no limit
              */
             max_runs?: number;
-            /** @description deny_all, or allowlist: what egress lists */
+            /** @description deny_all */
             network_policy?: string;
-            /** @description What it may use; the server's defaults where it does not say */
+            /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime?: string;
-            /** @description By what it is found again */
+            /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
              * Format: double
-             * @description How long the sandbox may take to be made
+             * @description Limit for making the sandbox, in seconds
              */
             startup_timeout_sec?: number;
             /**
              * Format: double
-             * @description How long the command may take
+             * @description Limit for the command, in seconds
              */
             timeout_sec?: number;
-            /** @description How far the program is trusted; the policy knows the weakest isolation of each level */
+            /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
             /**
              * Format: double
-             * @description Life in seconds after the last activity; 0 is the server's default
+             * @description Lifetime in seconds after the last activity; 0 is the server's default
              */
             ttl_sec?: number;
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
         ShellCommand: {
-            /** @description What the shell is to do */
+            /** @description The command line */
             cmd: string;
-            /** @description Keeps stdout and stderr apart; else both are a terminal */
+            /** @description Whether stdout and stderr are separate pipes, rather than one terminal */
             separate?: boolean;
         };
         ShellState: {
-            /** @description Where the shell stands */
+            /** @description Working directory of the shell */
             cwd: string;
             /** @description bash or sh */
             program: string;
@@ -3286,20 +3134,18 @@ export interface components {
             build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
-            /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
+            /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
             /**
              * Format: date-time
              * @description When it was accepted
              */
             created_at: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
-            /** @description As in a run */
-            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
-             * @description When it will probably start, while it is queued
+             * @description Estimated start, while it is queued
              */
             estimated_start_time?: string;
             /**
@@ -3316,13 +3162,13 @@ export interface components {
             hint?: string;
             /** @description Its id, a UUID */
             id: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
@@ -3331,16 +3177,16 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description Where to follow it over a WebSocket */
+            /** @description URL of its log over a WebSocket */
             log_stream_url?: string;
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /**
-             * @description Where the run stands
+             * @description Phase of the run
              * @enum {string}
              */
             phase: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
@@ -3348,16 +3194,16 @@ export interface components {
             policy_hash?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
-            /** @description What it used; a figure without an honest source is left out */
+            /** @description What it used; a figure that cannot be measured is absent */
             resource_usage?: components["schemas"]["ResourceUsage"];
             /**
              * Format: int64
-             * @description Where a stream starts that does not say (1.1)
+             * @description Where a stream starts by default (1.1)
              */
             resume_from_seq?: number;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -3370,20 +3216,20 @@ export interface components {
             spec_version: string;
             /**
              * Format: date-time
-             * @description When its command began
+             * @description When its command started
              */
             started_at: string | null;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
-            /** @description What went wrong without being fatal */
+            /** @description Problems that did not end the run */
             warnings?: string[];
         };
         Space: {
             /**
              * Format: int64
-             * @description Bytes that are used
+             * @description Bytes in use
              */
             bytes: number;
             /**
@@ -3393,12 +3239,12 @@ export interface components {
             files: number;
             /**
              * Format: int64
-             * @description Bytes that there is room for
+             * @description Capacity in bytes
              */
             max_bytes: number;
             /**
              * Format: int64
-             * @description Files that there is room for
+             * @description Capacity in files, folders and links
              */
             max_files: number;
         };
@@ -3409,20 +3255,18 @@ export interface components {
             build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
-            /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
+            /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
             /**
              * Format: date-time
              * @description When it was accepted
              */
             created_at: string;
-            /** @description More about it */
+            /** @description Details */
             details?: components["schemas"]["Replay"];
-            /** @description As in a run */
-            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
-             * @description When it will probably start, while it is queued
+             * @description Estimated start, while it is queued
              */
             estimated_start_time?: string;
             /**
@@ -3439,13 +3283,13 @@ export interface components {
             hint?: string;
             /** @description Its id, a UUID */
             id: string;
-            /** @description What the image's name stood for */
+            /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation?: string;
-            /** @description Names and values of the caller's own */
+            /** @description The caller's own names and values */
             labels?: {
                 [key: string]: string;
             };
@@ -3454,16 +3298,16 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
+            /** @description What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
-            /** @description Where to follow it over a WebSocket */
+            /** @description URL of its log over a WebSocket */
             log_stream_url?: string;
-            /** @description What happened, for people */
+            /** @description What happened, as text */
             message?: string;
             /**
-             * @description Where the run stands
+             * @description Phase of the run
              * @enum {string}
              */
             phase: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
@@ -3471,18 +3315,18 @@ export interface components {
             policy_hash?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
-            /** @description What it used; a figure without an honest source is left out */
+            /** @description What it used; a figure that cannot be measured is absent */
             resource_usage?: components["schemas"]["ResourceUsage"];
             /**
              * Format: int64
-             * @description Where a stream starts that does not say (1.1)
+             * @description Where a stream starts by default (1.1)
              */
             resume_from_seq?: number;
             /** @description The run's id */
             run_id: string;
-            /** @description The isolation technology; the server's default if it is not given */
+            /** @description The isolation technology; default: the server's */
             runtime: string;
-            /** @description Why it was this runtime */
+            /** @description Why this runtime was chosen */
             runtime_reason?: string;
             /** @description Its version */
             runtime_version?: string;
@@ -3495,52 +3339,52 @@ export interface components {
             spec_version: string;
             /**
              * Format: date-time
-             * @description When its command began
+             * @description When its command started
              */
             started_at: string | null;
-            /** @description What it printed as errors, if it was waited for */
+            /** @description Its standard error, if the caller waited for its end */
             stderr?: string;
             /**
-             * @description Of stderr
+             * @description Encoding of stderr
              * @enum {string}
              */
             stderr_encoding?: "utf8" | "base64";
             /**
              * Format: int64
-             * @description Where bytes are missing, in the stream's own bytes
+             * @description Offset in the stream at which bytes are missing
              */
             stderr_omitted_at?: number;
             /**
              * Format: int64
-             * @description How many are missing there
+             * @description Number of bytes missing there
              */
             stderr_omitted_bytes?: number;
             /** @description Whether some of stderr is missing */
             stderr_truncated?: boolean;
-            /** @description What it printed, if it was waited for */
+            /** @description Its standard output, if the caller waited for its end */
             stdout?: string;
             /**
-             * @description Of stdout
+             * @description Encoding of stdout
              * @enum {string}
              */
             stdout_encoding?: "utf8" | "base64";
             /**
              * Format: int64
-             * @description Where bytes are missing, in the stream's own bytes
+             * @description Offset in the stream at which bytes are missing
              */
             stdout_omitted_at?: number;
             /**
              * Format: int64
-             * @description How many are missing there
+             * @description Number of bytes missing there
              */
             stdout_omitted_bytes?: number;
             /** @description Whether some of stdout is missing */
             stdout_truncated?: boolean;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
-            /** @description What went wrong without being fatal */
+            /** @description Problems that did not end the run */
             warnings?: string[];
         };
         StatFile: {
@@ -3550,12 +3394,12 @@ export interface components {
         Terminal: {
             /**
              * Format: int64
-             * @description How many watch it now
+             * @description Number of clients attached
              */
             attached: number;
             /**
              * Format: int64
-             * @description Columns, 1 to 1000; 80 if it is not given
+             * @description Columns, 1 to 1000; default 80
              */
             cols: number;
             /** @description The program and its arguments; no shell is involved */
@@ -3567,12 +3411,12 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description Since when no client is attached
+             * @description Time since which no client is attached
              */
             detached_at?: string;
             /**
              * Format: int64
-             * @description Once its program has ended: how; 128+n if a signal ended it
+             * @description Exit code of its program, once it has ended; 128+n if a signal ended it
              */
             exit_code?: number;
             /**
@@ -3580,20 +3424,20 @@ export interface components {
              * @description Time of the last input
              */
             last_input_at?: string;
-            /** @description Its name, for people */
+            /** @description Display name */
             name?: string;
             /**
              * Format: int64
-             * @description Rows, 1 to 1000; 24 if it is not given
+             * @description Rows, 1 to 1000; default 24
              */
             rows: number;
             /** @description The session's id */
             session_id: string;
-            /** @description Whether several clients may type; if not, a new client replaces the one before */
+            /** @description Whether several clients may type; if not, a new client replaces the current one */
             shared?: boolean;
             /** @description The terminal's id */
             terminal_id: string;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id?: string;
         };
         TerminalList: {
@@ -3603,19 +3447,19 @@ export interface components {
         TerminalSpec: {
             /**
              * Format: int64
-             * @description Columns, 1 to 1000; 80 if it is not given
+             * @description Columns, 1 to 1000; default 80
              */
             cols?: number;
-            /** @description The program and its arguments; a shell if it is not given */
+            /** @description The program and its arguments; default: a shell */
             command?: string[];
-            /** @description A name, for people */
+            /** @description Display name */
             name?: string;
             /**
              * Format: int64
-             * @description Rows, 1 to 1000; 24 if it is not given
+             * @description Rows, 1 to 1000; default 24
              */
             rows?: number;
-            /** @description Whether several clients may type; if not, a new client replaces the one before */
+            /** @description Whether several clients may type; if not, a new client replaces the current one */
             shared?: boolean;
         };
         Token: {
@@ -3626,14 +3470,14 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When it ends; absent is never
+             * @description When it expires; absent is never
              */
             expires_at?: string;
             /** @description Its id, a UUID */
             id: string;
             /**
              * Format: date-time
-             * @description To the minute
+             * @description Time of its last use, to the minute
              */
             last_used_at?: string;
             /** @description What it is for */
@@ -3650,9 +3494,9 @@ export interface components {
              * @enum {string}
              */
             role: "user" | "admin";
-            /** @description The key itself, when it is made and never again */
+            /** @description The key itself; returned once, when it is made */
             secret?: string;
-            /** @description Who owns it */
+            /** @description The owner */
             user_id: string;
         };
         TokenList: {
@@ -3669,21 +3513,21 @@ export interface components {
             role?: "user" | "admin";
             /**
              * Format: double
-             * @description Life in seconds; 0 is for ever
+             * @description Lifetime in seconds; 0 is no expiry
              */
             ttl_sec?: number;
-            /** @description Who calls with it */
+            /** @description The user that it authenticates */
             user_id: string;
         };
         UploadResult: {
             /**
              * Format: int64
-             * @description Bytes of the files, unpacked
+             * @description Size of the files, unpacked
              */
             bytes_received: number;
             /**
              * Format: int64
-             * @description How many files
+             * @description Number of files
              */
             file_count: number;
             /** @description The session's id */
@@ -3701,7 +3545,7 @@ export interface components {
             artifact_bytes: number;
             /**
              * Format: int64
-             * @description Runs at once; as a quota 0 is no limit
+             * @description Runs at once; in a quota, 0 is no limit
              */
             concurrent_runs: number;
             /**
@@ -3716,7 +3560,7 @@ export interface components {
             cpu_seconds_today: number;
             /**
              * Format: int64
-             * @description Bytes of logs kept, those of runs under way included
+             * @description Bytes of logs kept, including those of current runs
              */
             log_bytes: number;
             /**
@@ -3726,7 +3570,7 @@ export interface components {
             memory_mb: number;
             /**
              * Format: int64
-             * @description Runs that wait
+             * @description Runs in the queue
              */
             queued_runs: number;
             /**
@@ -3757,22 +3601,22 @@ export interface components {
         WriteFile: {
             /** @description The file as text */
             contents?: string;
-            /** @description The file as base64, in place of contents */
+            /** @description The file as base64, instead of contents */
             contents_b64?: string;
             /**
-             * @description Permission bits in octal; 0644 if it is not given
+             * @description Permission bits in octal; default 0644
              * @example 0755
              */
             mode?: string;
-            /** @description Whether a file that is there is replaced; else it is a conflict */
+            /** @description Whether to replace an existing file, which is a conflict otherwise */
             overwrite?: boolean;
-            /** @description Where it goes: x, ./x and /workspace/x are the same file. Folders above it are made */
+            /** @description Path of the file: x, ./x and /workspace/x are the same. Parent folders are created */
             path: string;
         };
         WriteFiles: {
-            /** @description At most 1000 files, of 2 MiB together */
+            /** @description At most 1000 files, of 2 MiB in total */
             files: components["schemas"]["BatchFile"][];
-            /** @description Whether files that are there are replaced; else one is a conflict, and nothing is written */
+            /** @description Whether to replace existing files; otherwise one is a conflict, and nothing is written */
             overwrite?: boolean;
         };
     };
@@ -3820,11 +3664,11 @@ export interface operations {
     "admin-list-idempotency": {
         parameters: {
             query?: {
-                /** @description Keys of this endpoint; any if it is not given */
+                /** @description Only keys of this endpoint; default: any */
                 endpoint?: "runs" | "sessions" | "any";
-                /** @description Keys of this user */
+                /** @description Only keys of this user */
                 user_id?: string;
-                /** @description Entries on a page; 50 if it is not given */
+                /** @description Entries per page; default 50 */
                 limit?: number;
                 /** @description Entries to skip */
                 offset?: number;
@@ -3902,7 +3746,7 @@ export interface operations {
     "admin-list-runs": {
         parameters: {
             query?: {
-                /** @description Runs of this user */
+                /** @description Only runs of this user */
                 user_id?: string;
                 phase?: "queued" | "starting" | "running" | "completed" | "failed" | "killed" | "timed_out";
                 /** @description Exact name of the runtime */
@@ -3923,9 +3767,9 @@ export interface operations {
                 finished_at_from?: string;
                 /** @description RFC 3339, inclusive */
                 finished_at_to?: string;
-                /** @description created_at, started_at or finished_at, with :asc or :desc; created_at:desc if it is not given */
+                /** @description created_at, started_at or finished_at, with :asc or :desc; default: created_at:desc */
                 sort?: string;
-                /** @description Entries on a page; 50 if it is not given */
+                /** @description Entries per page; default 50 */
                 limit?: number;
                 /** @description Entries to skip */
                 offset?: number;
@@ -4043,7 +3887,7 @@ export interface operations {
     "admin-list-usage": {
         parameters: {
             query?: {
-                /** @description How many users; 50 if it is not given */
+                /** @description Most users; default 50 */
                 limit?: number;
             };
             header?: never;
@@ -4110,7 +3954,7 @@ export interface operations {
     "import-image": {
         parameters: {
             query?: {
-                /** @description Its name; that in the archive if it is not given */
+                /** @description Its name; default: the name in the archive */
                 name?: string;
             };
             header?: never;
@@ -4260,31 +4104,6 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
-    "check-network": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NetworkQuery"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NetworkCheck"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
     "list-runs": {
         parameters: {
             query?: {
@@ -4307,9 +4126,9 @@ export interface operations {
                 finished_at_from?: string;
                 /** @description RFC 3339, inclusive */
                 finished_at_to?: string;
-                /** @description created_at, started_at or finished_at, with :asc or :desc; created_at:desc if it is not given */
+                /** @description created_at, started_at or finished_at, with :asc or :desc; default: created_at:desc */
                 sort?: string;
-                /** @description Entries on a page; 50 if it is not given */
+                /** @description Entries per page; default 50 */
                 limit?: number;
                 /** @description Entries to skip */
                 offset?: number;
@@ -4335,7 +4154,7 @@ export interface operations {
     "start-run": {
         parameters: {
             query?: {
-                /** @description How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first the answer is 202 with the run as it is */
+                /** @description How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first, the answer is 202 with the run's current state */
                 wait?: string;
             };
             header?: {
@@ -4351,7 +4170,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run as it is, or as it ended if it was waited for. */
+            /** @description The run's current state, or its final state if the request waited for its end. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4360,7 +4179,7 @@ export interface operations {
                     "application/json": components["schemas"]["StartedRun"];
                 };
             };
-            /** @description The run is queued, or was still under way when the wait was over. */
+            /** @description The run is queued, or had not ended when the wait was over. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4426,9 +4245,9 @@ export interface operations {
             header?: {
                 /** @description bytes=first-last, bytes=first- or bytes=-length */
                 Range?: string;
-                /** @description The ETag that the range is of */
+                /** @description The ETag of the file that the range is for */
                 "If-Range"?: string;
-                /** @description ETags that need not be sent again */
+                /** @description ETags that the client has cached */
                 "If-None-Match"?: string;
             };
             path: {
@@ -4459,7 +4278,7 @@ export interface operations {
                     "*/*": string;
                 };
             };
-            /** @description The client has it already */
+            /** @description The client's copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -4497,7 +4316,7 @@ export interface operations {
     "get-run-logs": {
         parameters: {
             query?: {
-                /** @description The first seq to send, or tail for only what comes from now on */
+                /** @description The first seq to send, or tail for only new frames */
                 from_seq?: string;
                 /** @description The last seq that the client has */
                 since_seq?: number;
@@ -4505,15 +4324,15 @@ export interface operations {
                 token?: string;
                 /** @description text or json */
                 format?: "text" | "json";
-                /** @description One stream only, of text */
+                /** @description Only this stream, as text */
                 stream?: "stdout" | "stderr";
-                /** @description Whether to wait for what comes */
+                /** @description Whether to wait for further output */
                 follow?: boolean;
-                /** @description When a signed URL ends, for reading only */
+                /** @description Expiry of a signed URL, which only reads */
                 exp?: string;
             };
             header?: {
-                /** @description The last seq that the client of events has */
+                /** @description The last seq that a client of server-sent events has */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -4535,7 +4354,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description There are no more events; do not reconnect */
+            /** @description The log has ended; do not reconnect */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4548,13 +4367,13 @@ export interface operations {
     "stream-run": {
         parameters: {
             query?: {
-                /** @description The first seq to send, or tail for only what comes from now on */
+                /** @description The first seq to send, or tail for only new frames */
                 from_seq?: string;
                 /** @description The last seq that the client has */
                 since_seq?: number;
                 /** @description A ticket, or a signed URL's token */
                 token?: string;
-                /** @description When a signed URL ends, for reading only */
+                /** @description Expiry of a signed URL, which only reads */
                 exp?: string;
             };
             header?: never;
@@ -4566,7 +4385,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A stream of frames begins */
+            /** @description A stream of frames */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -4600,11 +4419,11 @@ export interface operations {
     "list-sessions": {
         parameters: {
             query?: {
-                /** @description Also those that have ended */
+                /** @description Whether to list ended sessions, too */
                 all?: boolean;
-                /** @description Only those whose scope_key begins so */
+                /** @description Only sessions whose scope_key has this prefix */
                 key_prefix?: string;
-                /** @description Entries on a page; 50 if it is not given */
+                /** @description Entries per page; default 50 */
                 limit?: number;
                 /** @description Entries to skip */
                 offset?: number;
@@ -4788,11 +4607,11 @@ export interface operations {
     "read-exec": {
         parameters: {
             query?: {
-                /** @description The last seq that the client has: the next_seq of the answer before */
+                /** @description The last seq that the client has: next_seq of the previous answer */
                 since_seq?: number;
-                /** @description Most chunks in the answer; 100 if it is not given */
+                /** @description Most chunks in the answer; default 100 */
                 max_chunks?: number;
-                /** @description How long to wait for output, or the end, if there is none after since_seq; 0 by default */
+                /** @description How long to wait for output after since_seq, or for the end, in seconds; default 0 */
                 wait_seconds?: number;
             };
             header?: never;
@@ -4877,11 +4696,11 @@ export interface operations {
     "upload-files": {
         parameters: {
             query?: {
-                /** @description Place of a single file in the workspace */
+                /** @description Path in the workspace of a single file */
                 path?: string;
-                /** @description Folder in the workspace that everything goes into */
+                /** @description Folder in the workspace to store the files in */
                 dir?: string;
-                /** @description Whether archives are unpacked; true if it is not given */
+                /** @description Whether to unpack archives; default true */
                 extract?: boolean;
             };
             header?: never;
@@ -4904,7 +4723,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What the upload brought */
+            /** @description The stored files */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4919,9 +4738,9 @@ export interface operations {
     "get-folder": {
         parameters: {
             query?: {
-                /** @description The folder, or a file; the workspace if it is not given */
+                /** @description The folder, or a file; default: the workspace */
                 path?: string;
-                /** @description tar if it is not given */
+                /** @description Default: tar */
                 format?: "tar" | "tar.gz" | "zip";
             };
             header?: never;
@@ -5104,9 +4923,9 @@ export interface operations {
             query: {
                 /** @description The file */
                 path: string;
-                /** @description Permission bits in octal; 0644 if it is not given */
+                /** @description Permission bits in octal; default 0644 */
                 mode?: string;
-                /** @description Whether a file that is there is replaced; else it is a conflict */
+                /** @description Whether to replace an existing file, which is a conflict otherwise */
                 overwrite?: boolean;
             };
             header?: never;
@@ -5298,58 +5117,6 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
-    "get-session-network": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The session's id */
-                session_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NetworkSpec"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "set-session-network": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The session's id */
-                session_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NetworkSpec"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NetworkSpec"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
     shell: {
         parameters: {
             query?: never;
@@ -5368,20 +5135,20 @@ export interface operations {
                 "application/json": {
                     /** @description A line or a whole script, at most 1 MiB; lines may end with CR LF */
                     cmd: string;
-                    /** @description Keep stdout and stderr apart, on pipes */
+                    /** @description Whether stdout and stderr are separate pipes, rather than one terminal */
                     separate?: boolean;
                     /** @description The command's whole standard input */
                     stdin?: string;
                     /**
                      * Format: int64
-                     * @description How long it may take; the session's timeout if it is not given
+                     * @description Limit for the command, in milliseconds; default: the session's timeout
                      */
                     timeout_ms?: number;
                 };
             };
         };
         responses: {
-            /** @description What became of the command */
+            /** @description The command's result */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5529,7 +5296,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description The only path that it is good for, absolute and without a query */
+                    /** @description The path that the ticket is valid for, absolute and without a query */
                     path?: string;
                 };
             };
@@ -5610,7 +5377,7 @@ export interface operations {
                     "application/json": components["schemas"]["Readiness"];
                 };
             };
-            /** @description It cannot; the checks say why */
+            /** @description The server cannot work; the checks give the reason */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5637,7 +5404,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is gone */
+            /** @description The session has ended */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5651,16 +5418,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -5679,7 +5446,7 @@ export interface operations {
                 "application/json": {
                     /** @description The conversation's id, by which its session is found */
                     thread_id: string;
-                    /** @description Life after the last use; 30 if it is not given */
+                    /** @description Lifetime after the last use, in minutes; default 30 */
                     timeout_minutes?: number;
                     /** @description A label */
                     user_id: string;
@@ -5709,7 +5476,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description The one that the thread has */
+            /** @description The thread's existing session */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5733,16 +5500,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -5759,7 +5526,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Place in the workspace */
+                    /** @description Path in the workspace */
                     filename: string;
                     /** @description The session's id */
                     session_id: string;
@@ -5776,16 +5543,16 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -5805,7 +5572,7 @@ export interface operations {
                     command: string;
                     /** @description The session's id */
                     session_id: string;
-                    /** @description Seconds; 30 if it is not given */
+                    /** @description In seconds; default 30 */
                     timeout?: number;
                 };
             };
@@ -5831,16 +5598,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -5888,16 +5655,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -5935,16 +5702,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -5990,16 +5757,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -6018,7 +5785,7 @@ export interface operations {
                 "multipart/form-data": {
                     /** Format: binary */
                     file: string;
-                    /** @description Place in the workspace, in place of the file's own name */
+                    /** @description Path in the workspace; default: the file's own name */
                     filename?: string;
                     /** @description The session's id */
                     session_id: string;
@@ -6042,16 +5809,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description What is wrong */
+            /** @description The error */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description A code of Belljar's, where there is one */
+                        /** @description Belljar's error code, if there is one */
                         code?: string;
-                        /** @description For people */
+                        /** @description The message */
                         error: string;
                     };
                 };
@@ -6107,9 +5874,9 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description The server's if it is not given */
+                    /** @description Default: the server's default image */
                     image?: string;
-                    /** @description Life after the last use */
+                    /** @description Lifetime after the last use */
                     ttl_seconds?: number;
                 };
             };
@@ -6189,7 +5956,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done */
+            /** @description Done */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6221,14 +5988,14 @@ export interface operations {
                     cmd: string;
                     /**
                      * Format: int64
-                     * @description How long it may take; the session's timeout if it is not given
+                     * @description Limit for the command, in milliseconds; default: the session's timeout
                      */
                     timeout_ms?: number;
                 };
             };
         };
         responses: {
-            /** @description What became of the command */
+            /** @description The command's result */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6240,11 +6007,11 @@ export interface operations {
                         duration_ms: number;
                         /**
                          * Format: int64
-                         * @description 124 if its time was over, 128+n if a signal ended it
+                         * @description 124 if it was ended by its timeout, 128+n if a signal ended it
                          */
                         exit_code: number;
                         message?: string;
-                        /** @description What it printed */
+                        /** @description Its output */
                         output?: string;
                         /** @enum {string} */
                         output_encoding?: "utf8" | "base64";
@@ -6276,7 +6043,7 @@ export interface operations {
                     cmd: string;
                     /**
                      * Format: int64
-                     * @description How long it may take; the session's timeout if it is not given
+                     * @description Limit for the command, in milliseconds; default: the session's timeout
                      */
                     timeout_ms?: number;
                 };
@@ -6300,7 +6067,7 @@ export interface operations {
             query: {
                 /** @description The file or folder: x and /workspace/x are the same */
                 path: string;
-                /** @description Whether a folder is deleted with all that is in it */
+                /** @description Whether to delete a folder with its contents */
                 recursive?: boolean;
             };
             header?: never;
@@ -6312,7 +6079,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done */
+            /** @description Done */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6330,9 +6097,9 @@ export interface operations {
     "v1-list-files": {
         parameters: {
             query?: {
-                /** @description The folder; the workspace if it is not given */
+                /** @description The folder; default: the workspace */
                 path?: string;
-                /** @description Whether to list everything below */
+                /** @description Whether to list its subfolders, too */
                 recursive?: boolean;
                 /** @description Most entries */
                 limit?: number;
@@ -6354,7 +6121,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         entries: components["schemas"]["FileEntry"][];
-                        /** @description Whether there are more */
+                        /** @description Whether there are more entries */
                         truncated: boolean;
                     };
                 };
@@ -6367,7 +6134,7 @@ export interface operations {
             query: {
                 /** @description The file or folder: x and /workspace/x are the same */
                 path: string;
-                /** @description How much of it; 1 MiB if it is not given, at most 32 MiB */
+                /** @description Most bytes to read; default 1 MiB, at most 32 MiB */
                 max_bytes?: number;
             };
             header?: never;
@@ -6387,7 +6154,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         content_base64: string;
-                        /** @description Whether the file goes on */
+                        /** @description Whether the file has more bytes */
                         truncated: boolean;
                     };
                 };
@@ -6408,7 +6175,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description The file as base64, in place of text */
+                    /** @description The file as base64, instead of text */
                     content_base64?: string;
                     path: string;
                     /** @description The file as text */
@@ -6417,7 +6184,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is done */
+            /** @description Done */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -51,7 +51,7 @@ func terminals(t testing.TB) (url, session string) {
 	mux := http.NewServeMux()
 	door.Register(mux)
 	list.Register(mux)
-	web := httptest.NewServer(rest.Straight(mux))
+	web := httptest.NewServer(rest.RequireCleanPath(mux))
 	t.Cleanup(func() {
 		for _, close := range []func() error{door.Close, s.Close, rt.Close} {
 			if err := close(); err != nil {

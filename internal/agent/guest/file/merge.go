@@ -149,7 +149,7 @@ func (m *merger) plan(staged, to string) error {
 			}
 			continue
 		case what.IsDir():
-			return fault.New(wire.CodeExists, "%s is no directory", s.to)
+			return fault.New(wire.CodeExists, "%s is not a directory", s.to)
 		case there.IsDir():
 			return fault.New(wire.CodeExists, "%s is a directory", s.to)
 		case m.fresh:

@@ -121,11 +121,11 @@ func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
 // place refuses a name that is absolute or contains "..".
 func (u *unpacker) place(name string) (string, error) {
 	if path.IsAbs(name) || strings.ContainsRune(name, 0) || len(name) > maxPath {
-		return "", fault.New(wire.CodePathEscapes, "archive entry %s is no relative path", name)
+		return "", fault.New(wire.CodePathEscapes, "archive entry %s is not a relative path", name)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
-			return "", fault.New(wire.CodePathEscapes, "archive entry %s goes up", name)
+			return "", fault.New(wire.CodePathEscapes, "archive entry %s leads out of the folder", name)
 		}
 	}
 	return path.Join(u.f.name, name), nil

@@ -46,7 +46,7 @@ func TestAsEffective(t *testing.T) {
 			t.Errorf("effective %v: afterwards %v, %d:%d", effective, err, unix.Geteuid(), unix.Getegid())
 		}
 		if err := a.As(ID{-2, 0}, func() error { return nil }); err == nil {
-			t.Error("nobody is somebody")
+			t.Error("an unset id is a valid one")
 		}
 	}
 }

@@ -39,8 +39,8 @@ func (g *Groups) Take() (*Group, error) {
 	return g.create()
 }
 
-// Stock creates a cgroup for the next exec.
-func (g *Groups) Stock() {
+// Prepare creates a cgroup for the next exec.
+func (g *Groups) Prepare() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.spare == nil && !g.closed {

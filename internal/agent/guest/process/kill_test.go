@@ -36,6 +36,6 @@ func TestSweepWaitsForTheDead(t *testing.T) {
 		return true
 	}
 	if !Sweep(8, list, pause) {
-		t.Error("it was given up while somebody died")
+		t.Error("the sweep stopped while a process was dying")
 	}
 }

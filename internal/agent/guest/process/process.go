@@ -48,8 +48,8 @@ type Entry struct {
 	Own, Children        time.Duration // CPU time of its own, and of its reaped descendants
 }
 
-// Hold opens a process, unless it has ended meanwhile.
-func Hold(x Entry) *Process {
+// Open opens a process, unless it has ended meanwhile.
+func Open(x Entry) *Process {
 	fd, err := unix.PidfdOpen(x.Pid, 0)
 	if err != nil {
 		return nil
@@ -62,8 +62,8 @@ func Hold(x Entry) *Process {
 	return &Process{pid: x.Pid, start: x.Start, fd: fd}
 }
 
-// Below lists the descendants of a process, without the subtrees of except.
-func Below(children map[int][]Entry, root int, except map[int]bool) []Entry {
+// Descendants lists the descendants of a process, without the subtrees of except.
+func Descendants(children map[int][]Entry, root int, except map[int]bool) []Entry {
 	var found []Entry
 	seen := map[int]bool{root: true} // a table that is not read atomically may hold a cycle
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {

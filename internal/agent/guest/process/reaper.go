@@ -92,8 +92,8 @@ func (r *Reaper) Childless() <-chan struct{} {
 	return c
 }
 
-// Poke makes the reaper check without a death.
-func (r *Reaper) Poke() {
+// Wake makes the reaper check without a death.
+func (r *Reaper) Wake() {
 	select {
 	case r.signals <- unix.SIGCHLD:
 	default: // a check is pending

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Literal, Optional, TypedDict
 
 class AdminPage(TypedDict):
     has_more: bool
-    """Whether there are more after these."""
+    """Whether there are more entries."""
     items: List[AdminRun]
     """The entries."""
     limit: int
@@ -16,7 +16,7 @@ class AdminPage(TypedDict):
     offset: int
     """Entries skipped."""
     total: int
-    """How many there are in all."""
+    """Total number of entries."""
 
 
 class _AdminRun(TypedDict):
@@ -29,17 +29,17 @@ class _AdminRun(TypedDict):
     id: str
     """Its id, a UUID."""
     image_digest: Optional[str]
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     message: Optional[str]
-    """What happened, for people."""
+    """What happened, as text."""
     phase: Literal["queued", "starting", "running", "completed", "failed", "killed", "timed_out"]
-    """Where the run stands."""
+    """Phase of the run."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     started_at: Optional[str]
-    """When its command began."""
+    """When its command started."""
 
 
 class AdminRun(_AdminRun, total=False):
@@ -50,13 +50,11 @@ class AdminRun(_AdminRun, total=False):
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
-    """Whether command is only the beginning of what runs: 16 KiB go on record."""
+    """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
-    """More about it."""
-    egress: EgressReport
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    """Details."""
     estimated_start_time: str
-    """When it will probably start, while it is queued."""
+    """Estimated start, while it is queued."""
     hint: str
     """What to do next."""
     interactive: bool
@@ -64,21 +62,21 @@ class AdminRun(_AdminRun, total=False):
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
     """Why it did not simply complete."""
     resource_usage: ResourceUsage
-    """What it used; a figure without an honest source is left out."""
+    """What it used; a figure that cannot be measured is absent."""
     resume_from_seq: int
-    """Where a stream starts that does not say (1.1)."""
+    """Where a stream starts by default (1.1)."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     session_id: str
@@ -89,16 +87,16 @@ class AdminRun(_AdminRun, total=False):
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
     warnings: List[str]
-    """What went wrong without being fatal."""
+    """Problems that did not end the run."""
 
 
 class _Artifact(TypedDict):
     path: str
     """Path in the workspace."""
     size: int
-    """In bytes."""
+    """Size in bytes."""
     type: Literal["file", "link"]
     """What it is."""
 
@@ -107,11 +105,11 @@ class Artifact(_Artifact, total=False):
     digest: str
     """sha256: and the digest of its bytes."""
     download_url: str
-    """Where its bytes are."""
+    """URL of its content."""
     link_target: str
-    """Where the link leads; it is not followed."""
+    """Target of the link, which is not followed."""
     mode: int
-    """Permission bits; 420 (0644) if it is not given."""
+    """Permission bits; default 420 (0644)."""
     skipped: str
     """Why its bytes were not kept."""
 
@@ -123,21 +121,21 @@ class ArtifactList(TypedDict):
 
 class _BatchFile(TypedDict):
     path: str
-    """Where it goes."""
+    """Path of the file."""
 
 
 class BatchFile(_BatchFile, total=False):
     contents: str
     """The file as text."""
     contents_b64: str
-    """The file as base64, in place of contents."""
+    """The file as base64, instead of contents."""
     mode: str
-    """Permission bits in octal; 0644 if it is not given."""
+    """Permission bits in octal; default 0644."""
 
 
 class _Build(TypedDict):
     argv: List[str]
-    """The compiler and what it was given."""
+    """The compiler and its arguments."""
     duration_sec: float
     """Seconds from its start to its end."""
     exit_code: Optional[int]
@@ -150,7 +148,7 @@ class _Build(TypedDict):
 
 class Build(_Build, total=False):
     cached: bool
-    """Whether an earlier run had it built."""
+    """Whether the build of an earlier run was reused."""
     output_truncated: bool
     """Whether the compiler printed more."""
     usage: ResourceUsage
@@ -161,16 +159,16 @@ class _Cancellation(TypedDict):
     exit_code: Optional[int]
     """Its exit status: 128+n if a signal ended it, null if it never started."""
     phase: Literal["queued", "starting", "running", "completed", "failed", "killed", "timed_out"]
-    """Where the run stands."""
+    """Phase of the run."""
     run_id: str
     """The run's id."""
     status: Literal["canceling", "finished"]
-    """What was done: canceling if the run was under way, finished if it had ended."""
+    """What was done: canceling if the run had not ended, finished if it had."""
 
 
 class Cancellation(_Cancellation, total=False):
     message: str
-    """Why it ended, for people."""
+    """Why it ended, as text."""
     reason_code: str
     """Why it did not simply complete."""
 
@@ -182,28 +180,28 @@ class _Check(TypedDict):
 
 class Check(_Check, total=False):
     detail: str
-    """In words."""
+    """Details, as text."""
 
 
 class Chunk(TypedDict):
     encoding: Literal["utf8", "base64"]
-    """Of text."""
+    """Encoding of text."""
     seq: int
-    """Its place; seqs rise, with gaps."""
+    """Its position; seqs increase, with gaps."""
     stream: Literal["stdout", "stderr"]
-    """Where it was printed."""
+    """The stream that it was written to."""
     text: str
-    """What was printed."""
+    """The output."""
 
 
 class _CloseRequest(TypedDict):
     key_prefix: str
-    """The beginning of their scope_key, at least a namespace and its colon."""
+    """Prefix of their scope_key: at least a namespace and its colon."""
 
 
 class CloseRequest(_CloseRequest, total=False):
     retain_seconds: float
-    """Keeps them for so long to be looked at, without their scope; 0 ends them at once."""
+    """Seconds to keep them for inspection, without their scope; 0 ends them at once."""
 
 
 class ClosedSessions(TypedDict):
@@ -218,12 +216,12 @@ class _DeleteFile(TypedDict):
 
 class DeleteFile(_DeleteFile, total=False):
     recursive: bool
-    """Whether a folder is deleted with all that is in it."""
+    """Whether to delete a folder with its contents."""
 
 
 class _DetailedRun(TypedDict):
     artifacts: List[Artifact]
-    """What it left."""
+    """Files captured from it."""
     created_at: str
     """When it was accepted."""
     exit_code: Optional[int]
@@ -233,17 +231,17 @@ class _DetailedRun(TypedDict):
     id: str
     """Its id, a UUID."""
     image_digest: Optional[str]
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     message: Optional[str]
-    """What happened, for people."""
+    """What happened, as text."""
     phase: Literal["queued", "starting", "running", "completed", "failed", "killed", "timed_out"]
-    """Where the run stands."""
+    """Phase of the run."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     started_at: Optional[str]
-    """When its command began."""
+    """When its command started."""
 
 
 class DetailedRun(_DetailedRun, total=False):
@@ -254,13 +252,11 @@ class DetailedRun(_DetailedRun, total=False):
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
-    """Whether command is only the beginning of what runs: 16 KiB go on record."""
+    """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
-    """More about it."""
-    egress: EgressReport
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    """Details."""
     estimated_start_time: str
-    """When it will probably start, while it is queued."""
+    """Estimated start, while it is queued."""
     hint: str
     """What to do next."""
     interactive: bool
@@ -268,21 +264,21 @@ class DetailedRun(_DetailedRun, total=False):
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
     """Why it did not simply complete."""
     resource_usage: ResourceUsage
-    """What it used; a figure without an honest source is left out."""
+    """What it used; a figure that cannot be measured is absent."""
     resume_from_seq: int
-    """Where a stream starts that does not say (1.1)."""
+    """Where a stream starts by default (1.1)."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     session_id: str
@@ -293,79 +289,35 @@ class DetailedRun(_DetailedRun, total=False):
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
     warnings: List[str]
-    """What went wrong without being fatal."""
+    """Problems that did not end the run."""
 
 
 class _Discovery(TypedDict):
     runtimes: List[RuntimeInfo]
-    """Every runtime that the server knows."""
+    """Every runtime of the server."""
     store_mode: Literal["memory", "sqlite", "postgres", "redis"]
     """Where records are kept."""
     trust_levels: Dict[str, str]
-    """The weakest isolation of each trust level."""
+    """The weakest isolation for each trust level."""
 
 
 class Discovery(_Discovery, total=False):
     default_trust_level: str
-    """That of requests that say none."""
-
-
-class Egress(TypedDict, total=False):
-    cidrs: List[str]
-    """Networks: 203.0.113.0/24."""
-    hosts: List[str]
-    """Hosts: example.com, or *.example.com for every name below it."""
-    ips: List[str]
-    """Addresses: 203.0.113.7."""
-
-
-class _EgressHost(TypedDict):
-    allowed: int
-    """Connections that were allowed."""
-    bytes_in: int
-    """Bytes to the sandbox."""
-    bytes_out: int
-    """Bytes from the sandbox."""
-    denied: int
-    """Connections and names that were denied."""
-    host: str
-    """Its name, or its address."""
-
-
-class EgressHost(_EgressHost, total=False):
-    ip: str
-    """The address that was connected to last."""
-    reason: str
-    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit."""
-    rule: str
-    """The rule that matched."""
-
-
-class EgressReport(TypedDict):
-    allowed: int
-    """Connections that were allowed."""
-    bytes_in: int
-    """Bytes to the sandbox."""
-    bytes_out: int
-    """Bytes from the sandbox."""
-    denied: int
-    """Connections and names that were denied."""
-    hosts: List[EgressHost]
-    """The hosts, at most 100."""
+    """The trust level of requests that set none."""
 
 
 class _Error(TypedDict):
     code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
-    """What went wrong, for programs."""
+    """Error code."""
     message: str
-    """What went wrong, for people."""
+    """What went wrong, as text."""
 
 
 class Error(_Error, total=False):
     details: Dict[str, Any]
-    """More about it, by code: field, offset, supported …."""
+    """Details, by code: field, offset, supported …."""
     hint: str
     """What to do next."""
 
@@ -386,41 +338,41 @@ class _Exec(TypedDict):
 
 class Exec(_Exec, total=False):
     cpu_time_sec: float
-    """Seconds of CPU time that all its processes may use together; the session's limit if it is not given."""
+    """CPU seconds that all its processes may use in total; default: the session's limit."""
     cwd: str
-    """Directory of the workspace to start in; /workspace if it is not given."""
+    """Working directory, in the workspace; default: /workspace."""
     env: Dict[str, str]
-    """Environment variables, over the session's."""
+    """Environment variables; they override the session's."""
     stdin: str
     """The command's whole standard input."""
     stream: bool
     """Answer as soon as the command is accepted; its output is read by exec_id."""
     timeout_seconds: float
-    """How long the command may take; the session's timeout if it is not given."""
+    """Limit for the command, in seconds; default: the session's timeout."""
     wait_seconds: float
-    """How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running."""
+    """How long to wait for the end before answering, in seconds; default: as long as the server allows (10 minutes). If the wait ends first, the status is running."""
 
 
 class _ExecCanceled(TypedDict):
     exec_id: str
     """The exec's id."""
     status: Literal["canceling", "finished"]
-    """canceling if it was under way, finished if it had ended."""
+    """canceling if it had not ended, finished if it had."""
 
 
 class ExecCanceled(_ExecCanceled, total=False):
     exit_code: int
-    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began."""
+    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started."""
     hint: str
     """What to do next."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     reason_code: str
     """Why it did not simply complete."""
     signal: str
     """The signal that ended it."""
     timed_out: bool
-    """Whether its time was over."""
+    """Whether it was ended by its timeout."""
 
 
 class _ExecOutput(TypedDict):
@@ -429,29 +381,29 @@ class _ExecOutput(TypedDict):
     done: bool
     """Whether it has ended and nothing follows these chunks."""
     next_seq: int
-    """The since_seq to ask for next."""
+    """The since_seq of the next request."""
 
 
 class ExecOutput(_ExecOutput, total=False):
     exit_code: int
-    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began."""
+    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started."""
     hint: str
     """What to do next."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     reason_code: str
     """Why it did not simply complete."""
     signal: str
     """The signal that ended it."""
     timed_out: bool
-    """Whether its time was over."""
+    """Whether it was ended by its timeout."""
     truncated: bool
     """Whether output is missing after since_seq: the log was cut at its cap, or removed."""
 
 
 class ExecWait(TypedDict, total=False):
     timeout_seconds: float
-    """How long to wait; as long as the server allows (10 minutes) if it is not given."""
+    """How long to wait, in seconds; default: as long as the server allows (10 minutes)."""
 
 
 class _ExecWaited(TypedDict):
@@ -461,65 +413,65 @@ class _ExecWaited(TypedDict):
 
 class ExecWaited(_ExecWaited, total=False):
     exit_code: int
-    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began."""
+    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started."""
     hint: str
     """What to do next."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     reason_code: str
     """Why it did not simply complete."""
     signal: str
     """The signal that ended it."""
     timed_out: bool
-    """Whether its time was over."""
+    """Whether it was ended by its timeout."""
 
 
 class _Executed(TypedDict):
     exec_id: str
-    """The run's id; everything that takes a run takes it too."""
+    """The run's id, which the routes of runs accept, too."""
     sandbox_id: str
     """The session's id."""
     status: Literal["completed", "running"]
-    """completed once it has ended, however it did."""
+    """completed once it has ended, whatever the outcome."""
 
 
 class Executed(_Executed, total=False):
     details: Replay
-    """What became of the request's Idempotency-Key."""
+    """Outcome of the request's Idempotency-Key."""
     duration_ms: int
     """Milliseconds from the command's start to its end."""
     exit_code: int
-    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began."""
+    """Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never started."""
     hint: str
     """What to do next."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     reason_code: str
     """Why it did not simply complete."""
     signal: str
     """The signal that ended it."""
     stderr: str
-    """What it printed as errors, if it was waited for."""
+    """Its standard error, if the caller waited for its end."""
     stderr_encoding: Literal["utf8", "base64"]
-    """Of stderr."""
+    """Encoding of stderr."""
     stderr_omitted_at: int
-    """Where bytes are missing, in the stream's own bytes."""
+    """Offset in the stream at which bytes are missing."""
     stderr_omitted_bytes: int
-    """How many are missing there."""
+    """Number of bytes missing there."""
     stderr_truncated: bool
     """Whether some of stderr is missing."""
     stdout: str
-    """What it printed, if it was waited for."""
+    """Its standard output, if the caller waited for its end."""
     stdout_encoding: Literal["utf8", "base64"]
-    """Of stdout."""
+    """Encoding of stdout."""
     stdout_omitted_at: int
-    """Where bytes are missing, in the stream's own bytes."""
+    """Offset in the stream at which bytes are missing."""
     stdout_omitted_bytes: int
-    """How many are missing there."""
+    """Number of bytes missing there."""
     stdout_truncated: bool
     """Whether some of stdout is missing."""
     timed_out: bool
-    """Whether its time was over."""
+    """Whether it was ended by its timeout."""
 
 
 class Failure(TypedDict):
@@ -529,7 +481,7 @@ class Failure(TypedDict):
 
 class FileDeleted(TypedDict):
     deleted: str
-    """Absolute path of what was deleted."""
+    """Absolute path of the deleted file or folder."""
     ok: bool
     """true."""
 
@@ -545,23 +497,23 @@ class _FileEntry(TypedDict):
     mode: str
     """Permission bits in octal."""
     mtime_unix: int
-    """When it was changed last, in seconds."""
+    """Time of the last change, in seconds since 1970."""
     path: str
     """Path, relative to the workspace."""
     size: int
-    """In bytes."""
+    """Size in bytes."""
     type: str
     """file, dir, symlink or other."""
 
 
 class FileEntry(_FileEntry, total=False):
     target: str
-    """Where a link leads; it is not followed."""
+    """Target of a link, which is not followed."""
 
 
 class FileList(TypedDict):
     entries: List[FileEntry]
-    """What is there."""
+    """The entries of the folder."""
     truncated: bool
     """Whether there are more."""
 
@@ -575,29 +527,29 @@ class FileMatch(_FileMatch, total=False):
     line: int
     """Number of the line, from 1."""
     text: str
-    """The line, or 500 bytes of it around the find."""
+    """The line, or 500 bytes of it around the match."""
 
 
 class FileMatches(TypedDict):
     files_searched: int
-    """How many files were looked at."""
+    """Number of files searched."""
     matches: List[FileMatch]
-    """The finds, by path and line."""
+    """The matches, by path and line."""
     truncated: bool
-    """Whether it stopped at a bound, or passed over the rest of a very long file or line."""
+    """Whether the search stopped at a limit, or skipped the rest of a very long file or line."""
 
 
 class FileSearch(TypedDict, total=False):
     content: str
     """Text to find in a line, at most 1024 bytes."""
     ignore_case: bool
-    """Whether upper and lower case are the same in content."""
+    """Whether content matches regardless of case."""
     max_results: int
-    """Most finds; 100 if it is not given, at most 1000."""
+    """Most matches; default 100, at most 1000."""
     name: str
-    """A glob: without a slash of the name at any depth (*.go), with one of the path below path (src/**/*.ts)."""
+    """A glob: without a slash, it matches names at any depth (*.go); with one, paths relative to path (src/**/*.ts)."""
     path: str
-    """The folder to look in; the workspace if it is not given."""
+    """The folder to search; default: the workspace."""
     regexp: bool
     """Whether content is a regular expression (RE2)."""
 
@@ -613,18 +565,18 @@ class FileStored(TypedDict):
 
 class _FileText(TypedDict):
     size_bytes: int
-    """Of the whole file."""
+    """Size of the whole file."""
     truncated: bool
-    """Whether the file goes on."""
+    """Whether the file has more bytes."""
 
 
 class FileText(_FileText, total=False):
     contents: str
-    """What was read, if it is valid UTF-8. A character that the bound cuts is left for the next read."""
+    """The content, if it is valid UTF-8. A character that max_bytes would cut is left for the next read."""
     contents_b64: str
-    """What was read, if it is not."""
+    """The content as base64, if it is not valid UTF-8."""
     next_offset: int
-    """Where to read on, if it was truncated."""
+    """Offset of the next read, if the file has more bytes."""
 
 
 class FilesStored(TypedDict):
@@ -636,7 +588,7 @@ class FilesStored(TypedDict):
 
 class _Frame(TypedDict):
     seq: int
-    """Counts from 1 within the run, without a gap."""
+    """Position in the run's log, from 1 without a gap."""
     type: Literal["stdout", "stderr", "event", "heartbeat", "truncated"]
     """What the frame carries."""
 
@@ -647,7 +599,7 @@ class Frame(_Frame, total=False):
     data: Any
     """Output as a string, or an event's object."""
     encoding: Literal["utf8", "base64"]
-    """Of data, in stdout and stderr."""
+    """Encoding of data, in stdout and stderr."""
     event: Literal["phase", "start", "end", "error", "resume", "stdin_closed"]
     """Which event."""
     reason: str
@@ -663,49 +615,49 @@ class Health(TypedDict):
 
 class _Image(TypedDict):
     bytes: int
-    """Of its files, unpacked."""
+    """Size of its files, unpacked."""
     config: ImageConfig
     """Its settings for programs."""
     digest: str
     """sha256: and the digest of its manifest for this platform; empty for host."""
     layers: int
-    """How many layers it is made of."""
+    """Number of its layers."""
     names: List[str]
-    """All its names, as they were given."""
+    """All its names, as they were set."""
     ref: str
-    """Its first name: host, or a whole reference such as docker.io/library/python:3.11-slim."""
+    """Its first name: host, or a full reference such as docker.io/library/python:3.11-slim."""
     runtime: str
-    """The runtime whose engine keeps it; empty if Belljar does, for every runtime that can use it."""
+    """The runtime whose engine stores it; empty if it is in Belljar's own store, for every runtime that can use that."""
     source: Literal["pull", "import", "build", "host", "engine"]
     """pull, import, build, host or engine."""
 
 
 class Image(_Image, total=False):
     added_at: str
-    """When it came here."""
+    """When it was added to this server."""
     created_at: str
     """When it was made, according to the image."""
     in_use: bool
-    """Whether living sandboxes have it."""
+    """Whether a sandbox uses it now."""
     last_used_at: str
-    """When a sandbox had it last, to the minute."""
+    """When a sandbox last used it, to the minute."""
     platform: str
     """Such as linux/amd64."""
 
 
 class ImageConfig(TypedDict, total=False):
     cmd: List[str]
-    """Only shown."""
+    """For information only."""
     entrypoint: List[str]
-    """Only shown: a request's command is the whole of it."""
+    """For information only: a request's command is not prefixed with it."""
     env: List[str]
-    """NAME=value; a request's env goes over it."""
+    """NAME=value; a request's env overrides it."""
     labels: Dict[str, str]
-    """Names and values of its maker's own."""
+    """Names and values that its author set."""
     user: str
-    """Whom programs run as, unless it is root."""
+    """The user that programs run as, unless it is root."""
     working_dir: str
-    """Where commands start that do not say, if it is there."""
+    """Working directory of commands by default, if it exists."""
 
 
 class ImageList(TypedDict):
@@ -722,27 +674,27 @@ class _ImageProgress(TypedDict):
 
 class ImageProgress(_ImageProgress, total=False):
     layer: str
-    """Digest of the layer that it is about; absent for all of it."""
+    """Digest of the layer that this concerns; absent for the whole image."""
     shared: bool
-    """Whether the layer was here already."""
+    """Whether the layer was already stored."""
     total: int
-    """Bytes in all; absent if that is not known."""
+    """Bytes in total; absent if unknown."""
 
 
 class ImagePrune(TypedDict, total=False):
     all: bool
-    """Every one goes that is not in use."""
+    """Remove every image that is not in use."""
     keep_bytes: int
-    """Those used longest ago go until what is left has no more than this."""
+    """Remove the least recently used images until the rest has at most so many bytes."""
     unused_sec: float
-    """Those go that no sandbox has used for so long."""
+    """Remove images that no sandbox has used for so many seconds."""
 
 
 class ImagePruned(TypedDict):
     bytes: int
-    """How many were freed."""
+    """Bytes freed."""
     images: List[str]
-    """Digests of those that went."""
+    """Digests of the removed images."""
 
 
 class _ImagePull(TypedDict):
@@ -752,14 +704,14 @@ class _ImagePull(TypedDict):
 
 class ImagePull(_ImagePull, total=False):
     always: bool
-    """Ask the registry what the name stands for now, even if an image of that name is here."""
+    """Whether to resolve the name at the registry again, even if an image of that name is stored."""
     runtime: str
-    """The runtime whose engine is to have it; Belljar's own store if it is not given. Operators only."""
+    """The runtime whose engine is to store it; default: Belljar's own store. Operators only."""
 
 
 class ImageTag(TypedDict):
     name: str
-    """The name that it gets."""
+    """Its new name."""
     ref: str
     """The image, by a name or its digest."""
 
@@ -773,7 +725,7 @@ class _InlineFile(TypedDict):
 
 class InlineFile(_InlineFile, total=False):
     mode: int
-    """Permission bits; 420 (0644) if it is not given."""
+    """Permission bits; default 420 (0644)."""
 
 
 class KeyEntry(TypedDict):
@@ -784,9 +736,9 @@ class KeyEntry(TypedDict):
     key: str
     """The key."""
     object_id: str
-    """What it made."""
+    """Id of the object that it made."""
     user_key: str
-    """Whose key it is."""
+    """Owner of the key."""
 
 
 class KeyList(TypedDict):
@@ -796,9 +748,9 @@ class KeyList(TypedDict):
 
 class _Limits(TypedDict):
     artifact_mb: int
-    """MiB of artifacts together."""
+    """MiB of artifacts in total."""
     build_timeout_sec: float
-    """How long a compiler may take before the command runs."""
+    """Limit for the compiler, in seconds."""
     cpu: float
     """Cores; 0.5 is half a core."""
     grace_sec: float
@@ -806,19 +758,19 @@ class _Limits(TypedDict):
     inodes: int
     """Files on each writable file system."""
     log_bytes: int
-    """Output kept; what is more is counted and dropped."""
+    """Bytes of output kept; the rest is counted and dropped."""
     memory_mb: int
     """MiB of memory for the programs."""
     nofile: int
-    """Open files a process."""
+    """Open files per process."""
     nproc: int
     """Processes of the user."""
     pids: int
     """Processes and threads at once."""
     startup_timeout_sec: float
-    """How long the sandbox may take to be made."""
+    """Limit for making the sandbox, in seconds."""
     timeout_sec: float
-    """How long the command may take."""
+    """Limit for the command, in seconds."""
     tmp_mb: int
     """MiB of /tmp."""
     workspace_mb: int
@@ -827,18 +779,18 @@ class _Limits(TypedDict):
 
 class Limits(_Limits, total=False):
     build_memory_mb: int
-    """MiB of the compiler; as memory_mb if it is not given."""
+    """Memory limit of the compiler in MiB; default: memory_mb."""
     cpu_time_sec: float
-    """Seconds of CPU time that all its processes may use together; not for shell commands."""
+    """CPU seconds that all its processes may use in total; not for shell commands."""
 
 
 class ListFiles(TypedDict, total=False):
     limit: int
-    """Most entries; 1000 if it is not given, at most 10000."""
+    """Most entries; default 1000, at most 10000."""
     path: str
-    """The folder; the workspace if it is not given."""
+    """The folder; default: the workspace."""
     recursive: bool
-    """Whether to list everything below."""
+    """Whether to list its subfolders, too."""
 
 
 class _MakeFolder(TypedDict):
@@ -848,16 +800,16 @@ class _MakeFolder(TypedDict):
 
 class MakeFolder(_MakeFolder, total=False):
     mode: str
-    """Permission bits in octal; 0755 if it is not given."""
+    """Permission bits in octal; default 0755."""
 
 
 class Me(TypedDict):
     limits: Limits
-    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
+    """The limits in force; cpu, memory_mb and pids are 0 if they are not enforced."""
     max_limits: Limits
-    """The most that can be asked for."""
+    """The largest limits that a request may set."""
     policy: Dict[str, Any]
-    """The policy in force, by the names of its settings."""
+    """The policy in force, by setting."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     quota: Quota
@@ -870,69 +822,23 @@ class Me(TypedDict):
     """The caller."""
 
 
-class _NetworkCheck(TypedDict):
-    allowed: bool
-    """Whether a program could connect to it."""
-    host: str
-    """Its host."""
-    message: str
-    """Both, for people."""
-    port: int
-    """Its port."""
-    url: str
-    """The URL."""
-
-
-class NetworkCheck(_NetworkCheck, total=False):
-    addresses: List[str]
-    """The addresses that the host has now."""
-    reason: str
-    """Why not, as in a run's egress."""
-    rule: str
-    """The rule that matched."""
-
-
-class _NetworkQuery(TypedDict):
-    url: str
-    """The URL, or a host alone."""
-
-
-class NetworkQuery(_NetworkQuery, total=False):
-    egress: Egress
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
-    network_policy: str
-    """deny_all, or allowlist: what egress lists."""
-    session_id: str
-    """The session that would connect; without one, network_policy and egress apply."""
-
-
-class _NetworkSpec(TypedDict):
-    network_policy: str
-    """deny_all, or allowlist: what egress lists."""
-
-
-class NetworkSpec(_NetworkSpec, total=False):
-    egress: Egress
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
-
-
 class _OpenedSession(TypedDict):
     base_image: str
     """The image, such as host or python:3.11-slim."""
     created: bool
-    """It was made now; else it was there already, and is as it was made then."""
+    """Whether this request made it; an existing session is returned unchanged."""
     created_at: str
     """When it was accepted."""
     expires_at: str
-    """When it ends if nothing happens."""
+    """When it ends if it is not used."""
     image: str
     """The same as base_image."""
     limits: Limits
-    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
+    """The limits in force; cpu, memory_mb and pids are 0 if they are not enforced."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     sandbox_id: str
     """The same as session_id."""
     session_id: str
@@ -940,49 +846,49 @@ class _OpenedSession(TypedDict):
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
-    """Where the session stands."""
+    """State of the session."""
     workdir: str
-    """Where its runs begin, and its files lie."""
+    """Working directory of its runs, and folder of its files."""
 
 
 class OpenedSession(_OpenedSession, total=False):
     cwd: str
-    """Where its shell stands, once it has had a command."""
+    """Working directory of its shell, after the shell's first command."""
     details: Replay
-    """More about it."""
+    """Details."""
     image_digest: str
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_activity_at: str
-    """When something happened in it last."""
+    """Time of its last activity."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     scope_key: str
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
 
 
 class Problem(TypedDict):
     detail: str
-    """What went wrong, for people."""
+    """What went wrong, as text."""
     extensions: Dict[str, Any]
     """The code, the hint and the details."""
     status: int
     """The HTTP status."""
     title: str
-    """The code in words."""
+    """The code, as text."""
     type: str
     """urn:belljar:error: and the code."""
 
@@ -991,9 +897,9 @@ class _Quota(TypedDict):
     artifact_mb: int
     """MiB of artifacts kept at once; 0 is no limit."""
     concurrent_runs: int
-    """Runs at once; as a quota 0 is no limit."""
+    """Runs at once; in a quota, 0 is no limit."""
     cpu_seconds_per_day: float
-    """CPU seconds a day; 0 is no limit."""
+    """CPU seconds per day; 0 is no limit."""
 
 
 class Quota(_Quota, total=False):
@@ -1012,16 +918,16 @@ class _ReadFile(TypedDict):
 
 class ReadFile(_ReadFile, total=False):
     max_bytes: int
-    """How much of it to answer with; 262144 if it is not given, at most 8388608."""
+    """Most bytes to read; default 262144, at most 8388608."""
     offset: int
-    """Bytes of it to skip."""
+    """Bytes to skip."""
 
 
 class Readiness(TypedDict):
     checks: Dict[str, Check]
-    """By part."""
+    """One check per part."""
     status: Literal["ready", "not_ready"]
-    """The whole."""
+    """Status of the server as a whole."""
 
 
 RenameFile = TypedDict("RenameFile", {"from": str, "overwrite": bool, "to": str}, total=False)
@@ -1031,7 +937,7 @@ class Replay(TypedDict):
     idempotency_key_echo: str
     """The request's Idempotency-Key."""
     idempotency_status: Literal["created", "replayed"]
-    """Whether this answer is the first one's."""
+    """Whether this request made the object (created) or repeats an earlier one (replayed)."""
 
 
 class _ResourceUsage(TypedDict):
@@ -1049,7 +955,7 @@ class ResourceUsage(_ResourceUsage, total=False):
     file_mb: float
     """MiB that files in memory held at the end."""
     limits: Limits
-    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
+    """The limits in force; cpu, memory_mb and pids are 0 if they are not enforced."""
     max_open_files: int
     """Most open files at once."""
     peak_file_mb: float
@@ -1059,20 +965,20 @@ class ResourceUsage(_ResourceUsage, total=False):
     pids: int
     """Most processes and threads at once."""
     sources: Dict[str, str]
-    """Where each figure was read."""
+    """Source of each figure."""
 
 
 class Resources(TypedDict, total=False):
     artifact_mb: int
-    """MiB of artifacts together."""
+    """MiB of artifacts in total."""
     cpu: float
     """Cores; 0.5 is half a core."""
     log_bytes: int
-    """Output kept; what is more is counted and dropped."""
+    """Bytes of output kept; the rest is counted and dropped."""
     memory_mb: int
     """MiB of memory for the programs."""
     nofile: int
-    """Open files a process."""
+    """Open files per process."""
     nproc: int
     """Processes of the user."""
     pids: int
@@ -1091,13 +997,13 @@ class _Run(TypedDict):
     id: str
     """Its id, a UUID."""
     phase: Literal["queued", "starting", "running", "completed", "failed", "killed", "timed_out"]
-    """Where the run stands."""
+    """Phase of the run."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     started_at: Optional[str]
-    """When its command began."""
+    """When its command started."""
 
 
 class Run(_Run, total=False):
@@ -1108,39 +1014,37 @@ class Run(_Run, total=False):
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
-    """Whether command is only the beginning of what runs: 16 KiB go on record."""
+    """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
-    """More about it."""
-    egress: EgressReport
-    """What left the sandbox while the run lasted, and what was denied."""
+    """Details."""
     estimated_start_time: str
-    """When it will probably start, while it is queued."""
+    """Estimated start, while it is queued."""
     hint: str
     """What to do next."""
     image_digest: str
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     interactive: bool
     """Whether standard input stays open for the caller's stream (1.1)."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
     """Why it did not simply complete."""
     resource_usage: ResourceUsage
-    """What it used; a figure without an honest source is left out."""
+    """What it used; a figure that cannot be measured is absent."""
     resume_from_seq: int
-    """Where a stream starts that does not say (1.1)."""
+    """Where a stream starts by default (1.1)."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     session_id: str
@@ -1151,14 +1055,14 @@ class Run(_Run, total=False):
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
     warnings: List[str]
-    """What went wrong without being fatal."""
+    """Problems that did not end the run."""
 
 
 class RunPage(TypedDict):
     has_more: bool
-    """Whether there are more after these."""
+    """Whether there are more entries."""
     items: List[Run]
     """The entries."""
     limit: int
@@ -1166,7 +1070,7 @@ class RunPage(TypedDict):
     offset: int
     """Entries skipped."""
     total: int
-    """How many there are in all."""
+    """Total number of entries."""
 
 
 class _RunSpec(TypedDict):
@@ -1180,48 +1084,46 @@ class RunSpec(_RunSpec, total=False):
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build_cache: bool
-    """Whether the same program of the same user is built once: source, files, environment, compiler and image."""
+    """Whether to reuse an earlier build of the same user with the same source, files, environment, compiler and image."""
     build_memory_mb: int
-    """MiB of the compiler; as memory_mb if it is not given."""
+    """Memory limit of the compiler in MiB; default: memory_mb."""
     build_timeout_sec: float
-    """How long a compiler may take before the command runs."""
+    """Limit for the compiler, in seconds."""
     capture_patterns: List[str]
     """Globs of the files to keep as artifacts, such as out/**/*.csv."""
     code: str
-    """A program's text, in place of command."""
+    """A program's source, instead of command."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     cpu_time_sec: float
-    """Seconds of CPU time that all its processes may use together; not for shell commands."""
+    """CPU seconds that all its processes may use in total; not for shell commands."""
     cwd: str
-    """Directory of the workspace to start in; its root if it is not given."""
-    egress: Egress
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    """Working directory, in the workspace; default: its root."""
     env: Dict[str, str]
     """Environment variables."""
     files: List[InlineFile]
-    """Small files for the workspace, together at most 1 MB."""
+    """Small files to write to the workspace, at most 1 MB in total."""
     interactive: bool
     """Whether standard input stays open for the caller's stream (1.1)."""
     isolation: str
-    """The weakest class of isolation that will do; without a runtime the fastest is taken."""
+    """The weakest class of isolation to accept; if runtime is unset, the fastest runtime of that class or stronger is chosen."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     language: str
-    """Of code, or of the file that command begins with: python, node, c …."""
+    """Language of code, or of the file that command starts with: python, node, c …."""
     network_policy: str
-    """deny_all, or allowlist: what egress lists."""
+    """deny_all."""
     resources: Resources
-    """What it may use; the server's defaults where it does not say."""
+    """Limits; unset ones are the server's defaults."""
     resume_from_seq: int
-    """Where a stream starts that does not say (1.1)."""
+    """Where a stream starts by default (1.1)."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     session_id: str
-    """The session to run in; in place of base_image."""
+    """The session to run in, instead of base_image."""
     shell: ShellCommand
     startup_timeout_sec: float
-    """How long the sandbox may take to be made."""
+    """Limit for making the sandbox, in seconds."""
     stdin: str
     """The command's whole standard input."""
     stdin_bps: int
@@ -1229,13 +1131,13 @@ class RunSpec(_RunSpec, total=False):
     stdin_idle_timeout_sec: float
     """Input is closed after so long without any (1.1)."""
     stdin_max_bytes: int
-    """Most bytes of input in all (1.1)."""
+    """Most bytes of input in total (1.1)."""
     stdin_max_frame_bytes: int
     """Most bytes of one input frame (1.1)."""
     timeout_sec: float
-    """How long the command may take."""
+    """Limit for the command, in seconds."""
     trust_level: str
-    """How far the program is trusted; the policy knows the weakest isolation of each level."""
+    """How far the program is trusted; the policy sets the weakest isolation for each level."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -1246,25 +1148,25 @@ class _RuntimeInfo(TypedDict):
     available: bool
     """Whether it works on this host."""
     default: bool
-    """Whether it is used where none is asked for."""
+    """Whether it is used by default."""
     default_images: List[str]
-    """Images that are there."""
+    """Images that are available."""
     egress_allowlist_supported: bool
-    """Whether network_policy allowlist works."""
+    """Whether an allowlist of network destinations can be set."""
     host_image: bool
     """Whether the image host can be used."""
     implementation_state: Literal["supported", "host_gated", "scaffold", "unsupported"]
-    """How far it is built, and whether this host allows it."""
+    """Whether it is implemented and supported on this host."""
     interactive_supported: bool
     """Whether interactive runs work."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     max_cpu: float
-    """Most cores that can be asked for."""
+    """Most cores that a request may set."""
     max_log_bytes: int
     """Most output that is kept."""
     max_mem_mb: int
-    """Most MiB of memory that can be asked for."""
+    """Most MiB of memory that a request may set."""
     max_upload_depth: int
     """Most folders above a file of an upload."""
     max_upload_files: int
@@ -1272,7 +1174,7 @@ class _RuntimeInfo(TypedDict):
     max_upload_mb: int
     """Most MiB of an upload."""
     name: str
-    """What it is called."""
+    """Its name."""
     notes: Optional[str]
     """Anything else."""
     own_images: bool
@@ -1295,15 +1197,15 @@ class _RuntimeInfo(TypedDict):
 
 class RuntimeInfo(_RuntimeInfo, total=False):
     agent_uid: str
-    """separate: programs have another user than Belljar's agent; shared."""
+    """separate: programs run as another user than Belljar's agent; shared: as the same user."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     oci_runtime: str
-    """What an engine isolates with."""
+    """The OCI runtime of the engine."""
     oom_scope: str
-    """process: a memory hog dies alone; sandbox: all of it dies."""
+    """What is killed at the memory limit: process is one process, sandbox is all of them."""
     protections: List[RuntimeProtection]
-    """Every protection and limit, also those that this host cannot enforce."""
+    """Every protection and limit, including those that this host cannot enforce."""
     reasons: List[RuntimeReason]
     """Why it does not work here."""
     rootless: bool
@@ -1314,44 +1216,44 @@ class RuntimeInfo(_RuntimeInfo, total=False):
 
 class _RuntimeProtection(TypedDict):
     enforced: bool
-    """Whether it is enforced here."""
+    """Whether this host enforces it."""
     name: str
-    """What it is called."""
+    """Its name."""
 
 
 class RuntimeProtection(_RuntimeProtection, total=False):
     by: str
-    """What enforces it here."""
+    """What enforces it on this host."""
     hint: str
     """What to do next."""
     weaker: str
-    """What is weaker than the best that the runtime knows."""
+    """What is weaker than the runtime's best mechanism."""
 
 
 class _RuntimeReason(TypedDict):
     code: str
-    """The reason, for programs."""
+    """Reason code."""
     detail: str
-    """In words."""
+    """Details, as text."""
 
 
 class RuntimeReason(_RuntimeReason, total=False):
     hint: str
     """What to do next."""
     step: str
-    """What failed."""
+    """The step that failed."""
 
 
 class _Scope(TypedDict):
     id: str
-    """Of the workflow's run, the agent's run, the user or the thread."""
+    """Id of the workflow run, the agent run, the user or the thread."""
     namespace: str
     """workflow, agent, user or thread."""
 
 
 class Scope(_Scope, total=False):
     key: str
-    """The session's name there; default if it is not given. isolated is a new session each time."""
+    """The session's name in it; default: default. isolated makes a new session each time."""
 
 
 class _Session(TypedDict):
@@ -1360,98 +1262,96 @@ class _Session(TypedDict):
     created_at: str
     """When it was accepted."""
     expires_at: str
-    """When it ends if nothing happens."""
+    """When it ends if it is not used."""
     limits: Limits
-    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
+    """The limits in force; cpu, memory_mb and pids are 0 if they are not enforced."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     session_id: str
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
-    """Where the session stands."""
+    """State of the session."""
 
 
 class Session(_Session, total=False):
     cwd: str
-    """Where its shell stands, once it has had a command."""
+    """Working directory of its shell, after the shell's first command."""
     details: Replay
-    """More about it."""
+    """Details."""
     image_digest: str
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_activity_at: str
-    """When something happened in it last."""
+    """Time of its last activity."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     scope_key: str
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
 
 
 class SessionOpening(TypedDict, total=False):
     allow_weak: List[str]
     """Protections that may be missing on this host; operators only."""
     base_image: str
-    """The server's own choice, if it is not given."""
+    """Default: the server's default image."""
     cpu_time_sec: float
-    """Seconds of CPU time that all its processes may use together; not for shell commands."""
-    egress: Egress
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    """CPU seconds that all its processes may use in total; not for shell commands."""
     env: Dict[str, str]
     """Environment variables."""
     idle_timeout_sec: float
-    """It ends when nothing happens in it for so long, not even output; 0 is never."""
+    """It ends after so many seconds without activity, output included; 0 is never."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     lifetime_sec: float
-    """Life in seconds in all, used or not; 0 is the server's default."""
+    """Total lifetime in seconds, used or not; 0 is the server's default."""
     max_concurrent_runs: int
-    """Most runs at once, others wait; 0 is as many as the server allows."""
+    """Most runs at once; further ones wait. 0 is the server's limit."""
     max_runs: int
-    """Most runs in its whole life; 0 is no limit."""
+    """Most runs in its lifetime; 0 is no limit."""
     network_policy: str
-    """deny_all, or allowlist: what egress lists."""
+    """deny_all."""
     resources: Resources
-    """What it may use; the server's defaults where it does not say."""
+    """Limits; unset ones are the server's defaults."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     scope: Scope
-    """By what it is found again."""
+    """Namespace, id and key by which it is found again."""
     spec_version: str
-    """The newest that this server knows, if it is not given."""
+    """Default: the newest that this server supports."""
     startup_timeout_sec: float
-    """How long the sandbox may take to be made."""
+    """Limit for making the sandbox, in seconds."""
     timeout_sec: float
-    """How long the command may take."""
+    """Limit for the command, in seconds."""
     trust_level: str
-    """How far the program is trusted; the policy knows the weakest isolation of each level."""
+    """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
-    """Life in seconds; 0 is the server's default."""
+    """Lifetime in seconds; 0 is the server's default."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
 
 class SessionPage(TypedDict):
     has_more: bool
-    """Whether there are more after these."""
+    """Whether there are more entries."""
     items: List[Session]
     """The entries."""
     limit: int
@@ -1459,7 +1359,7 @@ class SessionPage(TypedDict):
     offset: int
     """Entries skipped."""
     total: int
-    """How many there are in all."""
+    """Total number of entries."""
 
 
 class _SessionSpec(TypedDict):
@@ -1473,56 +1373,54 @@ class SessionSpec(_SessionSpec, total=False):
     allow_weak: List[str]
     """Protections that may be missing on this host; operators only."""
     cpu_time_sec: float
-    """Seconds of CPU time that all its processes may use together; not for shell commands."""
-    egress: Egress
-    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    """CPU seconds that all its processes may use in total; not for shell commands."""
     env: Dict[str, str]
     """Environment variables."""
     idle_timeout_sec: float
-    """It ends when nothing happens in it for so long, not even output; 0 is never."""
+    """It ends after so many seconds without activity, output included; 0 is never."""
     isolation: str
-    """The weakest class of isolation that will do; without a runtime the fastest is taken."""
+    """The weakest class of isolation to accept; if runtime is unset, the fastest runtime of that class or stronger is chosen."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     lifetime_sec: float
-    """Life in seconds in all, used or not; 0 is the server's default."""
+    """Total lifetime in seconds, used or not; 0 is the server's default."""
     max_concurrent_runs: int
-    """Most runs at once, others wait; 0 is as many as the server allows."""
+    """Most runs at once; further ones wait. 0 is the server's limit."""
     max_runs: int
-    """Most runs in its whole life; 0 is no limit."""
+    """Most runs in its lifetime; 0 is no limit."""
     network_policy: str
-    """deny_all, or allowlist: what egress lists."""
+    """deny_all."""
     resources: Resources
-    """What it may use; the server's defaults where it does not say."""
+    """Limits; unset ones are the server's defaults."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     scope: Scope
-    """By what it is found again."""
+    """Namespace, id and key by which it is found again."""
     startup_timeout_sec: float
-    """How long the sandbox may take to be made."""
+    """Limit for making the sandbox, in seconds."""
     timeout_sec: float
-    """How long the command may take."""
+    """Limit for the command, in seconds."""
     trust_level: str
-    """How far the program is trusted; the policy knows the weakest isolation of each level."""
+    """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
-    """Life in seconds after the last activity; 0 is the server's default."""
+    """Lifetime in seconds after the last activity; 0 is the server's default."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
 
 class _ShellCommand(TypedDict):
     cmd: str
-    """What the shell is to do."""
+    """The command line."""
 
 
 class ShellCommand(_ShellCommand, total=False):
     separate: bool
-    """Keeps stdout and stderr apart; else both are a terminal."""
+    """Whether stdout and stderr are separate pipes, rather than one terminal."""
 
 
 class ShellState(TypedDict):
     cwd: str
-    """Where the shell stands."""
+    """Working directory of the shell."""
     program: str
     """bash or sh."""
     state: str
@@ -1539,13 +1437,13 @@ class _ShownRun(TypedDict):
     id: str
     """Its id, a UUID."""
     phase: Literal["queued", "starting", "running", "completed", "failed", "killed", "timed_out"]
-    """Where the run stands."""
+    """Phase of the run."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     started_at: Optional[str]
-    """When its command began."""
+    """When its command started."""
 
 
 class ShownRun(_ShownRun, total=False):
@@ -1556,41 +1454,39 @@ class ShownRun(_ShownRun, total=False):
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
-    """Whether command is only the beginning of what runs: 16 KiB go on record."""
+    """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
-    """More about it."""
-    egress: EgressReport
-    """As in a run."""
+    """Details."""
     estimated_start_time: str
-    """When it will probably start, while it is queued."""
+    """Estimated start, while it is queued."""
     hint: str
     """What to do next."""
     image_digest: str
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     interactive: bool
     """Whether standard input stays open for the caller's stream (1.1)."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     log_stream_url: str
-    """Where to follow it over a WebSocket."""
+    """URL of its log over a WebSocket."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
     """Why it did not simply complete."""
     resource_usage: ResourceUsage
-    """What it used; a figure without an honest source is left out."""
+    """What it used; a figure that cannot be measured is absent."""
     resume_from_seq: int
-    """Where a stream starts that does not say (1.1)."""
+    """Where a stream starts by default (1.1)."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     session_id: str
@@ -1601,20 +1497,20 @@ class ShownRun(_ShownRun, total=False):
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
     warnings: List[str]
-    """What went wrong without being fatal."""
+    """Problems that did not end the run."""
 
 
 class Space(TypedDict):
     bytes: int
-    """Bytes that are used."""
+    """Bytes in use."""
     files: int
     """Files, folders and links."""
     max_bytes: int
-    """Bytes that there is room for."""
+    """Capacity in bytes."""
     max_files: int
-    """Files that there is room for."""
+    """Capacity in files, folders and links."""
 
 
 class _StartedRun(TypedDict):
@@ -1627,15 +1523,15 @@ class _StartedRun(TypedDict):
     id: str
     """Its id, a UUID."""
     phase: Literal["queued", "starting", "running", "completed", "failed", "killed", "timed_out"]
-    """Where the run stands."""
+    """Phase of the run."""
     run_id: str
     """The run's id."""
     runtime: str
-    """The isolation technology; the server's default if it is not given."""
+    """The isolation technology; default: the server's."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
     started_at: Optional[str]
-    """When its command began."""
+    """When its command started."""
 
 
 class StartedRun(_StartedRun, total=False):
@@ -1646,41 +1542,39 @@ class StartedRun(_StartedRun, total=False):
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
-    """Whether command is only the beginning of what runs: 16 KiB go on record."""
+    """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
-    """More about it."""
-    egress: EgressReport
-    """As in a run."""
+    """Details."""
     estimated_start_time: str
-    """When it will probably start, while it is queued."""
+    """Estimated start, while it is queued."""
     hint: str
     """What to do next."""
     image_digest: str
-    """What the image's name stood for."""
+    """Digest that the image's name resolved to."""
     interactive: bool
     """Whether standard input stays open for the caller's stream (1.1)."""
     isolation: str
     """namespace, user_space_kernel, microvm or remote."""
     labels: Dict[str, str]
-    """Names and values of the caller's own."""
+    """The caller's own names and values."""
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
+    """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     log_stream_url: str
-    """Where to follow it over a WebSocket."""
+    """URL of its log over a WebSocket."""
     message: str
-    """What happened, for people."""
+    """What happened, as text."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
     """Why it did not simply complete."""
     resource_usage: ResourceUsage
-    """What it used; a figure without an honest source is left out."""
+    """What it used; a figure that cannot be measured is absent."""
     resume_from_seq: int
-    """Where a stream starts that does not say (1.1)."""
+    """Where a stream starts by default (1.1)."""
     runtime_reason: str
-    """Why it was this runtime."""
+    """Why this runtime was chosen."""
     runtime_version: str
     """Its version."""
     session_id: str
@@ -1689,31 +1583,31 @@ class StartedRun(_StartedRun, total=False):
     signal: str
     """The signal that ended it."""
     stderr: str
-    """What it printed as errors, if it was waited for."""
+    """Its standard error, if the caller waited for its end."""
     stderr_encoding: Literal["utf8", "base64"]
-    """Of stderr."""
+    """Encoding of stderr."""
     stderr_omitted_at: int
-    """Where bytes are missing, in the stream's own bytes."""
+    """Offset in the stream at which bytes are missing."""
     stderr_omitted_bytes: int
-    """How many are missing there."""
+    """Number of bytes missing there."""
     stderr_truncated: bool
     """Whether some of stderr is missing."""
     stdout: str
-    """What it printed, if it was waited for."""
+    """Its standard output, if the caller waited for its end."""
     stdout_encoding: Literal["utf8", "base64"]
-    """Of stdout."""
+    """Encoding of stdout."""
     stdout_omitted_at: int
-    """Where bytes are missing, in the stream's own bytes."""
+    """Offset in the stream at which bytes are missing."""
     stdout_omitted_bytes: int
-    """How many are missing there."""
+    """Number of bytes missing there."""
     stdout_truncated: bool
     """Whether some of stdout is missing."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
     warnings: List[str]
-    """What went wrong without being fatal."""
+    """Problems that did not end the run."""
 
 
 class StatFile(TypedDict):
@@ -1723,15 +1617,15 @@ class StatFile(TypedDict):
 
 class _Terminal(TypedDict):
     attached: int
-    """How many watch it now."""
+    """Number of clients attached."""
     cols: int
-    """Columns, 1 to 1000; 80 if it is not given."""
+    """Columns, 1 to 1000; default 80."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     created_at: str
     """When it was accepted."""
     rows: int
-    """Rows, 1 to 1000; 24 if it is not given."""
+    """Rows, 1 to 1000; default 24."""
     session_id: str
     """The session's id."""
     terminal_id: str
@@ -1740,17 +1634,17 @@ class _Terminal(TypedDict):
 
 class Terminal(_Terminal, total=False):
     detached_at: str
-    """Since when no client is attached."""
+    """Time since which no client is attached."""
     exit_code: int
-    """Once its program has ended: how; 128+n if a signal ended it."""
+    """Exit code of its program, once it has ended; 128+n if a signal ended it."""
     last_input_at: str
     """Time of the last input."""
     name: str
-    """Its name, for people."""
+    """Display name."""
     shared: bool
-    """Whether several clients may type; if not, a new client replaces the one before."""
+    """Whether several clients may type; if not, a new client replaces the current one."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
 
 
 class TerminalList(TypedDict):
@@ -1760,15 +1654,15 @@ class TerminalList(TypedDict):
 
 class TerminalSpec(TypedDict, total=False):
     cols: int
-    """Columns, 1 to 1000; 80 if it is not given."""
+    """Columns, 1 to 1000; default 80."""
     command: List[str]
-    """The program and its arguments; a shell if it is not given."""
+    """The program and its arguments; default: a shell."""
     name: str
-    """A name, for people."""
+    """Display name."""
     rows: int
-    """Rows, 1 to 1000; 24 if it is not given."""
+    """Rows, 1 to 1000; default 24."""
     shared: bool
-    """Whether several clients may type; if not, a new client replaces the one before."""
+    """Whether several clients may type; if not, a new client replaces the current one."""
 
 
 class _Token(TypedDict):
@@ -1781,20 +1675,20 @@ class _Token(TypedDict):
     role: Literal["user", "admin"]
     """The caller's role."""
     user_id: str
-    """Who owns it."""
+    """The owner."""
 
 
 class Token(_Token, total=False):
     expires_at: str
-    """When it ends; absent is never."""
+    """When it expires; absent is never."""
     last_used_at: str
-    """To the minute."""
+    """Time of its last use, to the minute."""
     name: str
     """What it is for."""
     revoked_at: str
     """When it was revoked."""
     secret: str
-    """The key itself, when it is made and never again."""
+    """The key itself; returned once, when it is made."""
 
 
 class TokenList(TypedDict):
@@ -1804,7 +1698,7 @@ class TokenList(TypedDict):
 
 class _TokenSpec(TypedDict):
     user_id: str
-    """Who calls with it."""
+    """The user that it authenticates."""
 
 
 class TokenSpec(_TokenSpec, total=False):
@@ -1813,14 +1707,14 @@ class TokenSpec(_TokenSpec, total=False):
     role: Literal["user", "admin"]
     """The caller's role."""
     ttl_sec: float
-    """Life in seconds; 0 is for ever."""
+    """Lifetime in seconds; 0 is no expiry."""
 
 
 class UploadResult(TypedDict):
     bytes_received: int
-    """Bytes of the files, unpacked."""
+    """Size of the files, unpacked."""
     file_count: int
-    """How many files."""
+    """Number of files."""
     session_id: str
     """The session's id."""
 
@@ -1834,17 +1728,17 @@ class Used(TypedDict):
     artifact_bytes: int
     """Bytes of artifacts."""
     concurrent_runs: int
-    """Runs at once; as a quota 0 is no limit."""
+    """Runs at once; in a quota, 0 is no limit."""
     cpu: float
     """Cores that sandboxes may use together."""
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
     log_bytes: int
-    """Bytes of logs kept, those of runs under way included."""
+    """Bytes of logs kept, including those of current runs."""
     memory_mb: int
     """MiB that sandboxes may use together, files in memory and runs in the queue included."""
     queued_runs: int
-    """Runs that wait."""
+    """Runs in the queue."""
     sessions: int
     """Sessions that have not ended."""
 
@@ -1862,25 +1756,25 @@ class UserUsage(TypedDict):
 
 class _WriteFile(TypedDict):
     path: str
-    """Where it goes: x, ./x and /workspace/x are the same file. Folders above it are made."""
+    """Path of the file: x, ./x and /workspace/x are the same. Parent folders are created."""
 
 
 class WriteFile(_WriteFile, total=False):
     contents: str
     """The file as text."""
     contents_b64: str
-    """The file as base64, in place of contents."""
+    """The file as base64, instead of contents."""
     mode: str
-    """Permission bits in octal; 0644 if it is not given."""
+    """Permission bits in octal; default 0644."""
     overwrite: bool
-    """Whether a file that is there is replaced; else it is a conflict."""
+    """Whether to replace an existing file, which is a conflict otherwise."""
 
 
 class _WriteFiles(TypedDict):
     files: List[BatchFile]
-    """At most 1000 files, of 2 MiB together."""
+    """At most 1000 files, of 2 MiB in total."""
 
 
 class WriteFiles(_WriteFiles, total=False):
     overwrite: bool
-    """Whether files that are there are replaced; else one is a conflict, and nothing is written."""
+    """Whether to replace existing files; otherwise one is a conflict, and nothing is written."""
