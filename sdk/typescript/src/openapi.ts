@@ -272,6 +272,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/network/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check what would happen to a URL
+         * @description Answers whether a program could connect to a URL, and why, in a session or with a network of its own, without connecting to it. Its host may be resolved.
+         */
+        post: operations["check-network"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/runs": {
         parameters: {
             query?: never;
@@ -853,6 +873,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a session may reach */
+        get: operations["get-session-network"];
+        /**
+         * Change what a session may reach
+         * @description Narrows or widens it within the server's rules, at once: connections that the new rules do not allow are cut. Answers with what is in force.
+         */
+        put: operations["set-session-network"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/shell": {
         parameters: {
             query?: never;
@@ -1319,6 +1360,8 @@ export interface components {
             created_at: string;
             /** @description Details */
             details?: components["schemas"]["Replay"];
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -1553,6 +1596,8 @@ export interface components {
             created_at: string;
             /** @description Details */
             details?: components["schemas"]["Replay"];
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -1648,6 +1693,68 @@ export interface components {
             trust_levels: {
                 [key: string]: string;
             };
+        };
+        Egress: {
+            /** @description Networks: 203.0.113.0/24 */
+            cidrs?: string[];
+            /** @description Hosts: example.com, or *.example.com for every name below it */
+            hosts?: string[];
+            /** @description Addresses: 203.0.113.7 */
+            ips?: string[];
+        };
+        EgressHost: {
+            /**
+             * Format: int64
+             * @description Connections that were allowed
+             */
+            allowed: number;
+            /**
+             * Format: int64
+             * @description Bytes to the sandbox
+             */
+            bytes_in: number;
+            /**
+             * Format: int64
+             * @description Bytes from the sandbox
+             */
+            bytes_out: number;
+            /**
+             * Format: int64
+             * @description Connections and names that were denied
+             */
+            denied: number;
+            /** @description Its name, or its address */
+            host: string;
+            /** @description The address that was connected to last */
+            ip?: string;
+            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit */
+            reason?: string;
+            /** @description The rule that matched */
+            rule?: string;
+        };
+        EgressReport: {
+            /**
+             * Format: int64
+             * @description Connections that were allowed
+             */
+            allowed: number;
+            /**
+             * Format: int64
+             * @description Bytes to the sandbox
+             */
+            bytes_in: number;
+            /**
+             * Format: int64
+             * @description Bytes from the sandbox
+             */
+            bytes_out: number;
+            /**
+             * Format: int64
+             * @description Connections and names that were denied
+             */
+            denied: number;
+            /** @description The hosts, at most 100 */
+            hosts: components["schemas"]["EgressHost"][];
         };
         Error: {
             /**
@@ -2278,6 +2385,43 @@ export interface components {
             /** @description The caller */
             user_id: string;
         };
+        NetworkCheck: {
+            /** @description The addresses that the host has now */
+            addresses?: string[];
+            /** @description Whether a program could connect to it */
+            allowed: boolean;
+            /** @description Its host */
+            host: string;
+            /** @description Both, for people */
+            message: string;
+            /**
+             * Format: int64
+             * @description Its port
+             */
+            port: number;
+            /** @description Why not, as in a run's egress */
+            reason?: string;
+            /** @description The rule that matched */
+            rule?: string;
+            /** @description The URL */
+            url: string;
+        };
+        NetworkQuery: {
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["Egress"];
+            /** @description deny_all, or allowlist: what egress lists */
+            network_policy?: string;
+            /** @description The session that would connect; without one, network_policy and egress apply */
+            session_id?: string;
+            /** @description The URL, or a host alone */
+            url: string;
+        };
+        NetworkSpec: {
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["Egress"];
+            /** @description deny_all, or allowlist: what egress lists */
+            network_policy: string;
+        };
         OpenedSession: {
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
@@ -2553,6 +2697,8 @@ export interface components {
             created_at: string;
             /** @description Details */
             details?: components["schemas"]["Replay"];
+            /** @description What left the sandbox while the run lasted, and what was denied */
+            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -2685,6 +2831,8 @@ export interface components {
             cpu_time_sec?: number;
             /** @description Working directory, in the workspace; default: its root */
             cwd?: string;
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["Egress"];
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
@@ -2701,7 +2849,7 @@ export interface components {
             };
             /** @description Language of code, or of the file that command starts with: python, node, c … */
             language?: string;
-            /** @description deny_all */
+            /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
@@ -2768,7 +2916,7 @@ export interface components {
             default: boolean;
             /** @description Images that are available */
             default_images: string[];
-            /** @description Whether an allowlist of network destinations can be set */
+            /** @description Whether network_policy allowlist works */
             egress_allowlist_supported: boolean;
             /** @description Whether the image host can be used */
             host_image: boolean;
@@ -2962,6 +3110,8 @@ export interface components {
              * @description CPU seconds that all its processes may use in total; not for shell commands
              */
             cpu_time_sec?: number;
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["Egress"];
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
@@ -2992,7 +3142,7 @@ export interface components {
              * @description Most runs in its lifetime; 0 is no limit
              */
             max_runs?: number;
-            /** @description deny_all */
+            /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
@@ -3053,6 +3203,8 @@ export interface components {
              * @description CPU seconds that all its processes may use in total; not for shell commands
              */
             cpu_time_sec?: number;
+            /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
+            egress?: components["schemas"]["Egress"];
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
@@ -3083,7 +3235,7 @@ export interface components {
              * @description Most runs in its lifetime; 0 is no limit
              */
             max_runs?: number;
-            /** @description deny_all */
+            /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
@@ -3143,6 +3295,8 @@ export interface components {
             created_at: string;
             /** @description Details */
             details?: components["schemas"]["Replay"];
+            /** @description As in a run */
+            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -3264,6 +3418,8 @@ export interface components {
             created_at: string;
             /** @description Details */
             details?: components["schemas"]["Replay"];
+            /** @description As in a run */
+            egress?: components["schemas"]["EgressReport"];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -4099,6 +4255,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "check-network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkQuery"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkCheck"];
                 };
             };
             default: components["responses"]["Failure"];
@@ -5112,6 +5293,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileDone"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "get-session-network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkSpec"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "set-session-network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkSpec"];
                 };
             };
             default: components["responses"]["Failure"];

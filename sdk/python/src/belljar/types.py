@@ -53,6 +53,8 @@ class AdminRun(_AdminRun, total=False):
     """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
     """Details."""
+    egress: EgressReport
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     hint: str
@@ -255,6 +257,8 @@ class DetailedRun(_DetailedRun, total=False):
     """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
     """Details."""
+    egress: EgressReport
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     hint: str
@@ -306,6 +310,50 @@ class _Discovery(TypedDict):
 class Discovery(_Discovery, total=False):
     default_trust_level: str
     """The trust level of requests that set none."""
+
+
+class Egress(TypedDict, total=False):
+    cidrs: List[str]
+    """Networks: 203.0.113.0/24."""
+    hosts: List[str]
+    """Hosts: example.com, or *.example.com for every name below it."""
+    ips: List[str]
+    """Addresses: 203.0.113.7."""
+
+
+class _EgressHost(TypedDict):
+    allowed: int
+    """Connections that were allowed."""
+    bytes_in: int
+    """Bytes to the sandbox."""
+    bytes_out: int
+    """Bytes from the sandbox."""
+    denied: int
+    """Connections and names that were denied."""
+    host: str
+    """Its name, or its address."""
+
+
+class EgressHost(_EgressHost, total=False):
+    ip: str
+    """The address that was connected to last."""
+    reason: str
+    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit."""
+    rule: str
+    """The rule that matched."""
+
+
+class EgressReport(TypedDict):
+    allowed: int
+    """Connections that were allowed."""
+    bytes_in: int
+    """Bytes to the sandbox."""
+    bytes_out: int
+    """Bytes from the sandbox."""
+    denied: int
+    """Connections and names that were denied."""
+    hosts: List[EgressHost]
+    """The hosts, at most 100."""
 
 
 class _Error(TypedDict):
@@ -822,6 +870,52 @@ class Me(TypedDict):
     """The caller."""
 
 
+class _NetworkCheck(TypedDict):
+    allowed: bool
+    """Whether a program could connect to it."""
+    host: str
+    """Its host."""
+    message: str
+    """Both, for people."""
+    port: int
+    """Its port."""
+    url: str
+    """The URL."""
+
+
+class NetworkCheck(_NetworkCheck, total=False):
+    addresses: List[str]
+    """The addresses that the host has now."""
+    reason: str
+    """Why not, as in a run's egress."""
+    rule: str
+    """The rule that matched."""
+
+
+class _NetworkQuery(TypedDict):
+    url: str
+    """The URL, or a host alone."""
+
+
+class NetworkQuery(_NetworkQuery, total=False):
+    egress: Egress
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    network_policy: str
+    """deny_all, or allowlist: what egress lists."""
+    session_id: str
+    """The session that would connect; without one, network_policy and egress apply."""
+
+
+class _NetworkSpec(TypedDict):
+    network_policy: str
+    """deny_all, or allowlist: what egress lists."""
+
+
+class NetworkSpec(_NetworkSpec, total=False):
+    egress: Egress
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+
+
 class _OpenedSession(TypedDict):
     base_image: str
     """The image, such as host or python:3.11-slim."""
@@ -1017,6 +1111,8 @@ class Run(_Run, total=False):
     """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
     """Details."""
+    egress: EgressReport
+    """What left the sandbox while the run lasted, and what was denied."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     hint: str
@@ -1099,6 +1195,8 @@ class RunSpec(_RunSpec, total=False):
     """CPU seconds that all its processes may use in total; not for shell commands."""
     cwd: str
     """Working directory, in the workspace; default: its root."""
+    egress: Egress
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     env: Dict[str, str]
     """Environment variables."""
     files: List[InlineFile]
@@ -1112,7 +1210,7 @@ class RunSpec(_RunSpec, total=False):
     language: str
     """Language of code, or of the file that command starts with: python, node, c …."""
     network_policy: str
-    """deny_all."""
+    """deny_all, or allowlist: what egress lists."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     resume_from_seq: int
@@ -1152,7 +1250,7 @@ class _RuntimeInfo(TypedDict):
     default_images: List[str]
     """Images that are available."""
     egress_allowlist_supported: bool
-    """Whether an allowlist of network destinations can be set."""
+    """Whether network_policy allowlist works."""
     host_image: bool
     """Whether the image host can be used."""
     implementation_state: Literal["supported", "host_gated", "scaffold", "unsupported"]
@@ -1313,6 +1411,8 @@ class SessionOpening(TypedDict, total=False):
     """Default: the server's default image."""
     cpu_time_sec: float
     """CPU seconds that all its processes may use in total; not for shell commands."""
+    egress: Egress
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     env: Dict[str, str]
     """Environment variables."""
     idle_timeout_sec: float
@@ -1328,7 +1428,7 @@ class SessionOpening(TypedDict, total=False):
     max_runs: int
     """Most runs in its lifetime; 0 is no limit."""
     network_policy: str
-    """deny_all."""
+    """deny_all, or allowlist: what egress lists."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     runtime: str
@@ -1374,6 +1474,8 @@ class SessionSpec(_SessionSpec, total=False):
     """Protections that may be missing on this host; operators only."""
     cpu_time_sec: float
     """CPU seconds that all its processes may use in total; not for shell commands."""
+    egress: Egress
+    """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     env: Dict[str, str]
     """Environment variables."""
     idle_timeout_sec: float
@@ -1389,7 +1491,7 @@ class SessionSpec(_SessionSpec, total=False):
     max_runs: int
     """Most runs in its lifetime; 0 is no limit."""
     network_policy: str
-    """deny_all."""
+    """deny_all, or allowlist: what egress lists."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     runtime: str
@@ -1457,6 +1559,8 @@ class ShownRun(_ShownRun, total=False):
     """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
     """Details."""
+    egress: EgressReport
+    """As in a run."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     hint: str
@@ -1545,6 +1649,8 @@ class StartedRun(_StartedRun, total=False):
     """Whether command is cut: at most 16 KiB are recorded."""
     details: Replay
     """Details."""
+    egress: EgressReport
+    """As in a run."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     hint: str
