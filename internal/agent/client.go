@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -23,7 +24,8 @@ var ErrProtocol = errors.New("agent breaks the protocol")
 
 // Client is a client of one sandbox's agent. It holds no connection: each request dials one. Safe for concurrent use.
 type Client struct {
-	dial func(context.Context) (net.Conn, error)
+	dial    func(context.Context) (net.Conn, error)
+	buffers sync.Pool // of *[]byte, for the frames of connections
 }
 
 // New returns a client that reaches the agent through dial, usually a sandbox's Dial.

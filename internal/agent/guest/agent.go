@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest/file"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
 	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/guest/relay"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -41,6 +42,7 @@ type Agent struct {
 	lifeline   *os.File
 	buffers    sync.Pool     // of *[]byte, the buffers for reading output
 	programs   forkexec.Pool // processes that start commands
+	relay      *relay.Relay  // nil unless Config.Relay
 
 	launches sync.RWMutex // read-locked while an exec is started
 
@@ -94,6 +96,9 @@ func New(cfg Config) (*Agent, error) {
 		own: identity.Current(), traits: ownTraits(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), launching: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if cfg.Relay {
+		a.relay = relay.New()
 	}
 	if !cfg.Unscored {
 		a.oomScore = childOOMScore()
@@ -217,6 +222,9 @@ func (a *Agent) Close() error {
 		}
 		a.mu.Unlock()
 		a.lives.Wait()
+		if a.relay != nil {
+			a.relay.Close()
+		}
 		a.handlers.Wait()
 		a.lease.end()
 		if a.lifeline != nil {

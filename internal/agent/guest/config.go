@@ -51,6 +51,8 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 			cfg.Init = p.Bool()
 		case "lock":
 			cfg.Lock = p.Text()
+		case "relay":
+			cfg.Relay = p.Bool()
 		default:
 			p.Reject()
 		}
@@ -60,8 +62,8 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 
 // Limits of one agent.
 const (
-	maxStreams = 1024
-	maxExecs   = 1024 // running, and finished but not forgotten
+	maxStreams = 2 * wire.MaxCarried // of which half may carry connections
+	maxExecs   = 1024                // running, and finished but not forgotten
 )
 
 // drainTime is how long the agent waits for output from pipes that a survivor holds open.

@@ -16,6 +16,7 @@
 //	file       the workspace, through os.Root and with the requester's file system ids
 //	process    processes, cgroups and the reaper
 //	identity   acting as another user during a call
+//	relay      names and connections, by way of the host
 //	confine    limits on kernel memory that no cgroup is charged for
 //	fault      errors as they are sent to the host
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/guest/file"
+	"github.com/belljar/belljar/internal/agent/guest/relay"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -23,8 +24,12 @@ type stream struct {
 }
 
 // features are the additions to the first version of the protocol.
-func features() []string {
-	return []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
+func (a *Agent) features() []string {
+	list := []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
+	if a.relay != nil {
+		list = append(list, wire.FeatureRelay)
+	}
+	return list
 }
 
 func newStream(a *Agent, conn net.Conn) *stream {
@@ -45,7 +50,7 @@ func (g *greeter) Write(b []byte) (int, error) {
 	g.greeted = true
 	var buf bytes.Buffer
 	hello := wire.Hello{
-		Protocol: wire.Protocol, Version: wire.Version, Build: g.a.cfg.Build, BootID: g.a.bootID, Features: features(),
+		Protocol: wire.Protocol, Version: wire.Version, Build: g.a.cfg.Build, BootID: g.a.bootID, Features: g.a.features(),
 	}
 	if err := wire.NewWriter(&buf).JSON(wire.KindHello, hello); err != nil {
 		return 0, err
@@ -158,8 +163,11 @@ func (s *stream) serve(req wire.Request) error {
 		}
 		s.a.lease.set(time.Duration(req.Lease) * time.Millisecond)
 		return s.done(nil)
-	case wire.OpRelay, wire.OpConnect:
-		return fault.New(wire.CodeUnsupported, "%s is reserved", req.Op)
+	case wire.OpRelay, wire.OpAccept, wire.OpConnect:
+		if s.a.relay == nil {
+			return fault.New(wire.CodeUnsupported, "this sandbox has no relay")
+		}
+		return s.relay(req)
 	case wire.OpRead, wire.OpWrite, wire.OpStat, wire.OpReadDir, wire.OpWalk, wire.OpMkdir, wire.OpRename, wire.OpDelete,
 		wire.OpTarIn, wire.OpTarOut, wire.OpMerge, wire.OpMergeNew, wire.OpScan, wire.OpSpace:
 		if req.File == nil {
@@ -168,6 +176,21 @@ func (s *stream) serve(req wire.Request) error {
 		return s.a.files.Serve(file.Stream{Read: s.read, W: s.w}, req.Op, *req.File)
 	}
 	return fault.Protocol("unknown operation %q", req.Op)
+}
+
+// relay performs a request of the relay.
+func (s *stream) relay(req wire.Request) error {
+	to := relay.Stream{Read: s.read, R: s.r, W: s.w, Contact: s.a.lease.contact, Close: s.conn.Close}
+	switch req.Op {
+	case wire.OpAccept:
+		return s.a.relay.Accept(to, req.Conn)
+	case wire.OpConnect:
+		return s.a.relay.Connect(to, req.Port)
+	}
+	if req.Relay == nil {
+		return fault.Invalid("relay without its ports")
+	}
+	return s.a.relay.Serve(to, *req.Relay)
 }
 
 // done replies success, or the error err.

@@ -32,6 +32,8 @@ type AgentConfig struct {
 	Init bool `json:"init,omitempty"`
 	// Lock shows the sandbox's lock file to processes that can read the agent's arguments but not its descriptors.
 	Lock string `json:"lock,omitempty"`
+	// Relay means that the agent has a network namespace of its sandbox's own, in which it may listen for a relay.
+	Relay bool `json:"relay,omitempty"`
 }
 
 // KeepConfig is the configuration of a keep, as JSON the argument of its process. Descriptors are those of the process.

@@ -68,8 +68,9 @@ func (f Frame) Output() (position int64, stream Stream, data []byte, err error) 
 
 // Reader decodes frames. Not safe for concurrent use.
 type Reader struct {
-	r   *bufio.Reader
-	buf []byte
+	r    *bufio.Reader
+	buf  []byte
+	left int // bytes of a Data frame that Data has not read
 }
 
 // readAhead is the buffer size of a Reader. The rest of a larger frame is read past the buffer. Most streams carry a few hundred
@@ -84,7 +85,10 @@ func NewReader(r io.Reader) *Reader {
 // Read returns the next frame. io.EOF means a clean end between two frames; an end inside one is
 // io.ErrUnexpectedEOF.
 func (r *Reader) Read() (Frame, error) {
-	var head [5]byte
+	if r.left > 0 {
+		return Frame{}, fmt.Errorf("%w: %d bytes of the previous frame have not been read", ErrFrame, r.left)
+	}
+	var head [headSize]byte
 	if _, err := io.ReadFull(r.r, head[:1]); err != nil {
 		return Frame{}, err
 	}

@@ -18,7 +18,7 @@ type Hello struct {
 // Op is the operation of a stream.
 type Op string
 
-// The operations. relay and connect are reserved: an agent answers them with CodeUnsupported.
+// The operations.
 const (
 	OpPing    Op = "ping"   // returns the agent's Info
 	OpExec    Op = "exec"   // starts a command and streams it; a known id attaches instead
@@ -37,9 +37,9 @@ const (
 	OpDelete  Op = "delete"
 	OpTarIn   Op = "tar_in"
 	OpTarOut  Op = "tar_out"
-	OpMerge   Op = "merge" // unpacks as tar_in does, atomically
-	OpRelay   Op = "relay"
-	OpConnect Op = "connect"
+	OpMerge   Op = "merge"   // unpacks as tar_in does, atomically
+	OpRelay   Op = "relay"   // opens the relay, through which the agent asks for names and connections
+	OpConnect Op = "connect" // connects to a program that listens inside
 )
 
 // The later operations. An agent lists those that it supports in [Hello.Features].
@@ -47,6 +47,7 @@ const (
 	OpMergeNew Op = "merge_new" // merges, and replaces no existing file
 	OpScan     Op = "scan"      // packs the text files among Paths, for a search
 	OpSpace    Op = "space"     // use and size of the workspace's file system
+	OpAccept   Op = "accept"    // carries a connection that the agent has asked for
 )
 
 // Request is the second frame of a stream, from the host.
@@ -58,6 +59,9 @@ type Request struct {
 	Kill  *Kill        `json:"kill,omitempty"` // signal
 	Lease int64        `json:"lease_ms,omitempty"`
 	File  *FileRequest `json:"file,omitempty"`
+	Relay *Relay       `json:"relay,omitempty"`
+	Conn  uint64       `json:"conn,omitempty"` // accept: the ID of its [Ask]
+	Port  uint16       `json:"port,omitempty"` // connect
 }
 
 // Exec is a command to start.
@@ -122,6 +126,8 @@ type Control struct {
 	// Forget drops the command as OpForget does, and ends the stream; it is invalid while the command runs. It needs an agent that
 	// lists [FeatureForget].
 	Forget bool `json:"forget,omitempty"`
+	// Answer answers an [Ask], on a relay stream.
+	Answer *Answer `json:"answer,omitempty"`
 }
 
 // FeatureForget means that an agent supports Control.Forget.
@@ -265,6 +271,8 @@ type Reply struct {
 	Done    bool       `json:"done,omitempty"`
 	// StdinLimit, on an exec or attach stream, is the new position up to which the host may send stdin.
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`
+	// Ask, on a relay stream, is a question to the host.
+	Ask *Ask `json:"ask,omitempty"`
 }
 
 // Info is an agent's description of itself.

@@ -56,8 +56,8 @@ func TestPlainKnowsEveryField(t *testing.T) {
 	exit := filled[Exit]()
 	exec.Shell, exit.Shell = nil, nil // a shell's messages may be slow
 	for _, v := range []any{
-		new(filled[Hello]()), &Request{Op: OpExec, Exec: &exec, ID: "x", From: 1, Lease: 2},
-		&Control{Ack: &ack, Resize: &size, CloseStdin: true, Forget: true},
+		new(filled[Hello]()), &Request{Op: OpExec, Exec: &exec, ID: "x", From: 1, Lease: 2, Conn: math.MaxUint64, Port: math.MaxUint16},
+		&Control{Ack: &ack, Resize: &size, CloseStdin: true, Forget: true}, &Control{Answer: new(filled[Answer]())},
 		&Reply{Started: new(filled[Started]())}, &Reply{Exit: &exit}, &Reply{Exit: &Exit{Code: -1, WallMS: 1234.5678901}}, &Reply{Done: true},
 	} {
 		raw, err := json.Marshal(v)
@@ -73,7 +73,7 @@ func TestPlainKnowsEveryField(t *testing.T) {
 	}
 	for _, v := range []any{
 		filled[Hello](), Hello{Protocol: Protocol, Version: 1}, Reply{Started: new(filled[Started]())}, Reply{Started: &Started{}},
-		Reply{Exit: &exit}, Reply{Exit: &Exit{Code: -1}}, Reply{Done: true},
+		Reply{Exit: &exit}, Reply{Exit: &Exit{Code: -1}}, Reply{Done: true}, Reply{Ask: new(filled[Ask]())}, Reply{Ask: &Ask{}},
 		Request{Op: OpExec, Exec: &exec}, Request{Op: OpExec, Exec: &Exec{Argv: []string{}, Env: []string{}}},
 		Request{Op: OpExec, Exec: &Exec{Argv: []string{}, Env: []string{"A=b", "C="}, Rlimits: map[string]uint64{"nproc": 1, "core": 0, "a": math.MaxUint64}}},
 	} {
@@ -176,6 +176,10 @@ func FuzzPlain(f *testing.F) {
 	f.Add(`{"exit":{"code":-1,"cause":"exited","position":0,"wall_ms":1.50,"usage":{"user_us":1,"source":"rusage"}}}`)
 	f.Add(`{"exit":{"wall_ms":-0,"usage":{},"usage":{}}}`)
 	f.Add(`{"ack":-0,"resize":{"cols":65535,"rows":0}}`)
+	f.Add(`{"answer":{"id":18446744073709551615,"ok":true,"reason":"no_match","missing":false}}`)
+	f.Add(`{"op":"accept","conn":7,"port":65536}`)
+	f.Add(`{"op":"relay","relay":{"ports":[80,443]}}`)
+	f.Add(`{"ask":{"id":1,"open":{"host":"a.example","port":443,"via":"address"}}}`)
 	f.Add(`{"op":"exec","exec":{"argv":[],"rlimits":{"a":18446744073709551615,"a":0}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		agrees[Hello](t, text)
@@ -184,6 +188,11 @@ func FuzzPlain(f *testing.F) {
 		agrees[Reply](t, text)
 		want, _ := json.Marshal(Reply{Exit: &Exit{Cwd: text, WallMS: float64(len(text)) / 7}})
 		if got, ok := writePlain(Reply{Exit: &Exit{Cwd: text, WallMS: float64(len(text)) / 7}}); ok && !bytes.Equal(got, want) {
+			t.Errorf("wrote %s, want %s", got, want)
+		}
+		ask := Reply{Ask: &Ask{ID: uint64(len(text)), Name: text, Open: &Open{Host: text, Via: Via(text)}}}
+		want, _ = json.Marshal(ask)
+		if got, ok := writePlain(ask); ok && !bytes.Equal(got, want) {
 			t.Errorf("wrote %s, want %s", got, want)
 		}
 		if got, ok := readBytes(text); ok {

@@ -72,6 +72,10 @@ func (p *Plain) request() (r Request) {
 			r.From = p.Int()
 		case "lease_ms":
 			r.Lease = p.Int()
+		case "conn":
+			r.Conn = p.uint()
+		case "port":
+			r.Port = p.small()
 		default:
 			p.Reject()
 		}
@@ -153,11 +157,31 @@ func (p *Plain) control() (c Control) {
 			c.CloseStdin = p.Bool()
 		case "forget":
 			c.Forget = p.Bool()
+		case "answer":
+			once(p, &c.Answer, (*Plain).answer)
 		default:
 			p.Reject()
 		}
 	})
 	return c
+}
+
+func (p *Plain) answer() (a Answer) {
+	p.Object(func(key string) {
+		switch key {
+		case "id":
+			a.ID = p.uint()
+		case "ok":
+			a.OK = p.Bool()
+		case "reason":
+			a.Reason = p.Text()
+		case "missing":
+			a.Missing = p.Bool()
+		default:
+			p.Odd()
+		}
+	})
+	return a
 }
 
 func (p *Plain) reply() (r Reply) {

@@ -172,12 +172,18 @@ func (b *plainText) flag(what string, set bool) {
 	}
 }
 
-// reply writes the replies of a command's stream: Started, Exit and Done.
+// reply writes the replies of a command's stream, Started, Exit and Done, and those of a relay.
 func (b *plainText) reply(r Reply) {
-	started, exit, done := r.Started, r.Exit, r.Done
-	r.Started, r.Exit, r.Done = nil, nil, false
+	started, exit, done, ask := r.Started, r.Exit, r.Done, r.Ask
+	r.Started, r.Exit, r.Done, r.Ask = nil, nil, false, nil
 	switch {
 	case !reflect.ValueOf(r).IsZero():
+		b.odd = true
+	case ask != nil && started == nil && exit == nil && !done:
+		b.put(`{"ask":`)
+		b.ask(ask)
+		b.put(`}`)
+	case ask != nil:
 		b.odd = true
 	case started != nil && exit == nil && !done:
 		b.put(`{"started":`)
@@ -192,6 +198,22 @@ func (b *plainText) reply(r Reply) {
 	default:
 		b.odd = true
 	}
+}
+
+func (b *plainText) ask(a *Ask) {
+	b.put(`{"id":`)
+	b.uint(a.ID)
+	b.optional(`,"name":`, a.Name)
+	if a.Open != nil {
+		b.put(`,"open":{"host":`)
+		b.text(a.Open.Host)
+		b.put(`,"port":`)
+		b.uint(uint64(a.Open.Port))
+		b.put(`,"via":`)
+		b.text(string(a.Open.Via))
+		b.put(`}`)
+	}
+	b.put(`}`)
 }
 
 func (b *plainText) started(s *Started) {
