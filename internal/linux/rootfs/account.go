@@ -10,9 +10,10 @@ import (
 
 // The files of /etc that every root has, whatever an image has in their place.
 const (
-	hosts      = "127.0.0.1 localhost " + Hostname + "\n::1 localhost\n"
-	resolvConf = "# there is no network here\n"
-	nsswitch   = "passwd: files\ngroup: files\nhosts: files\n"
+	hosts    = "127.0.0.1 localhost " + Hostname + "\n::1 localhost\n"
+	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\n"
+	// The agent answers there while the host relays. If it does not, glibc fails at once; musl waits for the timeout.
+	resolvConf = "nameserver 127.0.0.53\noptions timeout:3 attempts:2\n"
 )
 
 // Hostname is every sandbox's.

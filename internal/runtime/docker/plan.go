@@ -66,7 +66,7 @@ func (e *engine) plan(spec runtime.Spec, f *facts, img image, volume string) (*p
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
 	}
 	config, err := json.Marshal(wire.AgentConfig{
-		Stdio: true, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir, ExecFilter: filter, Init: true,
+		Stdio: true, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir, ExecFilter: filter, Init: true, Relay: true,
 	})
 	if err != nil {
 		return nil, err

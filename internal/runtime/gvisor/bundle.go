@@ -96,7 +96,7 @@ func (pl *plan) writeBundle(path string) error {
 // bundle is the text of config.json.
 func (pl *plan) bundle() ([]byte, error) {
 	config, err := json.Marshal(wire.AgentConfig{
-		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, Fenced: true, Unscored: true, Init: true,
+		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, Fenced: true, Unscored: true, Init: true, Relay: true,
 	})
 	if err != nil {
 		return nil, err

@@ -79,7 +79,9 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Sync()
 	// Not before Sync: the kernel gives the second a processor of its own only if one is idle as it is forked.
 	p.Step(stepNetwork)
-	pl.spawnSecond(p, g)
+	// The root will lie over it.
+	proc := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc"), forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), forkexec.Int(0))
+	pl.spawnSecond(p, g, proc)
 	p.Step(jar.StepUserNS)
 	pl.becomeOuterRoot(p)
 	pl.birth.BoundWatches(p)
@@ -165,13 +167,14 @@ func openGates(p *forkexec.Program) (g gates) {
 // namespace, the dearest of all, and it writes the id maps of the inner user namespace: a map of several ids must come
 // from the parent namespace, which the first itself leaves for good. The first does not wait for its end, but for what
 // it does, and fails if it dies before: the agent reaps it.
-func (pl *plan) spawnSecond(p *forkexec.Program, g gates) {
+func (pl *plan) spawnSecond(p *forkexec.Program, g gates, proc forkexec.Arg) {
 	p.Spawn(func() {
 		p.Close(g.enter.write)
 		p.Close(g.done.read)
 		jar.SetDumpable(p) // the first will look into our /proc entry
 		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
-		loopbackUp(p)
+		loopback(p)
+		openPorts(p, proc)
 		g.done.open(p)
 		g.enter.await(p)
 		if !pl.ids.Shared {
@@ -202,18 +205,38 @@ func (g gate) await(p *forkexec.Program) {
 // gateBroken is the error of both ends of a gate when the other process is dead: what the kernel says to a writer.
 const gateBroken = unix.EPIPE
 
-// loopbackUp brings the loopback up; nothing else exists in the network namespace.
-func loopbackUp(p *forkexec.Program) {
+// relayAddr is the loopback's address besides 127.0.0.1. The C library only looks for addresses of IPv4 if an interface has one
+// that is not that (AI_ADDRCONFIG). The agent gives names the addresses after it.
+var relayAddr = [4]byte{127, 64, 0, 1}
+
+// loopback brings the loopback up, with its addresses; nothing else exists in the network namespace.
+func loopback(p *forkexec.Program) {
 	sock := p.Open(unix.SYS_SOCKET, forkexec.Int(unix.AF_INET), forkexec.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), forkexec.Int(0))
-	var ifreq struct {
+	var up struct {
 		name  [unix.IFNAMSIZ]byte
 		flags uint16
 		_     [22]byte
 	}
-	copy(ifreq.name[:], "lo")
-	ifreq.flags = unix.IFF_UP | unix.IFF_RUNNING
-	p.Call(unix.SYS_IOCTL, sock, forkexec.Int(unix.SIOCSIFFLAGS), forkexec.Ptr(p, &ifreq))
+	copy(up.name[:], "lo")
+	up.flags = unix.IFF_UP | unix.IFF_RUNNING
+	p.Call(unix.SYS_IOCTL, sock, forkexec.Int(unix.SIOCSIFFLAGS), forkexec.Ptr(p, &up))
+	var more struct {
+		name [unix.IFNAMSIZ]byte
+		addr unix.RawSockaddrInet4
+		_    [8]byte
+	}
+	copy(more.name[:], "lo:1") // lo itself would lose the address that it has
+	more.addr.Family, more.addr.Addr = unix.AF_INET, relayAddr
+	p.Call(unix.SYS_IOCTL, sock, forkexec.Int(unix.SIOCSIFADDR), forkexec.Ptr(p, &more))
 	p.Close(sock)
+}
+
+// openPorts lets the agent, which has no capability in the network namespace, bind the ports below 1024: the relay needs those of
+// DNS and of the web. Programs may, too.
+func openPorts(p *forkexec.Program, proc forkexec.Arg) {
+	fd := p.Open(unix.SYS_OPENAT, proc, p.Str("sys/net/ipv4/ip_unprivileged_port_start"), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
+	p.Call(unix.SYS_WRITE, fd, p.Str("0"), forkexec.Int(1))
+	p.Close(fd)
 }
 
 // enterNetwork moves into the network namespace that the second has made. If that has died, its namespace is gone too,
