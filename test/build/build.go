@@ -22,6 +22,7 @@ type Programs struct {
 	Belljar string // with the agent embedded
 	Probe   string // the attacker's tool of test/security
 	Soak    string // the many runs of test/e2e
+	Net     string // a program that uses the network
 }
 
 // Into returns the programs: those of BELLJAR_TEST_PROGRAMS, or else built into dir.
@@ -51,21 +52,31 @@ func Into(dir string) (Programs, error) {
 	return p, errors.Join(
 		compile(source, p.Belljar, "./cmd/belljar", "-overlay", file),
 		compile(source, p.Probe, "./test/security/probe"),
-		compile(source, p.Soak, "./test/e2e/soak"))
+		compile(source, p.Soak, "./test/e2e/soak"),
+		compile(source, p.Net, "./test/net"))
 }
 
 // Agent returns the agent alone: that of BELLJAR_TEST_PROGRAMS, or else built into dir, where every user may run it.
 func Agent(dir string) (string, error) {
+	return one(dir, "./cmd/belljar-agent", func(p Programs) string { return p.Agent })
+}
+
+// Net returns the program that uses the network alone, as Agent does.
+func Net(dir string) (string, error) {
+	return one(dir, "./test/net", func(p Programs) string { return p.Net })
+}
+
+func one(dir, pkg string, path func(Programs) string) (string, error) {
 	if made := os.Getenv(programsVariable); made != "" {
 		p := programs(made)
-		return p.Agent, p.check()
+		return path(p), p.check()
 	}
 	source, err := root()
 	if err != nil {
 		return "", err
 	}
-	agent := programs(dir).Agent
-	return agent, errors.Join(compile(source, agent, "./cmd/belljar-agent"), os.Chmod(dir, 0o755), os.Chmod(agent, 0o755))
+	made := path(programs(dir))
+	return made, errors.Join(compile(source, made, pkg), os.Chmod(dir, 0o755), os.Chmod(made, 0o755))
 }
 
 // AgentProgram returns the agent's bytes. The first call builds it, where BELLJAR_TEST_PROGRAMS has none.
@@ -84,13 +95,13 @@ var AgentProgram = sync.OnceValues(func() ([]byte, error) {
 
 func programs(dir string) Programs {
 	at := func(name string) string { return filepath.Join(dir, name) }
-	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Probe: at("probe"), Soak: at("soak")}
+	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Probe: at("probe"), Soak: at("soak"), Net: at("net")}
 }
 
 // check reports which program is missing.
 func (p Programs) check() error {
 	var missing []error
-	for _, path := range []string{p.Agent, p.Belljar, p.Probe, p.Soak} {
+	for _, path := range []string{p.Agent, p.Belljar, p.Probe, p.Soak, p.Net} {
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, fmt.Errorf("%s: %w", programsVariable, err))
 		}

@@ -447,7 +447,7 @@ func TestManyStreamsAreBounded(t *testing.T) {
 	var handled sync.WaitGroup
 	defer handled.Wait()
 	defer a.Close()
-	closed := make(chan error, 1100)
+	closed := make(chan error, 2100)
 	for range cap(closed) {
 		client, server := net.Pipe()
 		defer client.Close()
@@ -463,6 +463,6 @@ func TestManyStreamsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(patience):
-		t.Error("1100 streams at once")
+		t.Error("2100 streams at once")
 	}
 }

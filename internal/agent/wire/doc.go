@@ -88,7 +88,9 @@
 //	scan      File (Path, Paths,       Data…, EOF: a tar of the text files among Paths
 //	          Limit)
 //	space     File                     Reply{Space}
-//	relay, connect                     reserved: unsupported
+//	relay     Relay                    Reply{Done}, then Reply{Ask}…, until either side closes
+//	accept    Conn                     Reply{Done}, then Data…, EOF in both directions; not_found if it does not wait
+//	connect   Port                     the same; not_found if no program listens there
 //
 // A stream of Data that ends without its EOF frame is incomplete. The agent then discards an incomplete write; the host reports
 // the failure. Paths in replies are relative to the workspace, with "." for itself.
@@ -97,6 +99,32 @@
 // replace files. A file in place of a folder, or the reverse, is [CodeExists], a symbolic link [CodeInvalid]. A merge that fails
 // at any point, or whose stream ends without its EOF frame, leaves the workspace unchanged. An agent without "merge" among its
 // [Hello.Features] replies [CodeProtocol].
+//
+// # Relay
+//
+// The way out. A sandbox has a loopback and nothing else. While a host has a relay open, the agent answers DNS on 127.0.0.53:53,
+// listens at an address of 127.64.0.0/10 for each name that the host has allowed (on the ports of [Relay]), and serves HTTP CONNECT
+// and SOCKS5 on 127.0.0.53:1080. It has no rules. It sends an [Ask] for each name, and again when the last answer is 5 seconds old,
+// and for each connection. The host replies with Control{Answer}, in any order. It trusts nothing in an Ask.
+//
+// A name that is not allowed does not exist for programs. An allowed one gets the next address and keeps it until the agent ends.
+// AAAA queries for it have an empty reply, as have queries for other records, for which no host is asked.
+//
+// A connection waits until the host accepts it: the host makes its own connection first, and then opens a stream with OpAccept and
+// the Ask's ID. Otherwise it answers: without OK the connection is not allowed, with OK it could not be made. The agent resets the
+// program's connection, and the front says why.
+//
+// At most one relay is open. A newer one replaces the older, whose stream is closed. With a relay end its waiting and its carried
+// connections, and names fail temporarily. The agent listens from its first relay on: before that, nothing of it is in the way of
+// programs. If a program has taken one of its addresses on 127.0.0.53, the reply to OpRelay is [CodeExists].
+//
+// The way in. OpConnect connects to a program that listens on 127.0.0.1, or else on ::1. The agent itself listens on neither.
+//
+// On a stream of accept and connect, EOF ends one direction, as FIN does. A stream that ends without an EOF from a side is a reset
+// by that side. Credit is that of the streams below: the agent holds at most 64 KiB of a connection, and reads no more until that
+// has been taken.
+//
+// An agent without [FeatureRelay] among its [Hello.Features] replies [CodeUnsupported] or, to accept, [CodeProtocol].
 //
 // # Lease
 //

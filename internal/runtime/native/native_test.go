@@ -29,6 +29,9 @@ import (
 // agentPath names the built agent, for the tests that run this binary again as another user.
 const agentPath = "BELLJAR_TEST_AGENT"
 
+// netPath names the built test/net in the same way.
+const netPath = "BELLJAR_TEST_NET"
+
 var agentProgram []byte
 
 func TestMain(m *testing.M) {
@@ -56,6 +59,12 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		os.Setenv(agentPath, path)
+		net, err := build.Net(dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		os.Setenv(netPath, net)
 	}
 	var err error
 	if agentProgram, err = os.ReadFile(path); err != nil {
@@ -117,7 +126,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath),
 	})
 }
 
@@ -160,7 +169,7 @@ func TestRootless(t *testing.T) {
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath)}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

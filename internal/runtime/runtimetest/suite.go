@@ -32,6 +32,8 @@ type Options struct {
 	CopiesImages bool
 	// Require names the protections that every sandbox of the suite asks for.
 	Require []string
+	// Net is the path of the program test/net, which uses the network inside a sandbox.
+	Net string
 	// Parallel runs the parts of the suite at once: for a runtime that is slow, and mostly waits.
 	Parallel bool
 }
@@ -70,6 +72,7 @@ func Run(t *testing.T, o Options) {
 		{"merge", testMerge},
 		{"usage", testUsage},
 		{"walls", testWalls},
+		{"relay", testRelay},
 		{"claim", testClaim},
 		{"memory", testMemory},
 		{"image", testImage},
