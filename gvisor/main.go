@@ -1,10 +1,11 @@
 // Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a
 // separate program and module, so that belljar contains neither its 80 MB nor its dependencies.
 //
-// It differs from upstream in five things. The number of files in a memory file system can be capped from outside the sandbox
+// It differs from upstream in six things. The number of files in a memory file system can be capped from outside the sandbox
 // (the mount option nr_inodes, as Linux has it): the sentry supports that, but runsc does not pass it on. O_NOFOLLOW is honoured
 // for folders; see openat.go. clone3 makes no namespaces; see clone.go. Belljar's policy of system calls is part of the kernel;
-// see policy.go. And the memory of programs is limited; see memory.go, pieces.go and populate.go.
+// see policy.go. The memory of programs is limited; see memory.go, pieces.go and populate.go. And the loopback has another address;
+// see loopback.go.
 package main
 
 import (
@@ -24,7 +25,7 @@ import (
 var tmpfsAllowedData []string
 
 func main() {
-	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), fixOpen(), fenceClone(), limitMemory(os.Args), enforce()); err != nil {
+	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), fixOpen(), fenceClone(), limitMemory(os.Args), enforce(), extendLoopback()); err != nil {
 		fmt.Fprintln(os.Stderr, "belljar-runsc:", err)
 		os.Exit(128)
 	}

@@ -21,7 +21,7 @@ func TestAllow(t *testing.T) {
 }
 
 func TestTables(t *testing.T) {
-	if err := errors.Join(fixOpen(), fenceClone(), enforce()); err != nil {
+	if err := errors.Join(fixOpen(), fenceClone(), enforce(), extendLoopback()); err != nil {
 		t.Fatal(err)
 	}
 }

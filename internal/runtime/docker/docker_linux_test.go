@@ -56,6 +56,10 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
 	image := engine.Busybox(t)
+	net, err := build.Net(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	names := map[runtime.Runtime]string{}
 	var mu sync.Mutex
 	make := func(t *testing.T, installation string) runtime.Runtime {
@@ -76,6 +80,6 @@ func TestConformance(t *testing.T) {
 			}
 			return make(t, installation)
 		},
-		RestartKills: true, AgentUser: true, Parallel: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image},
+		RestartKills: true, AgentUser: true, Parallel: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
 	})
 }

@@ -113,8 +113,10 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + e.seccomp},
-		// Engines write the name servers of their host into every container.
-		DNS: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0"},
+		// The agent's, while it has a relay. Engines write the name servers of their host into every container otherwise.
+		DNS: []netip.Addr{netip.MustParseAddr(wire.ResolverAddr)}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0", "timeout:3", "attempts:2"},
+		// So that the agent may bind the ports of DNS and of the web, although it has no capability. Most engines have it so.
+		Sysctls:   map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
 		Runtime: wall, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
 		Tmpfs: map[string]string{

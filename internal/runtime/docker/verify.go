@@ -74,7 +74,7 @@ func dropsAll(list []string) bool {
 
 func (v *verdict) namespaces(want, got *container.HostConfig) {
 	v.hold(got.NetworkMode == "none", "network mode %q", got.NetworkMode)
-	v.hold(slices.Equal(got.DNS, want.DNS) && slices.Equal(got.DNSSearch, want.DNSSearch) && slices.Equal(got.DNSOptions, want.DNSOptions), "no name servers of its host")
+	v.hold(slices.Equal(got.DNS, want.DNS) && slices.Equal(got.DNSSearch, want.DNSSearch) && slices.Equal(got.DNSOptions, want.DNSOptions), "no name servers but the agent's")
 	v.hold(got.IpcMode == want.IpcMode, "ipc mode %q", got.IpcMode)
 	v.hold(!got.PidMode.IsHost() && !got.PidMode.IsContainer(), "pid mode %q", got.PidMode)
 	v.hold(!got.UTSMode.IsHost(), "uts mode %q", got.UTSMode)
@@ -83,7 +83,9 @@ func (v *verdict) namespaces(want, got *container.HostConfig) {
 	v.hold(want.Runtime == "" || got.Runtime == want.Runtime, "oci runtime %q", got.Runtime)
 	v.hold(len(got.Devices) == 0 && len(got.DeviceRequests) == 0 && len(got.DeviceCgroupRules) == 0, "no devices")
 	v.hold(len(got.PortBindings) == 0 && !got.PublishAllPorts && len(got.Links) == 0, "no ports")
-	v.hold(len(got.Sysctls) == 0, "no sysctls")
+	for name, value := range got.Sysctls { // not every engine reports them
+		v.hold(want.Sysctls[name] == value, "sysctl %s", name)
+	}
 }
 
 func (v *verdict) limits(want, got *container.HostConfig, f *facts) {

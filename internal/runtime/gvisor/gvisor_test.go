@@ -28,6 +28,7 @@ import (
 const (
 	agentPath = "BELLJAR_TEST_AGENT"
 	runscPath = "BELLJAR_TEST_RUNSC"
+	netPath   = "BELLJAR_TEST_NET" // test/net
 )
 
 func TestMain(m *testing.M) {
@@ -63,6 +64,12 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		os.Setenv(agentPath, path)
+		net, err := build.Net(dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		os.Setenv(netPath, net)
 	}
 	return m.Run()
 }
@@ -131,7 +138,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath),
 	})
 }
 

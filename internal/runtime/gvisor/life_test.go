@@ -436,7 +436,7 @@ func TestRootless(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for from, to := range map[string]string{os.Args[0]: "gvisor.test", os.Getenv(runscPath): "belljar-runsc", os.Getenv(agentPath): "belljar-agent"} {
+	for from, to := range map[string]string{os.Args[0]: "gvisor.test", os.Getenv(runscPath): "belljar-runsc", os.Getenv(agentPath): "belljar-agent", os.Getenv(netPath): "net"} {
 		text, err := os.ReadFile(from)
 		to = filepath.Join(dir, to)
 		if err = errors.Join(err, os.WriteFile(to, text, 0o755), os.Chmod(to, 0o755)); err != nil {
@@ -462,14 +462,15 @@ func TestRootless(t *testing.T) {
 	}
 	script := fmt.Sprintf(`for f in passwd group subuid subgid; do mount --bind %s/$f /etc/$f || exit; done
 		exec setpriv --reuid %d --regid %d --clear-groups %s/gvisor.test "$@"`, dir, id, id, dir)
-	tests := tier.Pick("TestConformance/^(contract|exec|walls)$|TestFailure|TestSweep$",
-		"TestConformance/^(contract|exec|files|walls)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
+	tests := tier.Pick("TestConformance/^(contract|exec|walls|relay)$|TestFailure|TestSweep$",
+		"TestConformance/^(contract|exec|files|walls|relay)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-test.v", "-test.timeout=35m",
 		"-test.run="+tests)
 	cmd.Dir = home
 	cmd.Env = []string{
 		"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + home, "TMPDIR=" + home,
 		runscPath + "=" + filepath.Join(dir, "belljar-runsc"), agentPath + "=" + filepath.Join(dir, "belljar-agent"),
+		netPath + "=" + filepath.Join(dir, "net"),
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -79,6 +79,10 @@ func openNative(t testing.TB, dir string) *native.Runtime {
 }
 
 func TestConformanceNative(t *testing.T) {
+	net, err := build.Net(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	dirs := map[runtime.Runtime]string{}
 	open := func(t *testing.T, dir string) runtime.Runtime {
@@ -97,7 +101,7 @@ func TestConformanceNative(t *testing.T) {
 			mu.Unlock()
 			return open(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: net,
 	})
 }
 
