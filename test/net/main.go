@@ -22,7 +22,7 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: net lookup|talk|many|stream|listen|datagram|connects|queries ARGS")
+		fmt.Fprintln(os.Stderr, "usage: net lookup|talk|wait|many|stream|listen|datagram|connects|queries ARGS")
 		os.Exit(2)
 	}
 	began := time.Now()
@@ -48,6 +48,8 @@ func run(what, at string, args []string) (string, error) {
 		return strings.Join(list, " "), err
 	case "talk":
 		return talk(at)
+	case "wait":
+		return wait(at)
 	case "many":
 		return many(at, number(0))
 	case "stream":
@@ -92,6 +94,17 @@ func talk(at string) (string, error) {
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		return "", err
 	}
+	reply, err := io.ReadAll(c)
+	return fmt.Sprintf("%q", reply), err
+}
+
+// wait reads until the end.
+func wait(at string) (string, error) {
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
 	reply, err := io.ReadAll(c)
 	return fmt.Sprintf("%q", reply), err
 }
