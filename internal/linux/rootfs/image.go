@@ -28,7 +28,7 @@ var ErrImage = errors.New("the image cannot be used")
 // Image is the root made of an unpacked image: everything in its root folder, read-only, but for [Reserved] names. An error
 // is fs.ErrNotExist if dir is missing, and [ErrImage] if it cannot be used.
 //
-// localhost and the user's own name can be looked up, whatever the image has in /etc: over its files of that name lie ours,
+// localhost, the user's own name and the names of a relay can be looked up, whatever the image has in /etc: over its files lie ours,
 // and where files are missing /etc is put together from the image's and ours. Its /var/tmp and /var/run, if they are
 // folders, are /tmp and /run.
 func Image(dir string, u User) (*Tree, error) {
@@ -146,13 +146,25 @@ func (t *Tree) etc(top *os.File, u User) error {
 
 // lacks reports whether an image has not all the files in /etc without which programs do not work.
 func lacks(etc *os.File) bool {
-	return slices.ContainsFunc([]string{"hosts", "passwd", "group"}, func(name string) bool { return mode(etc, name) == 0 })
+	return slices.ContainsFunc([]string{"hosts", "passwd", "group"}, func(name string) bool { return mode(etc, name) == 0 }) || foreign(etc)
 }
+
+// foreign reports whether an image leaves its name servers to another program: the file is missing, or a link.
+func foreign(etc *os.File) bool {
+	m := mode(etc, resolver)
+	return m == 0 || m == unix.S_IFLNK
+}
+
+// resolver is the file of the name servers.
+const resolver = "resolv.conf"
 
 // patchwork puts /etc together from what the image has and what it lacks.
 func (t *Tree) patchwork(etc *os.File, names []string, ours []Part, u User) error {
 	named := func(name string) func(Part) bool {
 		return func(p Part) bool { return p.Name == "etc/"+name }
+	}
+	if foreign(etc) {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == resolver })
 	}
 	for _, name := range names {
 		if slices.ContainsFunc(ours, named(name)) {

@@ -92,25 +92,30 @@ func TestImage(t *testing.T) {
 	}{
 		"empty": {nil, slices.Concat(ours, noVar)},
 		"usual": {map[string]string{
-			"bin": "->usr/bin", "usr/bin/sh": "", "etc/passwd": "root:x:0:0::/:/bin/sh\n", "etc/group": "", "etc/hosts": "", "etc/hostname": "",
+			"bin": "->usr/bin", "usr/bin/sh": "", "etc/passwd": "root:x:0:0::/:/bin/sh\n", "etc/group": "", "etc/hosts": "", "etc/hostname": "", "etc/resolv.conf": "",
 			"var/tmp/": "", "var/run": "->/run", "dev/": "", "proc/": "", "sys/": "", "tmp/": "", "run/": "", "file": "",
 		}, []string{
 			"bin -> usr/bin", "etc folder etc", "etc/passwd text over", "etc/group text over", "etc/hostname text over", "etc/hosts text over",
-			"file file file", "usr folder usr", "var folder var", "var/tmp again tmp over",
+			"etc/resolv.conf text over", "file file file", "usr folder usr", "var folder var", "var/tmp again tmp over",
 		}},
-		"a user who has a name": {map[string]string{"etc/passwd": "me:x:1000:1000::/:", "etc/group": "sandbox:x:7:\n", "etc/hosts": ""}, slices.Concat(
-			[]string{"etc folder etc", "etc/hosts text over"}, noVar)},
+		"a user who has a name": {map[string]string{"etc/passwd": "me:x:1000:1000::/:", "etc/group": "sandbox:x:7:\n", "etc/hosts": "", "etc/resolv.conf": ""}, slices.Concat(
+			[]string{"etc folder etc", "etc/hosts text over", "etc/resolv.conf text over"}, noVar)},
 		"no hosts": {map[string]string{"etc/passwd": "", "etc/group": "", "etc/ssl/cert": "", "etc/rc": "->../rc", "etc/pipe": "|"}, slices.Concat(
 			[]string{"etc/rc -> ../rc", "etc/ssl folder etc/ssl", "etc/passwd text", "etc/group text", "etc/hostname text", "etc/hosts text",
 				"etc/resolv.conf text", "etc/nsswitch.conf text"}, noVar)},
-		"files that are none": {map[string]string{"etc/passwd": "->/x", "etc/group": "|", "etc/hosts/": ""}, slices.Concat(
+		"no resolver": {map[string]string{"etc/passwd": "", "etc/group": "", "etc/hosts": "", "etc/rc": ""}, slices.Concat(
+			[]string{"etc/rc file etc/rc", "etc/passwd text", "etc/group text", "etc/hosts text", "etc/hostname text",
+				"etc/resolv.conf text", "etc/nsswitch.conf text"}, noVar)},
+		"files that are none": {map[string]string{"etc/passwd": "->/x", "etc/group": "|", "etc/hosts/": "", "etc/resolv.conf": "->/run/x"}, slices.Concat(
+			[]string{"etc/hosts folder etc/hosts", "etc/passwd -> /x", "etc/hostname text", "etc/resolv.conf text", "etc/nsswitch.conf text"}, noVar)},
+		"a resolver that is none": {map[string]string{"etc/passwd": "->/x", "etc/group": "|", "etc/hosts/": "", "etc/resolv.conf/": ""}, slices.Concat(
 			[]string{"etc folder etc"}, noVar)},
 		"links":          {map[string]string{"etc": "->/x", "var": "->../../x", "dev": "->/", "proc": "->/", "tmp": "->/", "workspace": "->/"}, []string{"etc -> /x", "var -> ../../x"}},
 		"files":          {map[string]string{"etc": "", "var": "", "dev": "", "run": ""}, []string{"etc file etc", "var file var"}},
 		"pipes":          {map[string]string{"etc": "|", "var": "|", "x": "|"}, slices.Concat(ours, noVar)},
 		"writable links": {map[string]string{"var/tmp": "->/x", "var/run/": ""}, slices.Concat([]string{"var folder var", "var/run again run over"}, ours)},
-		"text with a zero": {map[string]string{"etc/passwd": "a\x00b", "etc/group": strings.Repeat("x", 70_000), "etc/hosts": ""}, slices.Concat(
-			[]string{"etc folder etc", "etc/hosts text over"}, noVar)},
+		"text with a zero": {map[string]string{"etc/passwd": "a\x00b", "etc/group": strings.Repeat("x", 70_000), "etc/hosts": "", "etc/resolv.conf": ""}, slices.Concat(
+			[]string{"etc folder etc", "etc/hosts text over", "etc/resolv.conf text over"}, noVar)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := image(t, c.files)
@@ -154,7 +159,7 @@ func sound(t *testing.T, tree *rootfs.Tree) {
 }
 
 func TestImageUser(t *testing.T) {
-	dir := image(t, map[string]string{"etc/passwd": "root:x:0:0::/:/bin/sh", "etc/group": "root:x:0:\nwww:x:34:\n", "etc/hosts": ""})
+	dir := image(t, map[string]string{"etc/passwd": "root:x:0:0::/:/bin/sh", "etc/group": "root:x:0:\nwww:x:34:\n", "etc/hosts": "", "etc/resolv.conf": ""})
 	tree, err := rootfs.Image(dir, rootfs.User{UID: 33, GID: 34})
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +244,7 @@ func FuzzPasswd(f *testing.F) {
 		if uid <= 0 || uid > 65535 {
 			return
 		}
-		dir := image(t, map[string]string{"etc/group": "", "etc/hosts": ""})
+		dir := image(t, map[string]string{"etc/group": "", "etc/hosts": "", "etc/resolv.conf": ""})
 		if err := os.WriteFile(filepath.Join(dir, "etc/passwd"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
