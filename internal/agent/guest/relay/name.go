@@ -51,13 +51,9 @@ func isName(s string) bool {
 }
 
 // known returns the address of a name that need not be asked for.
-func (r *Relay) known(text string) (netip.Addr, bool) {
+func (r *Relay) known(text string) (addr netip.Addr, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fresh(text)
-}
-
-func (r *Relay) fresh(text string) (addr netip.Addr, ok bool) {
 	if n := r.names[text]; n != nil && r.link != nil && time.Since(n.asked) < hold {
 		return n.addr, true
 	}

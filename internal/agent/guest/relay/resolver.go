@@ -3,6 +3,7 @@
 package relay
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -71,20 +72,22 @@ func (r *Relay) resolvePackets(c *net.UDPConn) {
 		if !ok {
 			continue
 		}
-		send := func(reply []byte) { _, _ = c.WriteToUDPAddrPort(reply, from) } // the program may have gone
-		if !q.asks() {
-			send(q.reply(netip.Addr{}, wire.Answer{}, nil))
-		} else if addr, ok := r.known(q.name); ok {
-			send(q.reply(addr, wire.Answer{OK: true}, nil))
-		} else {
-			select {
-			case r.waiting <- struct{}{}:
-				r.all.Go(func() {
-					defer func() { <-r.waiting }()
-					send(q.reply(r.resolve(q.name)))
-				})
-			default: // the program asks again
+		send := func(reply []byte) {
+			if reply != nil {
+				_, _ = c.WriteToUDPAddrPort(reply, from) // the program may have gone
 			}
+		}
+		if reply, ok := r.quick(q); ok {
+			send(reply)
+			continue
+		}
+		select {
+		case r.waiting <- struct{}{}:
+			r.all.Go(func() {
+				defer func() { <-r.waiting }()
+				send(q.reply(r.resolve(q.name)))
+			})
+		default: // the program asks again
 		}
 	}
 }
@@ -130,21 +133,29 @@ func (r *Relay) resolveCall(c *net.TCPConn) {
 		if !ok {
 			return
 		}
-		var reply []byte
-		if q.asks() {
-			addr, ok := r.known(q.name)
-			if ok {
-				reply = q.reply(addr, wire.Answer{OK: true}, nil)
-			} else {
-				reply = q.reply(r.resolve(q.name))
-			}
-		} else {
-			reply = q.reply(netip.Addr{}, wire.Answer{}, nil)
+		reply, ok := r.quick(q)
+		if !ok {
+			reply = q.reply(r.resolve(q.name))
+		}
+		if reply == nil {
+			return
 		}
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil {
 			return
 		}
 	}
+}
+
+// quick is the reply to a query that need not wait for the host.
+func (r *Relay) quick(q query) ([]byte, bool) {
+	if !q.asks() {
+		return q.reply(netip.Addr{}, wire.Answer{}, nil), true
+	}
+	addr, ok := r.known(q.name)
+	if !ok {
+		return nil, false
+	}
+	return q.reply(addr, wire.Answer{OK: true}, nil), true
 }
 
 // query is what a program asks.
@@ -216,7 +227,8 @@ const (
 )
 
 // reply is the reply to a query. Of what [Relay.resolve] returns, it needs nothing if the query does not ask the host. A resolver
-// that gets an error other than that the name is missing may try for seconds, so a denied name is missing.
+// that gets an error other than that the name is missing may try for seconds, so a denied name is missing. The reply is nil if the
+// question cannot be repeated.
 func (q query) reply(addr netip.Addr, a wire.Answer, err error) []byte {
 	rcode, code, text := q.rcode, -1, ""
 	switch {
@@ -233,6 +245,8 @@ func (q query) reply(addr netip.Addr, a wire.Answer, err error) []byte {
 	case !addr.IsValid():
 		rcode, code, text = dnsmessage.RCodeNameError, errorBlocked, a.Reason
 	}
+	var fail error
+	must := func(err error) { fail = cmp.Or(fail, err) }
 	b := dnsmessage.NewBuilder(make([]byte, 0, 512), dnsmessage.Header{
 		ID: q.id, Response: true, OpCode: q.opCode, RecursionDesired: q.recurse, RecursionAvailable: true, RCode: rcode,
 	})
@@ -256,14 +270,9 @@ func (q query) reply(addr netip.Addr, a wire.Answer, err error) []byte {
 		must(b.StartAdditionals())
 		must(b.OPTResource(head, opt))
 	}
-	reply, e := b.Finish()
-	must(e)
-	return reply
-}
-
-// must panics on an error of building a reply: the question is one that was parsed, and the rest is short.
-func must(err error) {
-	if err != nil {
-		panic(err)
+	reply, err := b.Finish()
+	if cmp.Or(fail, err) != nil {
+		return nil
 	}
+	return reply
 }
