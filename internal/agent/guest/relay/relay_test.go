@@ -285,17 +285,17 @@ func query(name string) (rcode byte, err error) {
 		q = append(append(q, byte(len(label))), label...)
 	}
 	q = append(q, 0, 0, 1, 0, 1)
-	c, err := net.Dial("tcp", "127.0.0.53:53")
+	c, err := net.Dial("udp", "127.0.0.53:53")
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	if _, err := c.Write(append([]byte{0, byte(len(q))}, q...)); err != nil {
+	if _, err := c.Write(q); err != nil {
 		return 0, err
 	}
-	var head [14]byte
-	_, err = io.ReadFull(c, head[:])
-	return head[5] & 15, err
+	var reply [512]byte
+	_, err = c.Read(reply[:])
+	return reply[3] & 15, err
 }
 
 // A program that has taken an address or a port only stands in its own way.
