@@ -22,7 +22,7 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: net lookup|talk|wait|many|stream|listen|datagram|connects|queries ARGS")
+		fmt.Fprintln(os.Stderr, "usage: net lookup|talk|wait|many|stream|listen|datagram|echo|source|sink|connects|queries ARGS")
 		os.Exit(2)
 	}
 	began := time.Now()
@@ -58,6 +58,10 @@ func run(what, at string, args []string) (string, error) {
 		return listen(at)
 	case "datagram":
 		return datagram(at)
+	case "echo", "source":
+		return serve(what, at)
+	case "sink":
+		return sink(at, int64(number(0)))
 	case "connects":
 		return connects(at, number(0))
 	case "queries":
@@ -199,6 +203,51 @@ func datagram(at string) (string, error) {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	_, err = c.Read(make([]byte, 10))
 	return "reply", err
+}
+
+// serve serves connections until it is killed: it sends back what comes, or sends without end.
+func serve(what, at string) (string, error) {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return "", err
+	}
+	fmt.Println("listening")
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return "", err
+		}
+		go func() {
+			defer c.Close()
+			if what == "echo" {
+				_, _ = io.Copy(c, c)
+				return
+			}
+			buf := make([]byte, 256<<10)
+			for err == nil {
+				_, err = c.Write(buf)
+			}
+		}()
+	}
+}
+
+// sink reads n bytes and returns how many millions came in a second.
+func sink(at string, n int64) (string, error) {
+	began := time.Now()
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	buf := make([]byte, 256<<10)
+	for left := n; left > 0; {
+		m, err := c.Read(buf)
+		if err != nil {
+			return "", err
+		}
+		left -= int64(m)
+	}
+	return fmt.Sprintf("%.0f MB/s", float64(n)/1e6/time.Since(began).Seconds()), nil
 }
 
 // middle returns the median and the 99th percentile.
