@@ -29,7 +29,7 @@ type conn struct {
 }
 
 // carryBuffer is the size of a buffer. A connection has two at most, one in each direction, and none while it is idle.
-const carryBuffer = 32 << 10
+const carryBuffer = 64 << 10
 
 // acceptAll hands out a listener's connections until it is closed.
 func (r *Relay) acceptAll(l *net.TCPListener, handle func(*net.TCPConn)) {
