@@ -121,8 +121,7 @@
 // The way in. OpConnect connects to a program that listens on 127.0.0.1, or else on ::1. The agent itself listens on neither.
 //
 // On a stream of accept and connect, EOF ends one direction, as FIN does. A stream that ends without an EOF from a side is a reset
-// by that side. Credit is that of the streams below: the agent holds at most 64 KiB of a connection, and reads no more until that
-// has been taken.
+// by that side. The agent holds at most one frame in each direction, and reads no more until that has been taken.
 //
 // An agent without [FeatureRelay] among its [Hello.Features] replies [CodeUnsupported] or, to accept, [CodeProtocol].
 //

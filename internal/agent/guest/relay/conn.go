@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +29,12 @@ type conn struct {
 	refuse  func(wire.Answer) []byte
 }
 
-// carryBuffer is the size of a buffer. A connection has two at most, one in each direction, and none while it is idle.
-const carryBuffer = 64 << 10
+// The sizes of buffers. A connection has at most one for each direction, and none while it is idle. That of the way down has room
+// for a frame; a smaller one would take more system calls.
+const (
+	upBuffer   = 32 << 10
+	downBuffer = wire.MaxData
+)
 
 // acceptAll hands out a listener's connections until it is closed.
 func (r *Relay) acceptAll(l *net.TCPListener, handle func(*net.TCPConn)) {
@@ -220,7 +225,7 @@ func (r *Relay) up(c *conn, w *wire.Writer) error {
 			return w.EOF()
 		}
 		err = w.DataInPlace((*buf)[:wire.DataRoom+n])
-		r.buffers.Put(buf)
+		r.ups.Put(buf)
 		if err != nil {
 			return err
 		}
@@ -236,12 +241,12 @@ type rawConn interface {
 func (r *Relay) read(raw rawConn) (buf *[]byte, n int, err error) {
 	var fail error
 	err = raw.Read(func(fd uintptr) bool {
-		buf = r.buffer()
+		buf = buffer(&r.ups, wire.DataRoom+upBuffer)
 		n, fail = unix.Read(int(fd), (*buf)[wire.DataRoom:])
 		if n > 0 {
 			return true
 		}
-		r.buffers.Put(buf)
+		r.ups.Put(buf)
 		buf = nil
 		return fail != unix.EAGAIN && fail != unix.EINTR
 	})
@@ -251,11 +256,12 @@ func (r *Relay) read(raw rawConn) (buf *[]byte, n int, err error) {
 	return buf, max(n, 0), err
 }
 
-func (r *Relay) buffer() *[]byte {
-	if buf, ok := r.buffers.Get().(*[]byte); ok {
+// buffer returns one of a pool's.
+func buffer(pool *sync.Pool, size int) *[]byte {
+	if buf, ok := pool.Get().(*[]byte); ok {
 		return buf
 	}
-	buf := make([]byte, wire.DataRoom+carryBuffer)
+	buf := make([]byte, size)
 	return &buf
 }
 
@@ -269,12 +275,12 @@ func (r *Relay) down(c *conn, s Stream) error {
 			return err
 		}
 		s.Contact()
-		buf := r.buffer()
+		buf := buffer(&r.downs, downBuffer)
 		n, err := s.R.Data(*buf)
 		if err == nil {
 			_, err = c.tcp.Write((*buf)[:n])
 		}
-		r.buffers.Put(buf)
+		r.downs.Put(buf)
 		if err != nil {
 			return err
 		}

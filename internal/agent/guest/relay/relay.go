@@ -38,7 +38,8 @@ type Relay struct {
 	room    chan struct{}  // holds a token for each connection
 	waiting chan struct{}  // holds a token for each query that waits
 	callers chan struct{}  // holds a token for each connection of the resolver
-	buffers sync.Pool      // of *[]byte
+	ups     sync.Pool      // of *[]byte, the buffers of either direction
+	downs   sync.Pool
 	all     sync.WaitGroup // goroutines
 
 	mu        sync.Mutex // guards what follows
