@@ -34,11 +34,11 @@ type Stream struct {
 
 // Relay is an agent's. Safe for concurrent use.
 type Relay struct {
-	stop    chan struct{}  // closed by Close
-	room    chan struct{}  // holds a token for each connection
-	waiting chan struct{}  // holds a token for each query that waits
-	callers chan struct{}  // holds a token for each connection of the resolver
-	ups     sync.Pool      // of *[]byte, the buffers of either direction
+	stop    chan struct{} // closed by Close
+	room    chan struct{} // holds a token for each connection
+	waiting chan struct{} // holds a token for each query that waits
+	callers chan struct{} // holds a token for each connection of the resolver
+	ups     sync.Pool     // of *[]byte, the buffers of either direction
 	downs   sync.Pool
 	all     sync.WaitGroup // goroutines
 
