@@ -53,7 +53,7 @@ func Into(dir string) (Programs, error) {
 		compile(source, p.Belljar, "./cmd/belljar", "-overlay", file),
 		compile(source, p.Probe, "./test/security/probe"),
 		compile(source, p.Soak, "./test/e2e/soak"),
-		compile(source, p.Net, "./test/net"))
+		compile(source, p.Net, "./test/net"), compileMusl(source, p.Net))
 }
 
 // Agent returns the agent alone: that of BELLJAR_TEST_PROGRAMS, or else built into dir, where every user may run it.
@@ -61,9 +61,32 @@ func Agent(dir string) (string, error) {
 	return one(dir, "./cmd/belljar-agent", func(p Programs) string { return p.Agent })
 }
 
-// Net returns the program that uses the network alone, as Agent does.
+// Net returns the program that uses the network alone, as Agent does. Beside it lies one that uses musl, where that can be compiled.
 func Net(dir string) (string, error) {
-	return one(dir, "./test/net", func(p Programs) string { return p.Net })
+	path, err := one(dir, "./test/net", func(p Programs) string { return p.Net })
+	if err != nil || os.Getenv(programsVariable) != "" {
+		return path, err
+	}
+	source, err := root()
+	if err != nil {
+		return "", err
+	}
+	return path, compileMusl(source, path)
+}
+
+// Musl is what the name of Net's companion ends with.
+const Musl = "-musl"
+
+func compileMusl(source, net string) error {
+	compiler, err := exec.LookPath("musl-gcc")
+	if err != nil {
+		return nil // who needs it says so
+	}
+	cmd := exec.Command(compiler, "-static", "-O1", "-o", net+Musl, filepath.Join(source, "test/net/musl/lookup.c"))
+	if report, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", net+Musl, err, report)
+	}
+	return os.Chmod(net+Musl, 0o755)
 }
 
 func one(dir, pkg string, path func(Programs) string) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -436,8 +438,11 @@ func TestRootless(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for from, to := range map[string]string{os.Args[0]: "gvisor.test", os.Getenv(runscPath): "belljar-runsc", os.Getenv(agentPath): "belljar-agent", os.Getenv(netPath): "net"} {
+	for from, to := range map[string]string{os.Args[0]: "gvisor.test", os.Getenv(runscPath): "belljar-runsc", os.Getenv(agentPath): "belljar-agent", os.Getenv(netPath): "net", os.Getenv(netPath) + build.Musl: "net" + build.Musl} {
 		text, err := os.ReadFile(from)
+		if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(to, build.Musl) {
+			continue
+		}
 		to = filepath.Join(dir, to)
 		if err = errors.Join(err, os.WriteFile(to, text, 0o755), os.Chmod(to, 0o755)); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package runtimetest
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -161,6 +161,13 @@ func (j *jar) at(want, stdin string, args ...string) {
 	}
 }
 
+func (j *jar) equal(what, got, want string) {
+	j.Helper()
+	if got != want {
+		j.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
+	}
+}
+
 func testRelay(t *testing.T, o Options) {
 	if !o.Isolated {
 		j := open(t, o)
@@ -171,20 +178,13 @@ func testRelay(t *testing.T, o Options) {
 		j.refused("connect", err, wire.CodeUnsupported)
 		return
 	}
-	program, err := os.ReadFile(o.Net)
-	if err != nil {
-		t.Fatal(err)
-	}
 	j := open(t, o)
-	f := j.file("net")
-	f.Mode = 0o755
-	if _, err := j.agent.WriteFile(j.ctx, f, bytes.NewReader(program)); err != nil {
-		t.Fatal(err)
-	}
+	j.program(o.Net, "net")
 	// In this order: before the first relay, nothing listens.
 	j.sub("none", relayNone)
 	j.sub("names", relayNames)
-	j.sub("libraries", relayLibraries)
+	j.sub("glibc", relayGlibc)
+	j.sub("musl", relayMusl)
 	j.sub("connections", relayConnections)
 	j.sub("front", relayFront)
 	j.sub("stream", relayStream)
@@ -215,12 +215,46 @@ func relayNames(j *jar) {
 	}
 }
 
-// Resolvers of C libraries ask in their own ways.
-func relayLibraries(j *jar) {
+// program puts a program into the workspace.
+func (j *jar) program(path, name string) {
+	j.Helper()
+	program, err := os.Open(path)
+	if err != nil {
+		j.Fatal(err)
+	}
+	defer program.Close()
+	f := j.file(name)
+	f.Mode = 0o755
+	if _, err := j.agent.WriteFile(j.ctx, f, program); err != nil {
+		j.Fatal(err)
+	}
+}
+
+// Resolvers of C libraries ask in their own ways. A program for which there is no IPv6 should not wait for it.
+func relayMusl(j *jar) {
+	if _, err := os.Stat(j.o.Net + "-musl"); err != nil {
+		j.Skip("musl-gcc is missing")
+	}
+	j.program(j.o.Net+"-musl", "musl")
+	j.relayed(echo)
+	const none = "error -2" // EAI_NONAME
+	for name, want := range map[string][]string{
+		"one.allowed": {"127.64.0.2", "127.64.0.2", "127.64.0.2", "127.64.0.2", none, none},
+		"one.denied":  {none, none, none, none, none, none},
+	} {
+		began := time.Now()
+		j.equal(name, j.must("./musl "+name), strings.Join(want, ", "))
+		if took := time.Since(began).Milliseconds(); took > prompt {
+			j.Errorf("%s after %d ms", name, took)
+		}
+	}
+}
+
+func relayGlibc(j *jar) {
 	j.relayed(echo)
 	const script = `
 import socket, time
-for name in "lib.allowed", "lib.denied":
+for name in "one.allowed", "one.denied":
     for family in socket.AF_UNSPEC, socket.AF_INET, socket.AF_INET6:
         for flags in 0, socket.AI_ADDRCONFIG:
             began = time.monotonic()
@@ -229,21 +263,19 @@ for name in "lib.allowed", "lib.denied":
             late = " late" if time.monotonic() - began > 2.5 else ""
             print(name[4:], {0: "any", 2: "4", 10: "6"}[int(family)], "config" if flags else "all", got, late)
 `
-	if j.run(j.sh("command -v python3")).exit.Code == 0 {
-		got := j.must("exec python3 -c \"$1\"", script)
-		one := "['127.64.0.4']"
-		const none, nodata = "-2", "-5" // EAI_NONAME, EAI_NODATA
-		var want []string
-		for _, line := range []string{"any all " + one, "any config " + one, "4 all " + one, "4 config " + one, "6 all " + nodata, "6 config " + none} {
-			want = append(want, "allowed "+line)
-		}
-		for _, line := range []string{"any all", "any config", "4 all", "4 config", "6 all", "6 config"} {
-			want = append(want, "denied "+line+" "+none)
-		}
-		if text := strings.Join(want, "\n"); strings.ReplaceAll(got, " \n", "\n") != text {
-			j.Errorf("getaddrinfo:\n%s\nwant:\n%s", got, text)
-		}
+	if j.run(j.sh("command -v python3")).exit.Code != 0 {
+		j.Skip("the image has no Python")
 	}
+	got := j.must("exec python3 -c \"$1\"", script)
+	const one, none, nodata = "['127.64.0.2']", "-2", "-5" // EAI_NONAME, EAI_NODATA
+	var want []string
+	for _, line := range []string{"any all " + one, "any config " + one, "4 all " + one, "4 config " + one, "6 all " + nodata, "6 config " + none} {
+		want = append(want, "allowed "+line)
+	}
+	for _, line := range []string{"any all", "any config", "4 all", "4 config", "6 all", "6 config"} {
+		want = append(want, "denied "+line+" "+none)
+	}
+	j.equal("getaddrinfo", strings.ReplaceAll(got, " \n", "\n"), strings.Join(want, "\n"))
 }
 
 func relayConnections(j *jar) {
