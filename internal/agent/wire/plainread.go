@@ -178,7 +178,7 @@ func (p *Plain) answer() (a Answer) {
 		case "missing":
 			a.Missing = p.Bool()
 		default:
-			p.Odd()
+			p.Reject()
 		}
 	})
 	return a
