@@ -25,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // smallMB and smallSpace are the limits of the sandboxes here: a machine without a real processor fills them as well.
@@ -243,7 +244,7 @@ func TestMemoryWithoutAProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	occupy(t)
-	for range 10 {
+	for range tier.Rounds(t, 3, 10) {
 		if out, exit := script(t, box.Dial, hold(smallMB*8/10, fillTwice(calm))); out != filledTwice {
 			t.Fatalf("a full workspace and a program within its limit: %q, %+v", out, exit)
 		}
