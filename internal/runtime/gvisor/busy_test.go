@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // patience bounds what takes a moment, unless it hangs.
@@ -249,9 +250,15 @@ func TestRestoreOfDamaged(t *testing.T) {
 				}
 				return err
 			},
-			"cut":    func(name string) error { return os.Truncate(name, 1000) },
-			"longer": func(name string) error { return os.Truncate(name, 1<<30) },
-			"gone":   os.Remove,
+			"cut": func(name string) error { return os.Truncate(name, 1000) },
+			"longer": func(name string) error {
+				info, err := os.Stat(name)
+				if err != nil {
+					return err
+				}
+				return os.Truncate(name, info.Size()+tier.Pick[int64](1<<20, 1<<30))
+			},
+			"gone": os.Remove,
 			"a link": func(name string) error {
 				return errors.Join(os.Rename(name, name+".old"), os.Symlink(name+".old", name))
 			},
