@@ -16,5 +16,5 @@ func TestSoakMemoryLegal(t *testing.T) {
 	for range 20 {
 		legal(t, nil, legalMB, 95, fillAll)
 	}
-	legal(t, nil, 128, 50, fmt.Sprintf(readImage, 1<<30))
+	legal(t, nil, 128, 50, fmt.Sprintf(readImage, 100_000, 1<<30))
 }
