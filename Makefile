@@ -80,7 +80,7 @@ test-go:
 .PHONY: test-sdk
 test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ (cd gvisor && $(GO) test -trimpath ./...) && (cd sdk/typescript && npm test) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
+	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && npm run build:test && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
@@ -103,6 +103,7 @@ check: lint-quick agents ## what to run at each save: format, vet, staticcheck, 
 lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other systems that belljar is built for
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd gvisor && $(GO) vet -trimpath ./...
 	$(TOOL) golangci-lint run
 	$(TOOL) actionlint
 	@for os in darwin windows; do echo "building for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cmd/belljar && GOOS=$$os $(GO) vet ./client/... || exit 1; done
