@@ -81,8 +81,8 @@ func TestReadmes(t *testing.T) {
 	})
 }
 
-// localOnly are examples whose programs are no others with a server than those of other examples.
-var localOnly = []string{"mcp", "model", "tools"}
+// localOnly are examples whose programs are no others with a server than those of other examples. TestGrader grades with a server.
+var localOnly = []string{"grader", "mcp", "model", "tools"}
 
 // before is what an example needs before its README is followed, after is what must hold then, by example.
 var (
