@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // TestPlans checks that every list, for all filters and sorts, is read from an index: no statement scans the table or
@@ -27,7 +29,11 @@ func TestPlans(t *testing.T) {
 		func(q *belljar.RunQuery) { q.Q = "word" },
 	}
 	used, seen := map[string]bool{}, map[string]bool{}
+	most := tier.Pick(2, len(filters)) // of a statement's filters, or else all
 	for chosen := range 1 << len(filters) {
+		if n := bits.OnesCount(uint(chosen)); n > most && n < len(filters) {
+			continue
+		}
 		for _, by := range []string{"created_at", "started_at", "finished_at"} {
 			q := belljar.RunQuery{Sort: by + ":desc"}
 			for i, filter := range filters {
