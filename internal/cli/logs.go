@@ -74,12 +74,12 @@ func (l *logsCommand) print(c *console, f belljar.Frame) error {
 		to = c.Stderr
 	case belljar.FrameTruncated:
 		if !l.JSON {
-			c.Say("the log was cut here: %s", f.Reason)
+			c.Print("the log was cut here: %s", f.Reason)
 			return nil
 		}
 	default:
 		if message, ok := f.Data["message"].(string); ok && f.Event == belljar.EventError && !l.JSON {
-			c.Say("%s", message) // after the program's log
+			c.Print("%s", message) // after the program's log
 		}
 		if !l.JSON {
 			return nil

@@ -23,7 +23,7 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 		if m.JSON {
 			return show.JSON(c.stdout, me)
 		}
-		return show.Facts(c.stdout, [][2]string{
+		return show.Pairs(c.stdout, [][2]string{
 			{"user", me.UserID}, {"role", string(me.Role)},
 			{"runs", fmt.Sprintf("%d under way of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},

@@ -135,7 +135,7 @@ func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
 		if run.ExitCode != nil {
 			exit = strconv.Itoa(*run.ExitCode)
 		}
-		rows = append(rows, append(row, string(run.Phase), exit, show.Rough(now.Sub(run.CreatedAt)), took(run, now), commandLine(run.Command)))
+		rows = append(rows, append(row, string(run.Phase), exit, show.RoughDuration(now.Sub(run.CreatedAt)), took(run, now), commandLine(run.Command)))
 	}
 	return rows
 }
@@ -146,7 +146,7 @@ func took(run belljar.Run, now time.Time) string {
 	case run.StartedAt == nil:
 		return ""
 	case run.FinishedAt == nil:
-		return show.Rough(now.Sub(*run.StartedAt))
+		return show.RoughDuration(now.Sub(*run.StartedAt))
 	}
 	return run.FinishedAt.Sub(*run.StartedAt).Round(time.Millisecond).String()
 }

@@ -117,7 +117,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	defer func() {
 		// Signals are caught until the cleanup is complete, so that a repeated Ctrl-C leaves nothing.
 		if err := e.Close(); err != nil {
-			c.Say("cleaning up: %v", err)
+			c.Print("cleaning up: %v", err)
 		}
 		stop.close()
 	}()
@@ -203,8 +203,8 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 }
 
 // asked returns the program arguments of the command line.
-func (r *runCommand) asked(c *console) *program.Asked {
-	a := &program.Asked{
+func (r *runCommand) asked(c *console) *program.Arguments {
+	a := &program.Arguments{
 		Args: r.Args, Code: r.Code, Lang: r.Lang, Host: !r.remote && (r.Image == "" || r.Image == local.HostImage),
 		Exec: r.WorkspaceExec, Interactive: r.Interactive, Stdin: c.stdin, Usage: "belljar run",
 	}

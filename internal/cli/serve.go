@@ -33,5 +33,5 @@ The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds (drain_sec
 
 // Run serves until a signal stops it.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
-	return c.machine.Serve(ctx, local.Serving{Listen: s.Listen, Data: s.Data, Config: s.Config, Set: s.Set, JSON: s.JSON, Private: s.Private})
+	return c.machine.Serve(ctx, local.ServeOptions{Listen: s.Listen, Data: s.Data, Config: s.Config, Set: s.Set, JSON: s.JSON, Private: s.Private})
 }

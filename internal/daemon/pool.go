@@ -34,7 +34,7 @@ func (d *server) warm(ctx context.Context, counter *metric.Counter) {
 
 // fill fills the pools as far as the images are present.
 func (d *server) fill(ctx context.Context) {
-	likely, specs, err := d.service.Likely(ctx)
+	likely, specs, err := d.service.DefaultSpecs(ctx)
 	if err != nil {
 		d.log.Warn("nothing is made ready before it is asked for", "err", err)
 	}

@@ -246,7 +246,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
-	mux.Handle("/", api.Lost(mux, "the API is below "+api.Prefix+"; /docs shows it"))
+	mux.Handle("/", api.NoRoute(mux, "the API is below "+api.Prefix+"; /docs shows it"))
 	d.handler = edge.Wrap(rest.RequireCleanPath(mux))
 	return nil
 }

@@ -92,10 +92,10 @@ func (d *Door) admit(hs *httpSession) error {
 		}
 	}
 	switch {
-	case n < d.opts.Visits:
+	case n < d.opts.MaxSessions:
 	case idlest == nil:
 		return &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: "there are too many MCP sessions", Details: map[string]any{"maximum": d.opts.Visits},
+			Code: belljar.CodeQuotaExceeded, Message: "there are too many MCP sessions", Details: map[string]any{"maximum": d.opts.MaxSessions},
 			Hint: "end one with DELETE, or let it be idle",
 		}
 	default:

@@ -343,7 +343,7 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 		if c.token != nil {
 			defer c.startProgress(run).close()
 		}
-		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = api.AwaitEnd(c, c.Runs(), run.ID, wait); err != nil {
 			return nil, err
 		}
 	}

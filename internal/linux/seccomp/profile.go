@@ -13,7 +13,7 @@ import (
 
 // Profile is the Agent filter in the form in which engines take a profile, for both architectures. The form cannot say
 // everything: it lists what is allowed and answers EPERM to the rest, and a condition on an argument that is not to have
-// one of several values is left out. [Whole], installed for every command, says it all. What both filters refuse
+// one of several values is left out. [Combined], installed for every command, says it all. What both filters refuse
 // whatever the arguments is refused here too.
 func Profile(o Options) ([]byte, error) {
 	var all []string // allowed whatever the arguments

@@ -267,12 +267,12 @@ func TestFailureLeavesNothing(t *testing.T) {
 		change func(*runtime.Spec)
 		step   string
 	}{
-		"no such image":     {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/no/such/image"} }, "image"},
-		"no such lock":      {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/", Lock: "/no/such/lock"} }, "image"},
-		"a user too high":   {func(s *runtime.Spec) { s.Root.UID = 65536 }, "userns"},
-		"no workspace":      {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
-		"a network":         {func(s *runtime.Spec) { s.Network.Mode = "bridge" }, "network"},
-		"a disk":            {func(s *runtime.Spec) { s.Workspace.Medium = runtime.MediumDisk }, "mount"},
+		"no such image":         {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/no/such/image"} }, "image"},
+		"no such lock":          {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/", Lock: "/no/such/lock"} }, "image"},
+		"a user too high":       {func(s *runtime.Spec) { s.Root.UID = 65536 }, "userns"},
+		"no workspace":          {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
+		"a network":             {func(s *runtime.Spec) { s.Network.Mode = "bridge" }, "network"},
+		"a disk":                {func(s *runtime.Spec) { s.Workspace.Medium = runtime.MediumDisk }, "mount"},
 		"an unknown protection": {func(s *runtime.Spec) { s.Require = []string{"moat"} }, "moat"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,17 +55,17 @@ const (
 func (r *Rules) boundOf(caller belljar.Caller, w wish) (b bound) {
 	b.raise(w.isolation, byIsolation)
 	if w.trust != "" {
-		b.raise(r.Policy.Least(w.trust), byTrust)
+		b.raise(r.Policy.WeakestIsolation(w.trust), byTrust)
 	}
 	if usual := r.Policy.DefaultTrust; usual != "" && (w.trust == "" || !caller.Admin()) {
-		b.raise(r.Policy.Least(usual), byDefault)
+		b.raise(r.Policy.WeakestIsolation(usual), byDefault)
 	}
 	return b
 }
 
-// StrongEnough refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
+// CheckIsolation refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
 // have now. trust is the level that the session asked for.
-func (r *Rules) StrongEnough(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, ask Ask) error {
+func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, ask Ask) error {
 	w := ask.wish(nil)
 	w.trust = cmp.Or(w.trust, trust)
 	b := r.boundOf(caller, w)
@@ -112,11 +112,11 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 func (r *Rules) fastest(ctx context.Context, b bound, w wish) (best Choice, ok bool) {
 	hosts := slices.Clone(r.Hosts)
 	slices.SortStableFunc(hosts, func(g, h *placement.Host) int {
-		return cmp.Or(cmp.Compare(g.Trouble(), h.Trouble()), cmp.Compare(g.UsualStart(), h.UsualStart()))
+		return cmp.Or(cmp.Compare(g.Trouble(), h.Trouble()), cmp.Compare(g.StartTime(), h.StartTime()))
 	})
 	at := func(h *placement.Host) int { return slices.Index(r.Hosts, h) }
 	for _, h := range hosts {
-		if usual := h.UsualStart(); ok && usual > 0 && usual >= best.Caps.Start {
+		if usual := h.StartTime(); ok && usual > 0 && usual >= best.Caps.Start {
 			continue
 		}
 		c, why := r.fit(ctx, h, b, w)

@@ -48,9 +48,9 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 		return nil, err
 	}
 	o.Made(sandbox)
-	b, err := Meet(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
+	b, err := Connect(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
 	if err == nil && o.Placement.Exec {
-		err = b.Furnish(ctx)
+		err = b.PrepareWorkspace(ctx)
 	}
 	return b, err
 }
@@ -147,7 +147,7 @@ func Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, err
 	if err != nil {
 		return nil, err
 	}
-	return Meet(ctx, sandbox, p.Caps, p.Image)
+	return Connect(ctx, sandbox, p.Caps, p.Image)
 }
 
 // removeTime is how long a start waits for one sandbox of a former process to be gone.

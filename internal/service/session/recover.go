@@ -44,7 +44,7 @@ func (s *Recovery) Recover(ctx context.Context) error {
 	}
 	var mu sync.Mutex
 	s.found = commands{}
-	recovery.Each(rows, func(row store.Session) {
+	recovery.ForEach(rows, func(row store.Session) {
 		if row.NodeID != s.opts.NodeID || s.table.get(row.ID) != nil {
 			return
 		}
@@ -125,8 +125,8 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Limits = placement.OrElse(row.Limits, asked) // the record has 0 for those that nothing enforced
-	b, err := box.Meet(ctx, sandbox, p.Caps, p.Image)
+	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for those that nothing enforced
+	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
 	return b, p, err
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 // One program answers as the two do, stacked: the stricter answer, and of two errors that of the one installed last.
-func TestWhole(t *testing.T) {
+func TestCombined(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		o := Options{Arch: "amd64", Kernel: Kernel{6, 0}, SharedUID: shared}
 		both, err := Sandbox(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := Whole(o)
+		whole, err := Combined(o)
 		if err != nil {
 			t.Fatal(err)
 		}
