@@ -325,7 +325,7 @@ type imagePrune struct {
 // Run removes images.
 func (p *imagePrune) Run(ctx context.Context, c *console) error {
 	if p.Unused == nil && p.Keep == nil && !p.All {
-		return mistake.New("--unused 30d, --keep 10GB or --all", "it is not said which images may go")
+		return mistake.New("--unused 30d, --keep 10GB or --all", "no rule selects images to remove")
 	}
 	return c.images(p.JSON, func(images belljar.Images) error {
 		gone, err := images.Prune(ctx, belljar.ImagePrune{UnusedSec: value(p.Unused), KeepBytes: int64(whole(p.Keep)) << 20, All: p.All})

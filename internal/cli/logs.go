@@ -11,7 +11,7 @@ import (
 // logsCommand is belljar logs.
 type logsCommand struct {
 	ID      string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
-	Follow  bool   `short:"f" help:"Go on with what comes, until the run ends."`
+	Follow  bool   `short:"f" help:"Follow new output until the run ends."`
 	FromSeq uint64 `placeholder:"N" help:"Begin with this frame; the first is 1."`
 	Stdout  bool   `help:"Only standard output."`
 	Stderr  bool   `help:"Only standard error."`

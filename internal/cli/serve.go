@@ -28,7 +28,7 @@ With --private it listens on a Unix socket that only its user can reach, never o
 ({"socket", "base_url", "api_key", "pid", "version"}), and ends with all that runs when its standard input does, which must
 be a pipe. Without --data it forgets everything then.
 
-The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds (drain_sec) and cancels the rest; a second one does not wait.`
+The first SIGTERM or Ctrl-C lets current runs end within 30 seconds (drain_sec) and cancels the rest; a second one does not wait.`
 }
 
 // Run serves until a signal stops it.

@@ -144,7 +144,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if created {
 			c.aside("made; it lives until %s, and longer when it is used", session.ExpiresAt.Local().Format(time.DateTime))
 		} else {
-			c.aside("it was there: made %s ago", show.RoughDuration(time.Since(session.CreatedAt)))
+			c.aside("it existed: made %s ago", show.RoughDuration(time.Since(session.CreatedAt)))
 		}
 		return show.Lines(c.stdout, []string{session.ID})
 	})

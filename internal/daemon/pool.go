@@ -36,7 +36,7 @@ func (d *server) warm(ctx context.Context, counter *metric.Counter) {
 func (d *server) fill(ctx context.Context) {
 	likely, specs, err := d.service.DefaultSpecs(ctx)
 	if err != nil {
-		d.log.Warn("nothing is made ready before it is asked for", "err", err)
+		d.log.Warn("no sandbox is made in advance", "err", err)
 	}
 	for _, p := range d.pools {
 		if p.Name() == likely {

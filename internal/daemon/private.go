@@ -106,7 +106,7 @@ func checkStdin(stdin io.Reader) error {
 			return nil
 		}
 	}
-	return mistake("start it from a program, with a pipe for its standard input; people want: belljar serve",
+	return mistake("start it from a program, with a pipe as its standard input; otherwise use belljar serve",
 		"serve --private lives as long as its standard input, which must be a pipe")
 }
 

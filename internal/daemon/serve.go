@@ -82,7 +82,7 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
 	case received := <-signals:
-		h.Print("%s: no new runs; those under way have %s to end", received, cfg.Drain)
+		h.Print("%s: no new runs; current ones have %s to end", received, cfg.Drain)
 		if !cfg.EndSessions && cfg.Store != "memory" {
 			h.Print("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
 		}

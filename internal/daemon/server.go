@@ -162,7 +162,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	d.closers = append(d.closers, d.service.Close)
 	if err := d.service.Recover(ctx); err != nil {
-		return nil, fmt.Errorf("take up what an earlier server left: %w", err)
+		return nil, fmt.Errorf("continue after an earlier server: %w", err)
 	}
 	d.warm(ctx, counter)
 	d.prepull(cfg)

@@ -40,7 +40,7 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 		}
 	}
 	if whole.Remote() == nil {
-		return belljar.Image{}, reference.Invalid(target, errors.New("no registry is asked for a digest alone"))
+		return belljar.Image{}, reference.Invalid(target, errors.New("a digest alone cannot be pulled"))
 	}
 	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 		img, err := s.pull(ctx, whole, tell)

@@ -131,7 +131,7 @@ func (t *Terms) timeout(field string, asked float64) (float64, error) {
 		return t.TimeoutSec, nil
 	}
 	if t.TimeoutSec > 0 && asked > t.TimeoutSec {
-		return 0, exceeds(field, asked, t.TimeoutSec, "a command here may take %v seconds at most, %v were asked for", t.TimeoutSec, asked)
+		return 0, exceeds(field, asked, t.TimeoutSec, "a command may take %v seconds at most, got %v", t.TimeoutSec, asked)
 	}
 	return asked, nil
 }

@@ -163,7 +163,7 @@ func (v *Attachment) relay(ctx context.Context, at belljar.Attachment, typed *ty
 		case belljar.TerminalExit:
 			return e.ExitCode, nil
 		case belljar.TerminalReplaced:
-			return 0, mistake.New("open it with --shared to let several people in", "another client has taken over the terminal")
+			return 0, mistake.New("open it with --shared to let several people in", "another client has replaced this one at the terminal")
 		case belljar.TerminalOverflow:
 			return 0, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too much output at once"} // reattach and read the history
 		case belljar.TerminalClosed:

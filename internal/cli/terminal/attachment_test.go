@@ -113,7 +113,7 @@ func TestVisitEnds(t *testing.T) {
 		last any
 		want string
 	}{
-		{belljar.TerminalEvent{Kind: belljar.TerminalReplaced}, "taken over"},
+		{belljar.TerminalEvent{Kind: belljar.TerminalReplaced}, "has replaced this one"},
 		{belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "the session expired"}, "the session expired"},
 		{&belljar.Error{Code: belljar.CodeNotFound, Message: "no such terminal"}, "no such terminal"},
 	} {

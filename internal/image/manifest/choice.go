@@ -59,7 +59,7 @@ func (c *Chooser) Resolve(id string, size int64, lists []string) (Chosen, error)
 
 func (c *Chooser) look() error {
 	if c.looks++; c.looks > mostLooks {
-		return fault.Invalid("manifest", "its lists do not tell which image is for %s, and have too many to look at all", c.Want)
+		return fault.Invalid("manifest", "its lists do not state which image is for %s, and have too many to inspect", c.Want)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 	p.notify()
 	p.mu.Unlock()
 	if err := destroyAll(left); err != nil {
-		p.log.Warn("ready sandboxes of an image that is let go of could not be destroyed", "digest", digest, "err", err)
+		p.log.Warn("ready sandboxes of a released image could not be destroyed", "digest", digest, "err", err)
 	}
 	return len(left) > 0
 }

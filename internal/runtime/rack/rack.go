@@ -72,6 +72,8 @@ func Open(k Kind, o Options) (*Rack, error) {
 // Name implements [runtime.Runtime].
 func (r *Rack) Name() string { return r.name }
 
+var _ runtime.Bounded = (*Rack)(nil)
+
 // Installation implements [runtime.Bounded].
 func (r *Rack) Installation() runtime.Installation {
 	whole := r.Jars.Installation()

@@ -56,7 +56,7 @@ func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), e
 		return nil, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "the requests of runs that have yet to end are too large together",
 			Details: map[string]any{"retry_after_sec": 1, "request_bytes": n, "maximum_bytes": b.MaxPerUser},
-			Hint:    fmt.Sprintf("send the same request again later; a request that needs no more than %d KiB is always taken", freeRequest>>10),
+			Hint:    fmt.Sprintf("send the same request again later; a request of at most %d KiB is always accepted", freeRequest>>10),
 		}
 	}
 	if n == 0 {

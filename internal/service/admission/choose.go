@@ -73,7 +73,7 @@ func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime
 		return nil
 	}
 	return &belljar.Error{
-		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s wants %s", is, b.by, orStronger(b.least)),
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s requires %s", is, b.by, orStronger(b.least)),
 		Details: map[string]any{"session_id": session, "isolation": is, "minimum": b.least, "rule": b.by},
 		Hint:    "close the session, and make a new one",
 	}
@@ -89,7 +89,7 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 		if err == nil && !b.met(c.Caps.Isolation) {
 			return Choice{}, r.tooWeak(ctx, c, b, w)
 		}
-		c.Why = "it was asked for"
+		c.Why = "the request names it"
 		return c, err
 	}
 	if w.isolation == "" && w.trust == "" {
@@ -102,7 +102,7 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 	if !ok {
 		return Choice{}, r.noneFit(ctx, b, w)
 	}
-	best.Why = fmt.Sprintf("it is the fastest here with isolation %s, as %s wants", orStronger(b.least), b.by)
+	best.Why = fmt.Sprintf("it is the fastest here with isolation %s, as %s requires", orStronger(b.least), b.by)
 	return best, nil
 }
 
@@ -177,12 +177,12 @@ func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w wish) error {
 	}
 	e := &belljar.Error{
 		Code:    belljar.CodePolicyDenied,
-		Message: fmt.Sprintf("runtime %s isolates by %s, but %s wants %s", c.Host.Name(), c.Caps.Isolation, b.by, orStronger(b.least)),
+		Message: fmt.Sprintf("runtime %s isolates by %s, but %s requires %s", c.Host.Name(), c.Caps.Isolation, b.by, orStronger(b.least)),
 		Details: map[string]any{
 			"field": "runtime", "provided": c.Host.Name(), "isolation": c.Caps.Isolation, "minimum": b.least, "rule": b.by,
 			"suggested": able,
 		},
-		Hint: "leave runtime out, and the fastest that will do is taken",
+		Hint: "leave runtime out to get the fastest that is strong enough",
 	}
 	if len(able) == 0 {
 		e.Hint = "no runtime here will do: belljar doctor shows what this host can run"
@@ -199,7 +199,7 @@ func (r *Rules) noneFit(ctx context.Context, b bound, w wish) error {
 	reasons := map[string]any{}
 	e := &belljar.Error{
 		Code:    belljar.CodeRuntimeUnavailable,
-		Message: fmt.Sprintf("no runtime here isolates by %s, as %s wants", orStronger(b.least), b.by),
+		Message: fmt.Sprintf("no runtime here isolates by %s, as %s requires", orStronger(b.least), b.by),
 		Details: map[string]any{"isolation": b.least, "rule": b.by, "available": false, "suggested": []string{}, "reasons": reasons},
 		Hint:    "belljar doctor shows what this host can run",
 	}

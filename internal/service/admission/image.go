@@ -78,8 +78,8 @@ func (r *Rules) FindImage(ctx context.Context, h *placement.Host, caps runtime.C
 		return runtime.Root{}, asked
 	}
 	e := &belljar.Error{
-		Code: belljar.CodeRuntimeUnavailable, Message: "the engine of runtime " + h.Name() + " could not be asked for the image", Err: asked,
-		Details: map[string]any{"runtime": h.Name(), "image": ref}, Hint: "belljar doctor says how the engine is",
+		Code: belljar.CodeRuntimeUnavailable, Message: "the engine of runtime " + h.Name() + " could not be queried for the image", Err: asked,
+		Details: map[string]any{"runtime": h.Name(), "image": ref}, Hint: "belljar doctor reports the engine's state",
 	}
 	if step := (*runtime.StepError)(nil); errors.As(h.Explain(ctx, asked), &step) && step.Hint != "" {
 		e.Message, e.Hint = e.Message+": "+step.Err.Error(), step.Hint

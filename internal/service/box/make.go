@@ -154,7 +154,7 @@ func Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, err
 const removeTime = 5 * time.Second
 
 // errRemoveTime means that a sandbox does not go away.
-var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
+var errRemoveTime = fmt.Errorf("it has not ended after %v", removeTime)
 
 // Remove removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, delays no
 // start: that is logged, and the reaper tries again.
