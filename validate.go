@@ -123,7 +123,7 @@ func (s *RunSpec) checkProgram() error {
 			return err
 		}
 		if clean, err := CleanPath(s.Command[0]); err != nil || clean == "." {
-			return invalid("command[0]", "command[0] is not a file of the workspace, which language wants there")
+			return invalid("command[0]", "command[0] is not a file of the workspace, which language requires")
 		}
 	case len(s.Command) == 0:
 		return invalid("command", "command must not be empty, unless code and language stand in for it")

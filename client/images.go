@@ -173,7 +173,7 @@ func (i images) lost(ctx context.Context, ref string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "the connection broke while the server made the image ready", Err: err,
 		Details: map[string]any{"image": ref},
-		Hint:    "it may go on there: ask for it again",
+		Hint:    "it may continue there: request it again",
 	}
 }
 

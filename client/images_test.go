@@ -75,8 +75,8 @@ func TestPullEndsBadly(t *testing.T) {
 		"broken": {func(w http.ResponseWriter, _ *http.Request) {
 			eventsTo(w)("event: progress\ndata: {\"phase\":\"pulling\",\"done\":1}\n\nevent: do")
 			panic(http.ErrAbortHandler)
-		}, belljar.CodeRuntimeUnavailable, "may go on"},
-		"ended": {func(w http.ResponseWriter, _ *http.Request) { eventsTo(w)(": \n\n") }, belljar.CodeRuntimeUnavailable, "may go on"},
+		}, belljar.CodeRuntimeUnavailable, "may continue"},
+		"ended": {func(w http.ResponseWriter, _ *http.Request) { eventsTo(w)(": \n\n") }, belljar.CodeRuntimeUnavailable, "may continue"},
 		"no stream": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<html>")
 		}, belljar.CodeInternal, "so it is not belljar"},

@@ -47,7 +47,7 @@ const (
 // with [Client.Close], which waits for the end of the server and its runs, and with this program, even if that crashes.
 // ctx applies to the start only.
 //
-// If the server cannot be started or has ended by itself, the error is [belljar.CodeRuntimeUnavailable]; details.log is the
+// If the server cannot be started or has ended, the error is [belljar.CodeRuntimeUnavailable]; details.log is the
 // end of its log.
 func Local(ctx context.Context, opts LocalOptions) (*Client, error) {
 	l, ready, err := startLocal(ctx, opts)
@@ -232,12 +232,12 @@ func (l *local) exited() error {
 	if l.ended {
 		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the client is closed, and its belljar has ended", Err: errClosed}
 	}
-	what := "has ended by itself"
+	what := "has ended"
 	if last := l.log.last(); last != "" {
 		what += fmt.Sprintf(" after saying %q", last)
 	}
 	e := l.failed(what, l.err)
-	e.Hint = "start another one with Local; what ran in this one is gone"
+	e.Hint = "start another one with Local; what ran in this one has ended"
 	return e
 }
 

@@ -121,12 +121,12 @@ func TestLocalDies(t *testing.T) {
 		_, err = c.Node().Me(within(t))
 		e := want(t, err, belljar.CodeRuntimeUnavailable)
 		log, _ := e.Details["log"].(string)
-		if !strings.Contains(e.Error(), `has ended by itself after saying "panic: as told": exit status 2`) || e.Hint == "" || !strings.Contains(log, "goroutine 1") {
+		if !strings.Contains(e.Error(), `has ended after saying "panic: as told": exit status 2`) || e.Hint == "" || !strings.Contains(log, "goroutine 1") {
 			t.Errorf("%+v\n%v", e, e)
 		}
 	}
 	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, "has ended by itself") {
+		if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, "has ended") {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -105,7 +105,7 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestTerminalEnds(t *testing.T) {
-	w := newWorld(t, nil, func(o *service.Options) { o.Terminals.Patience = time.Second })
+	w := newWorld(t, nil, func(o *service.Options) { o.Terminals.ViewerTimeout = time.Second })
 	c := w.client()
 	x := session(t, c)
 	open := func(command ...string) (belljar.Terminal, belljar.Attachment) {

@@ -48,7 +48,7 @@ func serve(args []string) error {
 		return warden.Serve([]byte(args[2]))
 	}
 	if len(args) != 2 {
-		return errors.New("want one argument, the configuration")
+		return errors.New("one argument is required: the configuration")
 	}
 	cfg, err := guest.ParseConfig([]byte(args[1]))
 	if err != nil {

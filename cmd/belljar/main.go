@@ -29,11 +29,11 @@ func collectLate() {
 
 // run executes one command line, with the program's name first, and returns the exit status.
 func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	world := local.World{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	environment := local.Environment{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	version, commit := identify(debug.ReadBuildInfo)
 	machine := daemon.New(daemon.Options{
-		World: world, Version: version, Commit: commit,
+		Environment: environment, Version: version, Commit: commit,
 		Agent: func(arch string) (fs.File, error) { return agentIn(agents, arch) },
 	})
-	return cli.Run(ctx, args[1:], cli.Options{World: world, Version: version, Commit: commit, Machine: machine})
+	return cli.Run(ctx, args[1:], cli.Options{Environment: environment, Version: version, Commit: commit, Machine: machine})
 }

@@ -99,7 +99,7 @@ func artifact(out string) error {
 		return err
 	}
 	if stats.Orders != 120 || stats.Total != 12758.05 {
-		return fmt.Errorf("stats.json says %d orders and %.2f in total", stats.Orders, stats.Total)
+		return fmt.Errorf("stats.json reports %d orders and %.2f in total", stats.Orders, stats.Total)
 	}
 	_, err = os.Stat(filepath.Join(out, "report.md"))
 	return err

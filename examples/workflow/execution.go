@@ -134,7 +134,7 @@ func (e *execution) step(ctx context.Context, s step) (string, error) {
 	defer tools.close()
 	task := fmt.Sprintf("This is step %s of the workflow %q. The project is in /workspace.", s.ID, e.flow.Name)
 	if len(e.said) > 0 {
-		task += " The steps before said:\n" + strings.Join(e.said, "\n")
+		task += " The previous steps reported:\n" + strings.Join(e.said, "\n")
 	}
 	return converse(ctx, file.Body, task, tools)
 }

@@ -65,7 +65,7 @@ func read(name string) (flow, error) {
 		case s.Type == "switch" && expression.MatchString(s.Expression) && len(s.Transitions) > 0:
 			for _, t := range s.Transitions {
 				if _, known := at[t.Next]; !known {
-					return flow{}, fmt.Errorf("%s: step %s goes on with %q, which is no step", name, s.ID, t.Next)
+					return flow{}, fmt.Errorf("%s: step %s continues with %q, which is not a step", name, s.ID, t.Next)
 				}
 			}
 		default:
@@ -84,7 +84,7 @@ func (f flow) after(i int, outputs map[string]map[string]any) (next int, value s
 	parts := expression.FindStringSubmatch(s.Expression)
 	found, ok := outputs[parts[1]][parts[2]]
 	if !ok {
-		return 0, "", fmt.Errorf("step %s has told no %s", parts[1], parts[2])
+		return 0, "", fmt.Errorf("step %s has reported no %s", parts[1], parts[2])
 	}
 	value = strings.TrimSpace(fmt.Sprint(found))
 	for _, t := range s.Transitions {

@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Lost handles requests without a route in mux: 405 with the methods of the path, or 404 with hint if it has none.
-func Lost(mux *http.ServeMux, hint string) http.Handler {
+// NoRoute handles requests without a route in mux: 405 with the methods of the path, or 404 with hint if it has none.
+func NoRoute(mux *http.ServeMux, hint string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		allowed := methods(mux, r)
 		if len(allowed) == 0 {

@@ -16,7 +16,7 @@ func TestLost(t *testing.T) {
 	mux.HandleFunc("GET /things/{id}", nothing)
 	mux.HandleFunc("DELETE /things/{id}", nothing)
 	mux.HandleFunc("POST /things", nothing)
-	mux.Handle("/", api.Lost(mux, "look elsewhere"))
+	mux.Handle("/", api.NoRoute(mux, "look elsewhere"))
 	for request, want := range map[string]struct {
 		status      int
 		allow, body string

@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Outlast waits until a run ends, at most for wait, and returns its current state.
-func Outlast(ctx context.Context, runs belljar.Runs, id string, wait time.Duration) (belljar.Run, error) {
+// AwaitEnd waits until a run ends, at most for wait, and returns its current state.
+func AwaitEnd(ctx context.Context, runs belljar.Runs, id string, wait time.Duration) (belljar.Run, error) {
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
 	for _, err := range runs.Frames(waiting, id, belljar.Tail) {

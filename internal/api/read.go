@@ -20,19 +20,19 @@ func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (
 	LimitBody(w, r, limit)
 	give = func() {}
 	if s != nil {
-		if give, err = s.Take(r.Context(), CallerOf(r.Context()).ID, Announced(r.ContentLength, limit)); err != nil {
+		if give, err = s.Take(r.Context(), CallerOf(r.Context()).ID, BodySize(r.ContentLength, limit)); err != nil {
 			return nil, nil, err
 		}
 	}
 	if data, err = io.ReadAll(r.Body); err != nil {
 		give()
-		return nil, nil, Unread(err, limit)
+		return nil, nil, BodyError(err, limit)
 	}
 	return data, give, nil
 }
 
-// Unread returns the error for a body that could not be read. limit is its maximum size in bytes.
-func Unread(err error, limit int64) error {
+// BodyError returns the error for a body that could not be read. limit is its maximum size in bytes.
+func BodyError(err error, limit int64) error {
 	var own *belljar.Error
 	var long *http.MaxBytesError
 	switch {

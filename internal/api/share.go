@@ -77,8 +77,8 @@ func (s *Shares) release(user string, n int64) {
 	s.freed = make(chan struct{})
 }
 
-// Announced returns the size that a body reserves: its length if it is known, at most limit.
-func Announced(length, limit int64) int64 {
+// BodySize returns the size that a body reserves: its length if it is known, at most limit.
+func BodySize(length, limit int64) int64 {
 	if length < 0 {
 		return limit
 	}

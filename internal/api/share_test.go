@@ -58,7 +58,7 @@ func TestShares(t *testing.T) {
 
 func TestAnnounced(t *testing.T) {
 	for _, c := range [][3]int64{{-1, 10, 10}, {3, 10, 3}, {0, 10, 0}, {11, 10, 10}} {
-		if got := Announced(c[0], c[1]); got != c[2] {
+		if got := BodySize(c[0], c[1]); got != c[2] {
 			t.Errorf("%d of %d: %d", c[0], c[1], got)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Upgrades reports whether a request asks for a WebSocket.
-func Upgrades(r *http.Request) bool {
+// IsWebSocket reports whether a request asks for a WebSocket.
+func IsWebSocket(r *http.Request) bool {
 	for _, token := range strings.Split(strings.Join(r.Header.Values("Connection"), ","), ",") {
 		if strings.EqualFold(strings.TrimSpace(token), "upgrade") && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 			return true
@@ -17,14 +17,14 @@ func Upgrades(r *http.Request) bool {
 	return false
 }
 
-// Wired is a response writer that wraps the connection when a WebSocket takes it over.
-type Wired struct {
+// ConnWrapper is a response writer that wraps the connection when a WebSocket takes it over.
+type ConnWrapper struct {
 	http.ResponseWriter
 	Wrap func(net.Conn) net.Conn
 }
 
 // Hijack implements [http.Hijacker].
-func (w *Wired) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *ConnWrapper) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err

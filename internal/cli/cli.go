@@ -21,7 +21,7 @@ const exitFailure = 125
 
 // Options is what the commands need from their program.
 type Options struct {
-	local.World
+	local.Environment
 	Version string
 	Commit  string
 	Machine local.Machine

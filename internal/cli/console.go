@@ -45,7 +45,7 @@ func (c *console) fail(err error) int {
 
 // getenv returns a variable of the caller's environment and whether it is set.
 func (c *console) getenv(name string) (string, bool) {
-	w := local.World{Env: c.env}
+	w := local.Environment{Env: c.env}
 	return w.Getenv(name)
 }
 

@@ -115,7 +115,7 @@ func printRuntime(r local.Runtime, b *strings.Builder, p show.Palette) {
 		case !prot.Enforced && how == "":
 			mark, how = p.Bad("✗"), "not enforced"
 		case !prot.Enforced, prot.Weaker != "":
-			mark = p.Fair("~")
+			mark = p.Partial("~")
 		}
 		fmt.Fprintf(b, "  %s %-*s  %s\n", mark, width, prot.Name, how)
 		if prot.Weaker != "" {

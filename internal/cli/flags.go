@@ -14,7 +14,7 @@ type programRunFlags struct {
 // programFlags select the program.
 type programFlags struct {
 	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
-	Code *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, in place of a file: Python or a shell line, unless --lang says."`
+	Code *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, instead of a file: Python or a shell line, unless --lang is set."`
 	Lang string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
 }
 

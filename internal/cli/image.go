@@ -91,7 +91,7 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 		var failed []error
 		for _, ref := range p.Refs {
 			shown := show.NewLayers(&c.Writer, ref, 0)
-			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.Tell)
+			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.Update)
 			shown.Stop()
 			if ctx.Err() != nil && err != nil {
 				c.Note("%s was given up; what is whole of it is kept for the next time", ref)
@@ -139,7 +139,7 @@ func (i *imageImport) Run(ctx context.Context, c *console) error {
 		defer in.Close()
 		ctx, stopped := interruptible(ctx)
 		shown := show.NewLayers(&c.Writer, i.File, size)
-		image, err := images.Import(ctx, i.Name, in, shown.Tell)
+		image, err := images.Import(ctx, i.Name, in, shown.Update)
 		shown.Stop()
 		switch {
 		case err != nil:
@@ -210,7 +210,7 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 			case now.Sub(i.LastUsedAt) < 2*time.Minute: // the resolution is a minute
 				used = "just now"
 			case !i.LastUsedAt.IsZero():
-				used = show.Rough(now.Sub(i.LastUsedAt)) + " ago"
+				used = show.RoughDuration(now.Sub(i.LastUsedAt)) + " ago"
 			}
 			rows = append(rows, []string{strings.Join(i.Names, " "), shortDigest(i.Digest), size, i.Source, i.Runtime, used})
 		}
@@ -263,7 +263,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 		for _, variable := range got.Config.Env {
 			pairs = append(pairs, [2]string{"env", variable})
 		}
-		return show.Facts(c.stdout, pairs)
+		return show.Pairs(c.stdout, pairs)
 	})
 }
 
@@ -325,7 +325,7 @@ type imagePrune struct {
 // Run removes images.
 func (p *imagePrune) Run(ctx context.Context, c *console) error {
 	if p.Unused == nil && p.Keep == nil && !p.All {
-		return mistake.New("--unused 30d, --keep 10GB or --all", "it is not said which images may go")
+		return mistake.New("--unused 30d, --keep 10GB or --all", "no rule selects images to remove")
 	}
 	return c.images(p.JSON, func(images belljar.Images) error {
 		gone, err := images.Prune(ctx, belljar.ImagePrune{UnusedSec: value(p.Unused), KeepBytes: int64(whole(p.Keep)) << 20, All: p.All})

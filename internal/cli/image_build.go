@@ -115,7 +115,7 @@ func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images)
 			return err
 		}
 		shown := show.NewLayers(&c.Writer, name, size)
-		image, err = images.Import(ctx, name, f, shown.Tell)
+		image, err = images.Import(ctx, name, f, shown.Update)
 		shown.Stop()
 		return err
 	})

@@ -28,7 +28,7 @@ func (c *console) readyImage(ctx context.Context, s belljar.Service, ref, name s
 		return err
 	}
 	shown := show.NewLayers(&c.Writer, ref, 0)
-	image, err := s.Images().Pull(ctx, belljar.ImagePull{Ref: ref}, shown.Tell)
+	image, err := s.Images().Pull(ctx, belljar.ImagePull{Ref: ref}, shown.Update)
 	shown.Stop()
 	switch {
 	case belljar.CodeOf(err) == belljar.CodePolicyDenied:

@@ -11,7 +11,7 @@ import (
 // logsCommand is belljar logs.
 type logsCommand struct {
 	ID      string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
-	Follow  bool   `short:"f" help:"Go on with what comes, until the run ends."`
+	Follow  bool   `short:"f" help:"Follow new output until the run ends."`
 	FromSeq uint64 `placeholder:"N" help:"Begin with this frame; the first is 1."`
 	Stdout  bool   `help:"Only standard output."`
 	Stderr  bool   `help:"Only standard error."`
@@ -74,12 +74,12 @@ func (l *logsCommand) print(c *console, f belljar.Frame) error {
 		to = c.Stderr
 	case belljar.FrameTruncated:
 		if !l.JSON {
-			c.Say("the log was cut here: %s", f.Reason)
+			c.Print("the log was cut here: %s", f.Reason)
 			return nil
 		}
 	default:
 		if message, ok := f.Data["message"].(string); ok && f.Event == belljar.EventError && !l.JSON {
-			c.Say("%s", message) // after the program's log
+			c.Print("%s", message) // after the program's log
 		}
 		if !l.JSON {
 			return nil

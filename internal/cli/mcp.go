@@ -44,7 +44,7 @@ own with it, when its standard input does. A server speaks the same at /mcp. Hos
 Examples:
   belljar mcp                                          sandbox_run, to run code
   belljar mcp --mode code --memory 1g --timeout 5m     a sandbox that lasts, for an IDE
-  belljar mcp --agent-file coder.md --workflow run_42  as an agent's file says, in a workflow
+  belljar mcp --agent-file coder.md --workflow run_42  with the settings of an agent file, in a workflow
   belljar mcp --allow api.example.com                  programs may reach that host
   claude mcp add belljar -- belljar mcp --mode code`
 }

@@ -23,15 +23,15 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 		if m.JSON {
 			return show.JSON(c.stdout, me)
 		}
-		return show.Facts(c.stdout, [][2]string{
+		return show.Pairs(c.stdout, [][2]string{
 			{"user", me.UserID}, {"role", string(me.Role)},
-			{"runs", fmt.Sprintf("%d under way of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
+			{"runs", fmt.Sprintf("%d running of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},
 			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
 			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", show.Bytes(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
 			{"artifacts", fmt.Sprintf("%s of %s", show.Bytes(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
 			{"logs", fmt.Sprintf("%s of %s", show.Bytes(me.Used.LogBytes), mostMB(me.Quota.LogMB))},
-			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run, unless asked for",
+			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run by default",
 				me.Limits.CPU, me.Limits.MemoryMB, me.Limits.WorkspaceMB, me.Limits.Pids, me.Limits.TimeoutSec)},
 			{"policy", me.PolicyHash},
 		})

@@ -127,6 +127,6 @@ func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 		case n.JSON:
 			return show.JSON(c.stdout, spec)
 		}
-		return show.Facts(c.stdout, [][2]string{{"policy", spec.NetworkPolicy}, {"allow", strings.Join(spec.Egress.List(), " ")}})
+		return show.Pairs(c.stdout, [][2]string{{"policy", spec.NetworkPolicy}, {"allow", strings.Join(spec.Egress.List(), " ")}})
 	})
 }

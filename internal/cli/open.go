@@ -15,7 +15,7 @@ func (c *console) open(name string, choose bool) (*local.Engine, error) {
 	if c.server.given() {
 		return c.connect()
 	}
-	return c.machine.Open(local.Want{Runtime: name, Choose: choose, Image: c.image, Note: c.Note})
+	return c.machine.Open(local.Needs{Runtime: name, Choose: choose, Image: c.image, Note: c.Note})
 }
 
 // connect returns the server from the command line.

@@ -47,19 +47,19 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	limits := limitsOf(run)
 	switch run.ReasonCode {
 	case belljar.ReasonExecutionTimeout:
-		c.Say("timed out after %v", span(limits.TimeoutSec))
+		c.Print("timed out after %v", span(limits.TimeoutSec))
 		c.Hint("set a longer --timeout")
 		return exitTimeout
 	case belljar.ReasonCPUTimeExceeded:
-		c.Say("used more than %v of CPU time", span(limits.CPUTimeSec))
+		c.Print("used more than %v of CPU time", span(limits.CPUTimeSec))
 		c.Hint("--cpu-time gives it more")
 		return exitTimeout
 	case belljar.ReasonStartupTimeout:
-		c.Say("%s", messageOf(run)) // the message includes what the run waited for
+		c.Print("%s", messageOf(run)) // the message includes what the run waited for
 		c.Hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
-		c.Say("%s", messageOf(run)) // the message includes the limit
+		c.Print("%s", messageOf(run)) // the message includes the limit
 		c.Hint("--memory %dm %s", 2*limits.MemoryMB, more)
 		return exitOOM
 	case belljar.ReasonPidsLimit:
@@ -67,13 +67,13 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		if limits.NProc != 0 && limits.NProc < limits.Pids {
 			most, flag = limits.NProc, "--nproc"
 		}
-		c.Say("hit the limit of %d processes and threads", most)
+		c.Print("hit the limit of %d processes and threads", most)
 		c.Hint("%s %d %s", flag, 2*most, more)
 	case belljar.ReasonSignaled:
 		c.Note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":
 	default:
-		c.Say("%s", messageOf(run))
+		c.Print("%s", messageOf(run))
 		if run.Hint != "" {
 			c.Hint("%s", run.Hint)
 		}

@@ -22,7 +22,7 @@ type psCommand struct {
 	Image    string `placeholder:"REF" help:"Only runs of this image."`
 	Runtime  string `placeholder:"NAME" help:"Only runs on this runtime."`
 	User     string `placeholder:"ID" help:"Runs of this user (operators only)."`
-	AllUsers bool   `help:"Everybody's runs (operators only)."`
+	AllUsers bool   `help:"Runs of all users (operators only)."`
 	Quiet    bool   `short:"q" help:"Only ids, whole."`
 	JSON     bool   `name:"json" help:"Print one JSON object."`
 }
@@ -30,7 +30,7 @@ type psCommand struct {
 // Help is the long help.
 func (p *psCommand) Help() string {
 	return `Examples:
-  belljar ps                       what is under way
+  belljar ps                       runs that have not ended
   belljar ps --all --limit 5       the last five runs
   belljar ps -q | xargs belljar cancel`
 }
@@ -61,7 +61,7 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if len(page.Items) == 0 && !p.All && p.Phase == "" {
-			c.aside("nothing is under way; --all lists what has ended")
+			c.aside("no runs; --all lists ended runs, too")
 		}
 		if page.HasMore {
 			c.aside("%d of %d runs; --limit shows more", len(page.Items), page.Total)
@@ -135,7 +135,7 @@ func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
 		if run.ExitCode != nil {
 			exit = strconv.Itoa(*run.ExitCode)
 		}
-		rows = append(rows, append(row, string(run.Phase), exit, show.Rough(now.Sub(run.CreatedAt)), took(run, now), commandLine(run.Command)))
+		rows = append(rows, append(row, string(run.Phase), exit, show.RoughDuration(now.Sub(run.CreatedAt)), took(run, now), commandLine(run.Command)))
 	}
 	return rows
 }
@@ -146,7 +146,7 @@ func took(run belljar.Run, now time.Time) string {
 	case run.StartedAt == nil:
 		return ""
 	case run.FinishedAt == nil:
-		return show.Rough(now.Sub(*run.StartedAt))
+		return show.RoughDuration(now.Sub(*run.StartedAt))
 	}
 	return run.FinishedAt.Sub(*run.StartedAt).Round(time.Millisecond).String()
 }

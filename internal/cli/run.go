@@ -24,7 +24,7 @@ type runCommand struct {
 	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
 	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
 	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
-	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy says what isolation each needs."`
+	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
 
@@ -120,7 +120,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	defer func() {
 		// Signals are caught until the cleanup is complete, so that a repeated Ctrl-C leaves nothing.
 		if err := e.Close(); err != nil {
-			c.Say("cleaning up: %v", err)
+			c.Print("cleaning up: %v", err)
 		}
 		stop.close()
 	}()
@@ -207,8 +207,8 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 }
 
 // asked returns the program arguments of the command line.
-func (r *runCommand) asked(c *console) *program.Asked {
-	a := &program.Asked{
+func (r *runCommand) asked(c *console) *program.Arguments {
+	a := &program.Arguments{
 		Args: r.Args, Code: r.Code, Lang: r.Lang, Host: !r.remote && (r.Image == "" || r.Image == local.HostImage),
 		Exec: r.WorkspaceExec, Interactive: r.Interactive, Stdin: c.stdin, Usage: "belljar run",
 	}

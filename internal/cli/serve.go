@@ -28,10 +28,10 @@ With --private it listens on a Unix socket that only its user can reach, never o
 ({"socket", "base_url", "api_key", "pid", "version"}), and ends with all that runs when its standard input does, which must
 be a pipe. Without --data it forgets everything then.
 
-The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds (drain_sec) and cancels the rest; a second one does not wait.`
+The first SIGTERM or Ctrl-C lets current runs end within 30 seconds (drain_sec) and cancels the rest; a second one does not wait.`
 }
 
 // Run serves until a signal stops it.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
-	return c.machine.Serve(ctx, local.Serving{Listen: s.Listen, Data: s.Data, Config: s.Config, Set: s.Set, JSON: s.JSON, Private: s.Private})
+	return c.machine.Serve(ctx, local.ServeOptions{Listen: s.Listen, Data: s.Data, Config: s.Config, Set: s.Set, JSON: s.JSON, Private: s.Private})
 }

@@ -148,7 +148,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if created {
 			c.aside("made; it lives until %s, and longer when it is used", session.ExpiresAt.Local().Format(time.DateTime))
 		} else {
-			c.aside("it was there: made %s ago", show.Rough(time.Since(session.CreatedAt)))
+			c.aside("it existed: made %s ago", show.RoughDuration(time.Since(session.CreatedAt)))
 		}
 		return show.Lines(c.stdout, []string{session.ID})
 	})
@@ -204,10 +204,10 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		for i, session := range page.Items {
 			left := ""
 			if !session.State.Ended() {
-				left = "in " + show.Rough(session.ExpiresAt.Sub(now))
+				left = "in " + show.RoughDuration(session.ExpiresAt.Sub(now))
 			}
 			rows = append(rows, []string{
-				shown[i], string(session.State), session.Runtime, session.BaseImage, show.Rough(now.Sub(session.CreatedAt)), left, session.ScopeKey,
+				shown[i], string(session.State), session.Runtime, session.BaseImage, show.RoughDuration(now.Sub(session.CreatedAt)), left, session.ScopeKey,
 			})
 		}
 		if err := show.Table(c.stdout, "ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows); err != nil {
@@ -241,7 +241,7 @@ func (o *sessionShow) Run(ctx context.Context, c *console) error {
 			return show.JSON(c.stdout, session)
 		}
 		l := session.Limits
-		return show.Facts(c.stdout, [][2]string{
+		return show.Pairs(c.stdout, [][2]string{
 			{"session", session.ID}, {"user", session.UserID}, {"scope", session.ScopeKey}, {"state", string(session.State)}, {"message", session.Message},
 			{"runtime", strings.TrimSpace(session.Runtime + " " + session.RuntimeVersion)},
 			{"isolation", session.Isolation + ", because " + session.RuntimeReason},

@@ -71,10 +71,10 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		v := terminal.Visit{Terminals: s.Terminals(), ID: at.ID, Keys: keys, Stdin: c.stdin, Stdout: c.stdout, Notice: &c.Writer}
+		v := terminal.Attachment{Terminals: s.Terminals(), ID: at.ID, Keys: keys, Stdin: c.stdin, Stdout: c.stdout, Notice: &c.Writer}
 		status, err := v.Run(ctx)
 		switch {
-		case errors.Is(err, terminal.ErrLeft):
+		case errors.Is(err, terminal.ErrDetached):
 			c.Note("left the terminal, which lives on")
 			c.Hint("belljar session shell %s --attach %s", x.ID, at.ID)
 			return nil
@@ -100,9 +100,9 @@ func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, 
 	for _, t := range all {
 		state := fmt.Sprintf("%d attached", t.Attached)
 		if t.Attached == 0 && !t.DetachedAt.IsZero() {
-			state = "left " + show.Rough(now.Sub(t.DetachedAt)) + " ago"
+			state = "left " + show.RoughDuration(now.Sub(t.DetachedAt)) + " ago"
 		}
-		rows = append(rows, []string{t.ID, t.Name, strings.Join(t.Command, " "), state, show.Rough(now.Sub(t.CreatedAt))})
+		rows = append(rows, []string{t.ID, t.Name, strings.Join(t.Command, " "), state, show.RoughDuration(now.Sub(t.CreatedAt))})
 	}
 	return show.Table(c.stdout, "TERMINAL NAME COMMAND STATE AGE", rows)
 }

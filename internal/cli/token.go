@@ -63,9 +63,9 @@ func (t *tokenList) Run(ctx context.Context, c *console) error {
 		for _, k := range list {
 			used := "never"
 			if k.LastUsedAt != nil {
-				used = show.Rough(now.Sub(*k.LastUsedAt)) + " ago"
+				used = show.RoughDuration(now.Sub(*k.LastUsedAt)) + " ago"
 			}
-			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.Rough(now.Sub(k.CreatedAt)), used, tokenState(k, now)})
+			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.RoughDuration(now.Sub(k.CreatedAt)), used, tokenState(k, now)})
 		}
 		return show.Table(c.stdout, "ID KEY USER ROLE NAME AGE USED STATE", rows)
 	})
@@ -81,7 +81,7 @@ func tokenState(k belljar.Token, now time.Time) string {
 	case k.ExpiresAt.Before(now):
 		return "expired"
 	}
-	return "good for " + show.Rough(k.ExpiresAt.Sub(now))
+	return "good for " + show.RoughDuration(k.ExpiresAt.Sub(now))
 }
 
 // tokenRevoke is belljar token revoke.

@@ -107,9 +107,9 @@ func gather(from *Sources, c *Config, names []string) (settings []setting, probl
 // unknown returns the problem of a name that is not a key.
 func unknown(where, name string, names []string, write func(string) string) string {
 	if near := suggest(name, names); near != "" {
-		return fmt.Sprintf("%s is no key, did you mean %s", where, write(near))
+		return fmt.Sprintf("%s is not a key, did you mean %s", where, write(near))
 	}
-	return where + " is no key"
+	return where + " is not a key"
 }
 
 // fault returns the problem of a value. It does not repeat a secret.

@@ -133,7 +133,7 @@ func networks(p *[]netip.Prefix) value {
 			if err != nil {
 				a, addrErr := netip.ParseAddr(item)
 				if addrErr != nil || a.Zone() != "" {
-					return fmt.Errorf("%q is no network and no address", item)
+					return fmt.Errorf("%q is not a network or an address", item)
 				}
 				n = netip.PrefixFrom(a, a.BitLen())
 			}

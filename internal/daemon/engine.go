@@ -25,7 +25,7 @@ import (
 const sweepTime = 5 * time.Second
 
 // Open builds the engine of a command.
-func (h *Host) Open(want local.Want) (*local.Engine, error) {
+func (h *Host) Open(want local.Needs) (*local.Engine, error) {
 	e, err := openEngine(h, want, "")
 	if err != nil {
 		return nil, err
@@ -36,12 +36,12 @@ func (h *Host) Open(want local.Want) (*local.Engine, error) {
 // OpenBench builds an engine for benchmarks. It has its own installation, as a server has, because each concurrent belljar run
 // sweeps the shared installation at its end.
 func (h *Host) OpenBench() (*local.Bench, error) {
-	return openEngine(h, local.Want{Runtime: platformRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
+	return openEngine(h, local.Needs{Runtime: platformRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
 }
 
 // openEngine builds an engine from the bottom up: runtimes, stores, service. installation owns the sandboxes; "" is the shared one
 // of all commands.
-func openEngine(h *Host, want local.Want, installation string) (*local.Bench, error) {
+func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, error) {
 	cfg, err := config.Load(config.Sources{Env: h.Env})
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 	if err != nil {
 		return nil, errors.Join(err, closeUnits())
 	}
-	e.Service, e.Settle = svc.As(service.Local()), svc.Settle
+	e.Service, e.Settle = svc.As(service.Local()), svc.WaitIdle
 	e.Kill = func(ctx context.Context, id string) error { // a run's sandbox has the run's id
 		var errs []error
 		for _, u := range units {
@@ -154,7 +154,7 @@ func (t selfTested) Probe(ctx context.Context) (runtime.Capabilities, error) {
 
 // candidates returns the runtimes to open, the requested one or the default first. Opening takes time, so others follow only if
 // the request can select or list them.
-func candidates(want local.Want, cfg *config.Config) ([]string, error) {
+func candidates(want local.Needs, cfg *config.Config) ([]string, error) {
 	first := cmp.Or(want.Runtime, defaultRuntime(cfg))
 	if !slices.Contains(runtimeNames(), first) {
 		return nil, noRuntime(first)

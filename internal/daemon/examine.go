@@ -48,7 +48,7 @@ func examine(ctx context.Context, h *Host, name string, cfg *config.Config) (run
 	caps, err := selfTested{u.Runtime}.Probe(ctx)
 	if err == nil && caps.Available && u.sweep != nil {
 		if _, left := u.sweep(ctx); left != nil {
-			h.Say("what killed processes have left is still there: %v", left)
+			h.Print("what killed processes have left is still there: %v", left)
 		}
 	}
 	return caps, err

@@ -14,7 +14,7 @@ import (
 
 // Options are the parts of a host.
 type Options struct {
-	local.World
+	local.Environment
 	Version string
 	Commit  string
 	Agent   func(arch string) (fs.File, error) // opens the program that runs inside every sandbox; arch is a GOARCH value

@@ -34,9 +34,9 @@ func (d *server) warm(ctx context.Context, counter *metric.Counter) {
 
 // fill fills the pools as far as the images are present.
 func (d *server) fill(ctx context.Context) {
-	likely, specs, err := d.service.Likely(ctx)
+	likely, specs, err := d.service.DefaultSpecs(ctx)
 	if err != nil {
-		d.log.Warn("nothing is made ready before it is asked for", "err", err)
+		d.log.Warn("no sandbox is made in advance", "err", err)
 	}
 	for _, p := range d.pools {
 		if p.Name() == likely {

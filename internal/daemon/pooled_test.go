@@ -26,8 +26,8 @@ func BenchmarkPooledSession(b *testing.B) {
 		b.Fatal(err)
 	}
 	h := New(Options{
-		World: local.World{Env: os.Environ(), Stdout: io.Discard, Stderr: os.Stderr},
-		Agent: func(string) (fs.File, error) { return os.Open(agent) },
+		Environment: local.Environment{Env: os.Environ(), Stdout: io.Discard, Stderr: os.Stderr},
+		Agent:       func(string) (fs.File, error) { return os.Open(agent) },
 	})
 	cfg, err := config.Load(config.Sources{Set: map[string]string{"data": b.TempDir(), "pool_size": "16", "pool_max": "16", "log_level": "warn"}})
 	if err != nil {

@@ -35,7 +35,7 @@ type private struct {
 }
 
 // private serves the program at the other end of standard input until that ends.
-func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
+func (h *Host) private(ctx context.Context, s local.ServeOptions) (err error) {
 	if err := checkStdin(h.Stdin); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	if len(n.weaker) > 0 {
-		h.Say("not enforced on this host: %s", strings.Join(n.weaker, ", "))
+		h.Print("not enforced on this host: %s", strings.Join(n.weaker, ", "))
 	}
 	n.background(place.sweep)
 
@@ -106,13 +106,13 @@ func checkStdin(stdin io.Reader) error {
 			return nil
 		}
 	}
-	return mistake("start it from a program, with a pipe for its standard input; people want: belljar serve",
+	return mistake("start it from a program, with a pipe as its standard input; otherwise use belljar serve",
 		"serve --private lives as long as its standard input, which must be a pipe")
 }
 
 // privateConfig returns the configuration of a private server. It ignores network settings in files and the environment, which are
 // for other servers, and refuses them as flags. data is the data folder, "" for a temporary one.
-func privateConfig(h *Host, s local.Serving) (cfg config.Config, data string, err error) {
+func privateConfig(h *Host, s local.ServeOptions) (cfg config.Config, data string, err error) {
 	if s.Listen != "" {
 		return cfg, "", notPrivate("--listen")
 	}
@@ -130,7 +130,7 @@ func privateConfig(h *Host, s local.Serving) (cfg config.Config, data string, er
 	cfg.TLSCert, cfg.TLSKey, cfg.PublicURL = "", "", ""
 	cfg.APIKey, cfg.EndSessions = newKey(), true
 	for _, warning := range cfg.Warnings() {
-		h.Say("warning: %s", warning)
+		h.Print("warning: %s", warning)
 	}
 	unset := func(name string) bool {
 		_, set := cfg.Set(config.Prefix + name)

@@ -98,7 +98,7 @@ func (p *privatePlace) images(h *Host, cfg *config.Config) string {
 		shared, _ = defaultData(h) // "" if there is none
 	}
 	if shared == "" || !writable(shared) {
-		h.Say("warning: no folder to share images with other commands, so each pulls its own: set HOME, or SANDBOX_DATA")
+		h.Print("warning: no folder to share images with other commands, so each pulls its own: set HOME, or SANDBOX_DATA")
 		return p.data.path
 	}
 	return shared

@@ -24,7 +24,7 @@ import (
 )
 
 // Serve runs a server until a signal ends it.
-func (h *Host) Serve(ctx context.Context, s local.Serving) (err error) {
+func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 	if s.Private {
 		return h.private(ctx, s)
 	}
@@ -33,7 +33,7 @@ func (h *Host) Serve(ctx context.Context, s local.Serving) (err error) {
 		return err
 	}
 	for _, warning := range cfg.Warnings() {
-		h.Say("warning: %s", warning)
+		h.Print("warning: %s", warning)
 	}
 	if err := checkPair(&cfg); err != nil {
 		return err
@@ -82,16 +82,16 @@ func (h *Host) Serve(ctx context.Context, s local.Serving) (err error) {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
 	case received := <-signals:
-		h.Say("%s: no new runs; those under way have %s to end", received, cfg.Drain)
+		h.Print("%s: no new runs; current ones have %s to end", received, cfg.Drain)
 		if !cfg.EndSessions && cfg.Store != "memory" {
-			h.Say("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
+			h.Print("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
 		}
 	}
 	return n.drain(cfg.Drain, server, signals)
 }
 
 // load reads the configuration: file, environment, flags.
-func load(h *Host, s local.Serving) (config.Config, error) {
+func load(h *Host, s local.ServeOptions) (config.Config, error) {
 	set := map[string]string{}
 	for name, value := range s.Set {
 		set[name] = value
@@ -184,16 +184,16 @@ func announce(h *Host, asJSON bool, cfg *config.Config, n *server, url string) e
 			URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid(),
 		})
 	}
-	h.Say("serving on %s", url)
+	h.Print("serving on %s", url)
 	key := "$SANDBOX_API_KEY"
 	if n.madeKey != "" {
 		key = n.madeKey
-		h.Say("API key %s (kept in %s)", n.madeKey, n.keyFile)
+		h.Print("API key %s (kept in %s)", n.madeKey, n.keyFile)
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && cfg.TLSCert == "" && !loopback(host) {
-		h.Say("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
+		h.Print("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
 	}
-	h.Say("runtime %s: %s", n.runtime, n.reason)
+	h.Print("runtime %s: %s", n.runtime, n.reason)
 	if strings.HasPrefix(url, "http") {
 		h.Hint("curl -H 'X-API-KEY: %s' %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
 	}

@@ -165,7 +165,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	d.closers = append(d.closers, d.service.Close)
 	if err := d.service.Recover(ctx); err != nil {
-		return nil, fmt.Errorf("take up what an earlier server left: %w", err)
+		return nil, fmt.Errorf("continue after an earlier server: %w", err)
 	}
 	d.warm(ctx, counter)
 	d.prepull(cfg)
@@ -249,7 +249,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
-	mux.Handle("/", api.Lost(mux, "the API is below "+api.Prefix+"; /docs shows it"))
+	mux.Handle("/", api.NoRoute(mux, "the API is below "+api.Prefix+"; /docs shows it"))
 	d.handler = edge.Wrap(rest.RequireCleanPath(mux))
 	return nil
 }

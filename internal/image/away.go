@@ -88,7 +88,7 @@ func (x *index) dropLost(v *view) error {
 	}
 	rest := slices.DeleteFunc(slices.Clone(v.records), func(r *record) bool { return slices.Contains(lost, r) })
 	for _, r := range lost {
-		x.warn("the files of an image are gone", "image", r.ref(), "digest", r.Digest)
+		x.warn("the files of an image are missing", "image", r.ref(), "digest", r.Digest)
 	}
 	return fault.Wrap("write the index", x.write(rest, v, x.now()))
 }

@@ -74,7 +74,7 @@ func TestLists(t *testing.T) {
 		"for another machine in all lists":       {list: list(of(theirs), of(other)), code: belljar.CodeImageUnavailable, words: []string{"linux/s390x"}},
 		"nothing but a chart":                    {list: list(of(chart), of(chart)), code: belljar.CodeImageInvalid, words: []string{"helm"}},
 		"nothing":                                {list: list(), code: belljar.CodeImageUnavailable, words: []string{"none for any platform"}},
-		"too many to look at":                    {list: list(append(crowd, of(ours))...), code: belljar.CodeImageInvalid, words: []string{"too many to look at"}},
+		"too many to inspect":                    {list: list(append(crowd, of(ours))...), code: belljar.CodeImageInvalid, words: []string{"too many to inspect"}},
 		"nothing but what is about other things": {list: list(item{built: chart, about: ours.digest()}), code: belljar.CodeImageUnavailable},
 	}
 	for name, tt := range tests {

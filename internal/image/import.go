@@ -85,14 +85,14 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell fu
 
 // spool writes an archive down, uncompressed.
 func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, tell func(belljar.ImageProgress)) (digest string, size int64, err error) {
-	raw := newMeter(stream.Interruptible(ctx, r), belljar.ImageProgress{Phase: belljar.ImagePulling}, tell)
+	raw := newMeter(stream.WithContext(ctx, r), belljar.ImageProgress{Phase: belljar.ImagePulling}, tell)
 	come := stream.ReadAhead(ctx, raw, nothing)
 	defer come.Abandon() // a reader that waits for a person may not return
 	u, err := stream.Decompress(ctx, come, s.layers.large)
 	if err != nil {
 		return "", 0, unread(ctx, err)
 	}
-	in := stream.ReadAhead(ctx, stream.Bound(s.disk.watch(u), s.o.MaxBytes+int64(s.o.MaxFiles)*8192+1<<20), u.Close)
+	in := stream.ReadAhead(ctx, stream.Limit(s.disk.watch(u), s.o.MaxBytes+int64(s.o.MaxFiles)*8192+1<<20), u.Close)
 	defer in.Abandon()
 	size, err = io.Copy(f, struct{ io.Reader }{in})
 	if errors.Is(err, stream.ErrTooLong) {

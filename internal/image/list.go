@@ -86,7 +86,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 		return belljar.Image{}, NotFound(err)
 	}
 	if r == nil {
-		return belljar.Image{}, HostStays("be given another name")
+		return belljar.Image{}, RefuseHost("be given another name")
 	}
 	var tagged *record
 	err = s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
@@ -122,8 +122,8 @@ func byDigest(records []*record, digest string) *record {
 	return records[i]
 }
 
-// HostStays refuses to change host.
-func HostStays(what string) error {
+// RefuseHost refuses to change host.
+func RefuseHost(what string) error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the image host cannot " + what,
 		Details: map[string]any{"field": "image", "image": runtime.HostRef}, Hint: "host is the machine's own /usr",

@@ -40,7 +40,7 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 		}
 	}
 	if whole.Remote() == nil {
-		return belljar.Image{}, reference.Bad(target, errors.New("no registry is asked for a digest alone"))
+		return belljar.Image{}, reference.Invalid(target, errors.New("a digest alone cannot be pulled"))
 	}
 	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 		img, err := s.pull(ctx, whole, tell)
@@ -87,9 +87,9 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference, tell func(bel
 	choose := &manifest.Chooser{
 		Want: s.platform, Name: ref.Name,
 		Manifest: func(id string) ([]byte, string, error) { return from.Manifest(ctx, id) },
-		Config:   func(d manifest.Descriptor) ([]byte, error) { return from.Small(ctx, d) },
+		Config:   func(d manifest.Descriptor) ([]byte, error) { return from.SmallBlob(ctx, d) },
 	}
-	m, err := choose.At(id, -1, nil)
+	m, err := choose.Resolve(id, -1, nil)
 	if err != nil {
 		return belljar.Image{}, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference, tell func(bel
 			return img, err
 		}
 	}
-	data, err := from.Small(ctx, m.Config)
+	data, err := from.SmallBlob(ctx, m.Config)
 	if err != nil {
 		return belljar.Image{}, err
 	}

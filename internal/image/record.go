@@ -63,5 +63,5 @@ const (
 )
 
 func hostImage() belljar.Image {
-	return belljar.Image{Ref: runtime.HostRef, Names: []string{runtime.HostRef}, Source: manifest.Host, Platform: manifest.Local().String()}
+	return belljar.Image{Ref: runtime.HostRef, Names: []string{runtime.HostRef}, Source: manifest.Host, Platform: manifest.LocalPlatform().String()}
 }

@@ -136,7 +136,7 @@ func TestHangingKeychain(t *testing.T) {
 		return r.URL.Path == "/v2/"
 	})
 	keys := hanging{make(chan struct{}, 8), make(chan struct{})}
-	s := open(t, image.Options{Keychain: keys, Asking: 50 * time.Millisecond}, free, h)
+	s := open(t, image.Options{Keychain: keys, KeychainTimeout: 50 * time.Millisecond}, free, h)
 	pull(t, s, free.ref("app")) // asks for no password
 	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageUnavailable, "credentials for "+h.host(), "does not answer", "credHelpers")
@@ -146,7 +146,7 @@ func TestHangingKeychain(t *testing.T) {
 	if n := len(keys.asked); n != 0 {
 		t.Errorf("it was asked %d times more", n)
 	}
-	patient := open(t, image.Options{Keychain: keys, Asking: time.Hour}, h)
+	patient := open(t, image.Options{Keychain: keys, KeychainTimeout: time.Hour}, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

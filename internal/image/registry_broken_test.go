@@ -145,7 +145,7 @@ func TestStall(t *testing.T) {
 			// A transport without a bound of its own: on a busy machine any answer may stall, and each is reported in the same way.
 			plain := &http.Transport{}
 			defer plain.CloseIdleConnections()
-			s := open(t, image.Options{Stall: 2 * time.Second, Transport: plain}, h)
+			s := open(t, image.Options{StallTimeout: 2 * time.Second, Transport: plain}, h)
 			_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 			wantError(t, err, belljar.CodeImageUnavailable, "sends nothing, or next to nothing")
 		})

@@ -14,7 +14,7 @@ import (
 // one has. [belljar.CodeConflict] while a sandbox uses it, [belljar.CodeNotFound] if there is none.
 func (s *Store) Remove(ctx context.Context, ref string) error {
 	if ref == "" || ref == runtime.HostRef {
-		return HostStays("be removed")
+		return RefuseHost("be removed")
 	}
 	if to, ok := s.o.Aliases[ref]; ok {
 		return &belljar.Error{

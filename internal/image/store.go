@@ -37,13 +37,13 @@ type Options struct {
 	// FreeFiles returns how many files that disk has room for and for how many it was made; where it counts them and there
 	// is a watermark, the last two in a hundred stay free. nil does not ask.
 	FreeFiles func() (free, all uint64, err error)
-	// Stall is how long a registry may keep a pull waiting for its next kibibyte; 0 is 30 s.
-	Stall time.Duration
+	// StallTimeout is how long a registry may keep a pull waiting for its next kibibyte; 0 is 30 s.
+	StallTimeout time.Duration
 
 	// Keychain has the credentials for registries; nil is Docker's and Podman's configuration of the user.
 	Keychain authn.Keychain
-	// Asking is how long the keychain may take for an answer; 0 is 30 s. Its programs may want to ask a person.
-	Asking time.Duration
+	// KeychainTimeout is how long the keychain may take for an answer; 0 is 30 s. Its programs may want to ask a person.
+	KeychainTimeout time.Duration
 	// Transport talks to registries in place of one that keeps away from addresses that are not public; for tests.
 	Transport http.RoundTripper
 	// Platform is what images must be for, as linux/arm64/v8; "" is this machine.
@@ -81,10 +81,10 @@ func Open(o Options) (*Store, error) {
 	if o.MaxFiles <= 0 {
 		o.MaxFiles = defaultFiles
 	}
-	if o.Stall <= 0 {
-		o.Stall = defaultStall
+	if o.StallTimeout <= 0 {
+		o.StallTimeout = defaultStall
 	}
-	s := &Store{o: o, platform: manifest.Local()}
+	s := &Store{o: o, platform: manifest.LocalPlatform()}
 	if o.Platform != "" {
 		var err error
 		if s.platform, err = manifest.ParsePlatform(o.Platform); err != nil {
@@ -95,7 +95,7 @@ func Open(o Options) (*Store, error) {
 		return s, nil
 	}
 	s.net = registry.New(registry.Options{
-		Registries: o.Registries, Stall: o.Stall, Keychain: o.Keychain, Asking: o.Asking, Transport: o.Transport, Streams: layersAtOnce,
+		Registries: o.Registries, StallTimeout: o.StallTimeout, Keychain: o.Keychain, KeychainTimeout: o.KeychainTimeout, Transport: o.Transport, Streams: layersAtOnce,
 	})
 	s.disk.o = &s.o
 	s.index.disk, s.index.path, s.index.most = &s.disk, s.disk.in(indexFile), mostIndex

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Want is what a command wants of an engine. Opening what it does not need takes time.
-type Want struct {
+// Needs is what a command wants of an engine. Opening what it does not need takes time.
+type Needs struct {
 	Runtime string                           // its name, "" for the default one
 	Choose  bool                             // a class of isolation or a trust level is asked for
 	Image   string                           // that the command is about; "" for none besides host
@@ -67,8 +67,8 @@ type Build struct {
 	Log    func(string) // hears how far it is
 }
 
-// Serving is what belljar serve was asked for.
-type Serving struct {
+// ServeOptions is what belljar serve was asked for.
+type ServeOptions struct {
 	Listen string            // address, "" as the configuration says
 	Data   string            // folder, "" as the configuration says
 	Config string            // file with settings, "" for none

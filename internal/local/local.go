@@ -15,8 +15,8 @@ import (
 // HostImage is the image that shows this machine's own programs, read-only.
 const HostImage = runtime.HostRef
 
-// World is what a process has of the world outside.
-type World struct {
+// Environment is what a process has of the world outside.
+type Environment struct {
 	Env    []string
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -24,7 +24,7 @@ type World struct {
 }
 
 // Getenv returns a variable of the environment and whether it is set.
-func (w *World) Getenv(name string) (string, bool) {
+func (w *Environment) Getenv(name string) (string, bool) {
 	for i := len(w.Env) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(w.Env[i], name+"="); ok {
 			return value, true
@@ -43,7 +43,7 @@ type Machine interface {
 
 // Engines opens what runs programs in this process.
 type Engines interface {
-	Open(Want) (*Engine, error)
+	Open(Needs) (*Engine, error)
 	OpenBench() (*Bench, error)
 }
 
@@ -61,7 +61,7 @@ type ImageMaker interface {
 // Doors lets other programs in.
 type Doors interface {
 	// Serve runs a server until a signal ends it.
-	Serve(context.Context, Serving) error
+	Serve(context.Context, ServeOptions) error
 	// ServeModels speaks the Model Context Protocol until its input ends.
 	ServeModels(context.Context, Models) error
 }

@@ -16,15 +16,15 @@ type Writer struct {
 	Quiet  bool // no notes and no hints, only failures and warnings
 }
 
-// Say prints a line.
-func (w *Writer) Say(format string, args ...any) {
+// Print prints a line.
+func (w *Writer) Print(format string, args ...any) {
 	fmt.Fprintf(w.Stderr, "belljar: %s\n", OneLine(fmt.Sprintf(format, args...)))
 }
 
 // Note prints a line unless Quiet is set.
 func (w *Writer) Note(format string, args ...any) {
 	if !w.Quiet {
-		w.Say(format, args...)
+		w.Print(format, args...)
 	}
 }
 

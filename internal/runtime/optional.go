@@ -72,12 +72,12 @@ type Restorer interface {
 // Bounded is a runtime that has one bound on the memory of all its sandboxes together, and of those of other runtimes of its
 // installation that have it too.
 type Bounded interface {
-	// Whole is nil where there is no bound.
-	Whole() Whole
+	// Installation is nil where there is no bound.
+	Installation() Installation
 }
 
-// Whole is all sandboxes together.
-type Whole interface {
+// Installation is all sandboxes together.
+type Installation interface {
 	Bound() int64         // bytes; 0 for none
 	Used() (int64, error) // bytes in use, files in memory included
 	// Watch returns a watch of the memory in use, which the kernel wakes at parts of the bound, in per cent. With an error it

@@ -8,9 +8,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Prove is the [Tester] of a runtime that caps says is available: nothing less than a sandbox, of the host's own programs,
+// TestSandbox is the [Tester] of a runtime that caps says is available: nothing less than a sandbox, of the host's own programs,
 // reports whether a host allows every step.
-func Prove(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, error) {
+func TestSandbox(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, error) {
 	limits := belljar.DefaultLimits()
 	box, err := r.Create(ctx, Spec{
 		ID: belljar.NewID(), Root: Root{Ref: HostRef}, Limits: limits,

@@ -117,11 +117,11 @@ func (s stubSandbox) Destroy(context.Context) error { *s.removed = true; return 
 
 func TestProve(t *testing.T) {
 	removed := false
-	if caps, err := runtime.Prove(t.Context(), stub{removed: &removed}, capable()); err != nil || !caps.Available || !removed {
+	if caps, err := runtime.TestSandbox(t.Context(), stub{removed: &removed}, capable()); err != nil || !caps.Available || !removed {
 		t.Errorf("%+v, %v, removed %v", caps, err, removed)
 	}
 	for code, cause := range map[string]error{"host_permission_denied": fs.ErrPermission, "host_prerequisite_missing": errors.New("nothing there")} {
-		caps, err := runtime.Prove(t.Context(), stub{err: &runtime.StepError{Step: "moat", Err: cause, Hint: "dig"}}, capable())
+		caps, err := runtime.TestSandbox(t.Context(), stub{err: &runtime.StepError{Step: "moat", Err: cause, Hint: "dig"}}, capable())
 		want := []runtime.Reason{{Code: code, Step: "moat", Detail: cause.Error(), Hint: "dig"}}
 		if err != nil || caps.Available || !reflect.DeepEqual(caps.Reasons, want) {
 			t.Errorf("%+v, %v", caps, err)
@@ -130,7 +130,7 @@ func TestProve(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for ctx, err := range map[context.Context]error{ended: &runtime.StepError{Step: "moat", Err: context.Canceled}, t.Context(): errors.New("ours")} {
-		if caps, got := runtime.Prove(ctx, stub{err: err}, capable()); !errors.Is(got, err) || !caps.Available {
+		if caps, got := runtime.TestSandbox(ctx, stub{err: err}, capable()); !errors.Is(got, err) || !caps.Available {
 			t.Errorf("%v says something of the host: %+v, %v", err, caps, got)
 		}
 	}

@@ -173,7 +173,7 @@ func TestBuildInSession(t *testing.T) {
 	}
 	look := shell("ls -A .tmp")
 	look.SessionID, look.BaseImage = x.ID, ""
-	b.service.Settle()
+	b.service.WaitIdle()
 	if r := b.run(look); r.stdout != "" {
 		t.Errorf("left behind: %q, %s", r.stdout, r.stderr)
 	}

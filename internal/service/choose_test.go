@@ -68,11 +68,11 @@ func TestChoice(t *testing.T) {
 		why    string
 	}{
 		"nothing":            {caller: user, want: "plain", why: "it is the default"},
-		"a runtime":          {ask: ask{runtime: "slow"}, caller: user, want: "slow", why: "it was asked for"},
-		"a class":            {ask: ask{isolation: "user_space_kernel"}, caller: user, want: "quick", why: "it is the fastest here with isolation user_space_kernel or stronger, as isolation wants"},
+		"a runtime":          {ask: ask{runtime: "slow"}, caller: user, want: "slow", why: "the request names it"},
+		"a class":            {ask: ask{isolation: "user_space_kernel"}, caller: user, want: "quick", why: "it is the fastest here with isolation user_space_kernel or stronger, as isolation requires"},
 		"the weakest class":  {ask: ask{isolation: "namespace"}, caller: user, want: "plain"},
 		"trusted":            {ask: ask{trust: "trusted"}, caller: user, want: "plain"},
-		"untrusted":          {ask: ask{trust: "untrusted"}, caller: user, want: "quick", why: "it is the fastest here with isolation user_space_kernel or stronger, as trust_level wants"},
+		"untrusted":          {ask: ask{trust: "untrusted"}, caller: user, want: "quick", why: "it is the fastest here with isolation user_space_kernel or stronger, as trust_level requires"},
 		"class and level":    {ask: ask{trust: "untrusted", isolation: "namespace"}, caller: user, want: "quick"},
 		"both and a runtime": {ask: ask{trust: "untrusted", runtime: "slow"}, caller: user, want: "slow"},
 		"too strong":         {ask: ask{isolation: "microvm"}, caller: user, want: "runtime_unavailable"},
@@ -81,7 +81,7 @@ func TestChoice(t *testing.T) {
 		"weaker than level":  {ask: ask{runtime: "plain", trust: "untrusted"}, caller: user, want: "policy_denied"},
 		"no such class":      {ask: ask{isolation: "none"}, caller: user, want: "invalid_request"},
 		"no such level":      {ask: ask{trust: "some"}, caller: user, want: "invalid_request"},
-		"default level":      {caller: user, policy: strict, want: "quick", why: "it is the fastest here with isolation user_space_kernel or stronger, as SANDBOX_DEFAULT_TRUST_LEVEL wants"},
+		"default level":      {caller: user, policy: strict, want: "quick", why: "it is the fastest here with isolation user_space_kernel or stronger, as SANDBOX_DEFAULT_TRUST_LEVEL requires"},
 		"claims more trust":  {ask: ask{trust: "trusted"}, caller: user, policy: strict, want: "quick"},
 		"names a weaker":     {ask: ask{runtime: "plain"}, caller: user, policy: strict, want: "policy_denied"},
 		"an operator may":    {ask: ask{trust: "trusted"}, caller: admin, policy: strict, want: "plain"},

@@ -88,7 +88,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	b.service.Settle()
+	b.service.WaitIdle()
 	if c.now != 0 || c.most > slots {
 		t.Errorf("%d sandboxes are left, there were %d at once", c.now, c.most)
 	}

@@ -270,7 +270,7 @@ func TestDraftWithoutRecord(t *testing.T) {
 		t.Fatalf("answered %v", err)
 	}
 	d.refuse.Store(false)
-	d.service.Settle()
+	d.service.WaitIdle()
 	page, err := d.List(d.context(), belljar.RunQuery{})
 	if err != nil || len(page.Items) != 1 || page.Items[0].Phase != belljar.PhaseKilled {
 		t.Fatalf("%+v, %v", page, err)

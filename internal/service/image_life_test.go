@@ -78,7 +78,7 @@ func TestImageIsGoneMeanwhile(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
 	g.run(of(ref, "true"))
-	g.service.Settle() // its sandbox has the image until it is gone, which is after the answer
+	g.service.WaitIdle() // its sandbox has the image until it is gone, which is after the answer
 	g.rt.gone = func(n int) bool {
 		if n != 2 {
 			return false

@@ -25,10 +25,10 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 		TrustLevels: map[belljar.TrustLevel]string{}, DefaultTrustLevel: s.opts.Policy.DefaultTrust,
 	}
 	for _, level := range belljar.TrustLevels() {
-		d.TrustLevels[level] = string(s.opts.Policy.Least(level))
+		d.TrustLevels[level] = string(s.opts.Policy.WeakestIsolation(level))
 	}
 	for i, h := range s.hosts {
-		caps, err := h.Look(ctx)
+		caps, err := h.Refresh(ctx)
 		if err != nil {
 			s.log.Error("runtime cannot be probed", "runtime", h.Name(), "err", err)
 			caps = runtime.Capabilities{Reasons: []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}}

@@ -192,8 +192,8 @@ func (o Options) complete() (Options, error) {
 	fill(&o.RowDays, 30)
 	fill(&o.Slack, 30*time.Second)
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
-	o.Limits = placement.OrElse(o.Limits, belljar.DefaultLimits())
-	o.MaxLimits = placement.OrElse(o.MaxLimits, belljar.MaxLimits())
+	o.Limits = placement.WithDefaults(o.Limits, belljar.DefaultLimits())
+	o.MaxLimits = placement.WithDefaults(o.MaxLimits, belljar.MaxLimits())
 	if o.Policy.IsZero() {
 		o.Policy = DefaultPolicy()
 	}

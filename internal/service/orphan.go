@@ -35,7 +35,7 @@ func (s sandboxes) RemoveOrphans(ctx context.Context) {
 		}
 		s.work.Go(func() {
 			// Also while the service closes: there may be no next process, and each removal takes a bounded time.
-			recovery.Each(found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
+			recovery.ForEach(found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
 		})
 	}
 }
@@ -58,7 +58,7 @@ func (s sandboxes) removeSuspected(ctx context.Context) {
 		}
 		h.Orphans.Found(found)
 		again := slices.DeleteFunc(slices.Clone(found), func(id string) bool { return !slices.Contains(seen, id) })
-		recovery.Each(again, func(id string) { s.boxes.Remove(ctx, h.Name(), id) })
+		recovery.ForEach(again, func(id string) { s.boxes.Remove(ctx, h.Name(), id) })
 	}
 }
 

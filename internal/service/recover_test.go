@@ -102,7 +102,7 @@ func TestRecoveredRunClaimsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.follow(row.ID)
-	b.service.Settle()
+	b.service.WaitIdle()
 	if got := used().Used; got.MemoryMB != 0 || got.CPU != 0 {
 		t.Errorf("after its end: %+v", got)
 	}

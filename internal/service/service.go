@@ -107,10 +107,10 @@ func (s *Service) assemble(reach *admission.Egress) {
 		Egress: reach, GoCache: o.GoCache, Log: s.log,
 	}
 	s.accounts = &admission.Accounts{
-		Users: o.Store.Users(), Usual: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
+		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
 		Wait: o.Policy.Retention(o.RowDays),
 	}
-	s.budget = &admission.Budget{MostOfOne: o.UserRequests, MostOfAll: o.AllRequests}
+	s.budget = &admission.Budget{MaxPerUser: o.UserRequests, MaxTotal: o.AllRequests}
 	s.memory = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Log: s.log}
 	s.images = image.New(image.Options{
 		Store: o.Images, Rules: s.rules, Unused: o.ImageUnused, Keep: o.ImageKeep, Room: s.accounts.Room, Users: s.usersOf,

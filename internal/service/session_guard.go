@@ -26,7 +26,7 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
-		err = x.StrongEnough(caller, admission.Ask{})
+		err = x.CheckIsolation(caller, admission.Ask{})
 	}
 	if err != nil {
 		return nil, nil, err

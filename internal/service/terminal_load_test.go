@@ -53,7 +53,7 @@ func TestTerminalPaste(t *testing.T) {
 // Who is too slow for a flood is let go, and others go on; memory does not grow with what he has not taken.
 func TestTerminalFlood(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *service.Options) { o.Terminals.Patience = 10 * late * time.Second }) // of two a tenth
+	b := newBench(t, func(o *service.Options) { o.Terminals.ViewerTimeout = 10 * late * time.Second }) // of two a tenth
 	x := b.open()
 	made, err := b.terminals("").Open(b.context(), x.ID, belljar.TerminalSpec{Command: []string{"bash", "--norc"}, Shared: true})
 	if err != nil {

@@ -95,7 +95,7 @@ func TestChoiceOfRuntime(t *testing.T) {
 		{`"trust_level": "trusted"`, 200, "native", "fastest"},
 		{`"trust_level": "untrusted"`, 200, "gvisor", "trust_level"},
 		{`"isolation": "user_space_kernel"`, 200, "gvisor", "isolation"},
-		{`"runtime": "native"`, 200, "native", "asked for"},
+		{`"runtime": "native"`, 200, "native", "the request names it"},
 		{`"spec_version": "1.0"`, 200, "native", "default"},
 		{`"isolation": "microvm"`, 503, "", "no runtime here isolates by microvm"},
 		{`"isolation": "user_space_kernel", "runtime": "native"`, 400, "", "isolates by namespace"},

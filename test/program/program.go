@@ -35,9 +35,9 @@ func Main(m *testing.M) {
 		}
 	}
 	testscript.Main(cleaned{m}, map[string]func(){"belljar": func() {
-		world := local.World{Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-		machine := daemon.New(daemon.Options{World: world, Version: "dev", Agent: agent})
-		os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{World: world, Version: "dev", Machine: machine}))
+		environment := local.Environment{Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+		machine := daemon.New(daemon.Options{Environment: environment, Version: "dev", Agent: agent})
+		os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{Environment: environment, Version: "dev", Machine: machine}))
 	}})
 }
 

@@ -110,7 +110,7 @@ func (k *keep) watchLifeline(line *os.File) {
 	var b [16]byte
 	for {
 		if _, err := line.Read(b[:]); err != nil {
-			_ = k.writeLast(Last{Code: -1, Detail: "its creator is gone"})
+			_ = k.writeLast(Last{Code: -1, Detail: "its creator has ended"})
 			os.Exit(0)
 		}
 	}
@@ -348,7 +348,7 @@ func listener(fd int) (*net.UnixListener, error) {
 	u, ok := l.(*net.UnixListener)
 	if !ok {
 		l.Close()
-		return nil, errors.New("the listener is no Unix socket")
+		return nil, errors.New("the listener is not a Unix socket")
 	}
 	u.SetUnlinkOnClose(false)
 	return u, nil

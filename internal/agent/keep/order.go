@@ -76,7 +76,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	select {
 	case <-k.exited:
 	case <-gone:
-		return errors.New("nobody waits for it")
+		return errors.New("no caller waits for it")
 	}
 	if k.status != 0 {
 		return errors.New("the sandbox never began")

@@ -178,6 +178,6 @@ func (a *Authenticator) refuse(r *http.Request, address string, err error) error
 func wrong() *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeUnauthorized, Message: "credentials are not valid",
-		Hint: "it may be mistyped, revoked, expired, or of another server",
+		Hint: "it may be mistyped, revoked, expired, or from another server",
 	}
 }

@@ -24,7 +24,7 @@ type artifact struct {
 	Path    string `json:"path" about:"Relative to /workspace"`
 	Size    int64  `json:"size" about:"Bytes"`
 	URI     string `json:"uri,omitempty" about:"The resource to read it by"`
-	Skipped string `json:"skipped,omitempty" about:"Why its bytes were not kept"`
+	Skipped string `json:"skipped,omitempty" about:"Why its content was not kept"`
 }
 
 // maxArtifacts is the number of files of one run that a result lists.

@@ -85,7 +85,7 @@ func TestImpatientClient(t *testing.T) {
 	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "McpError: MCP error -32001: Request timed out"}})
 	p.answer(id)
 	r := p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
-	for _, word := range []string{"an earlier call was given up", "exec_id " + run.ID, "sandbox_exec_read"} {
+	for _, word := range []string{"an earlier call was abandoned", "exec_id " + run.ID, "sandbox_exec_read"} {
 		if !strings.Contains(r.text, word) {
 			t.Errorf("the next result does not say %q: %s", word, r.text)
 		}

@@ -17,23 +17,23 @@ import (
 // runInput is the input of sandbox_run (docs/compatibility.md#tools).
 type runInput struct {
 	Runtime        string            `json:"runtime,omitempty" about:"The language of code; python unless the operator set another one"`
-	Code           string            `json:"code" about:"The program's text"`
+	Code           string            `json:"code" about:"The program's source"`
 	Args           []string          `json:"args,omitempty"`
 	Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
 	Files          map[string]string `json:"files,omitempty" about:"Files for the program: text by path, relative to /workspace"`
-	TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
+	TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
 }
 
 // runOutput is the output of sandbox_run, with additions.
 type runOutput struct {
 	OK         bool   `json:"ok" about:"Whether it ended with exit code 0"`
 	Runtime    string `json:"runtime" about:"The language"`
-	ExitCode   int    `json:"exit_code" about:"128+n if a signal ended it, 125 if it never began"`
-	DurationMs int64  `json:"duration_ms" about:"From its start to its end"`
+	ExitCode   int    `json:"exit_code" about:"128+n if a signal ended it, 125 if it never started"`
+	DurationMs int64  `json:"duration_ms" about:"Milliseconds from its start to its end"`
 	output
-	Error     string     `json:"error,omitempty" about:"What went wrong, if something did besides its exit code"`
+	Error     string     `json:"error,omitempty" about:"What went wrong, if its exit code is not the reason"`
 	RunID     string     `json:"run_id" about:"Names its resources"`
-	TimedOut  bool       `json:"timed_out,omitempty" about:"Whether its time was over"`
+	TimedOut  bool       `json:"timed_out,omitempty" about:"Whether it was ended by its timeout"`
 	Signal    string     `json:"signal,omitempty" about:"The signal that ended it"`
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
@@ -108,7 +108,7 @@ func (c *call) oneShot(image string) belljar.RunSpec {
 	t := c.terms
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, CapturePatterns: append(Captured(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
+		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
 	}
 }
 
@@ -130,8 +130,8 @@ type commandInput struct {
 type commandOutput struct {
 	RunID        string        `json:"run_id" about:"The run's id"`
 	SessionID    string        `json:"session_id,omitempty" about:"Its session's"`
-	Phase        belljar.Phase `json:"phase" about:"completed, failed, killed or timed_out; running if it goes on"`
-	LogStreamURL string        `json:"log_stream_url,omitempty" about:"A WebSocket that its log can be followed on"`
+	Phase        belljar.Phase `json:"phase" about:"completed, failed, killed or timed_out; running if it has not ended"`
+	LogStreamURL string        `json:"log_stream_url,omitempty" about:"URL of its log over a WebSocket"`
 	PolicyHash   string        `json:"policy_hash,omitempty" about:"Of the policy in force"`
 	ImageDigest  string        `json:"image_digest,omitempty" about:"Of its image"`
 	Runtime      string        `json:"runtime,omitempty" about:"Its isolation"`
@@ -227,7 +227,7 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	}
 	if !run.Phase.Terminal() {
 		place := cmp.Or(run.SessionID, run.ID)
-		text := fmt.Sprintf("run %s goes on (%s). Read what it prints with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
+		text := fmt.Sprintf("run %s is still running (%s). Read its output with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
 			run.ID, run.Phase, place, run.ID)
 		return &reply{text, nil, o}, nil
 	}

@@ -41,8 +41,8 @@ type DoorOptions struct {
 	Terms Terms
 	// Idle is how long a session lasts without a request and without an open stream; 0 is 15 minutes.
 	Idle time.Duration
-	// Visits is how many sessions one user may have at once; 0 is 100. A new session ends the one that is idle longest.
-	Visits int
+	// MaxSessions is how many sessions one user may have at once; 0 is 100. A new session ends the one that is idle longest.
+	MaxSessions int
 	// AfterFunc is the clock; nil is time.AfterFunc.
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
@@ -79,7 +79,7 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	if o.Bodies == nil {
 		o.Bodies = api.JSONShares()
 	}
-	o.Idle, o.Visits = cmp.Or(o.Idle, 15*time.Minute), cmp.Or(o.Visits, 100)
+	o.Idle, o.MaxSessions = cmp.Or(o.Idle, 15*time.Minute), cmp.Or(o.MaxSessions, 100)
 	if o.AfterFunc == nil {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}

@@ -273,7 +273,7 @@ func withoutSession(c *web, url string) *web {
 // A user with too many sessions loses the one that is idle longest.
 func TestTooManyVisits(t *testing.T) {
 	w := newWorld(t)
-	h := w.httpServer(func(o *mcp.DoorOptions) { o.Visits = 2 })
+	h := w.httpServer(func(o *mcp.DoorOptions) { o.MaxSessions = 2 })
 	a, ca := h.peer(t, "ann", "?mode=code")
 	a.open()
 	until(t, "the first is idle", func() bool { ca.open.Wait(); return true })

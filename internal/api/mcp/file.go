@@ -21,9 +21,9 @@ type (
 		SandboxID   string  `json:"sandbox_id" about:"From sandbox_open"`
 		Path        string  `json:"path" about:"The file, relative to /workspace"`
 		Contents    *string `json:"contents,omitempty" about:"The file as text"`
-		ContentsB64 *string `json:"contents_b64,omitempty" about:"The file as base64, in place of contents"`
-		Mode        string  `json:"mode,omitempty" about:"Permission bits in octal; 0644 if it is not given"`
-		Overwrite   bool    `json:"overwrite,omitempty" about:"Replace a file that is there"`
+		ContentsB64 *string `json:"contents_b64,omitempty" about:"The file as base64, instead of contents"`
+		Mode        string  `json:"mode,omitempty" about:"Permission bits in octal; default 0644"`
+		Overwrite   bool    `json:"overwrite,omitempty" about:"Replace an existing file"`
 	}
 	writeOutput struct {
 		OK   bool   `json:"ok" about:"true"`
@@ -32,24 +32,24 @@ type (
 	fileInput struct {
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
 		Path      string `json:"path" about:"The file, relative to /workspace"`
-		MaxBytes  uint64 `json:"max_bytes,omitempty" about:"How much of it; 262144 if it is not given, at most 8388608"`
-		Offset    uint64 `json:"offset,omitempty" about:"Bytes of it to skip; the next_offset of the answer before"`
+		MaxBytes  uint64 `json:"max_bytes,omitempty" about:"Most bytes to read; default 262144, at most 8388608"`
+		Offset    uint64 `json:"offset,omitempty" about:"Bytes to skip; next_offset of the previous answer"`
 	}
 	fileOutput struct {
-		Contents    *string `json:"contents,omitempty" about:"What was read, if it is text"`
-		ContentsB64 []byte  `json:"contents_b64,omitempty" about:"What was read, if it is not"`
-		Truncated   bool    `json:"truncated" about:"Whether the file goes on"`
-		SizeBytes   int64   `json:"size_bytes" about:"Of the whole file"`
-		NextOffset  int64   `json:"next_offset,omitempty" about:"Where to read on, if it was truncated"`
+		Contents    *string `json:"contents,omitempty" about:"The content, if it is text"`
+		ContentsB64 []byte  `json:"contents_b64,omitempty" about:"The content as base64, if it is not text"`
+		Truncated   bool    `json:"truncated" about:"Whether the file has more bytes"`
+		SizeBytes   int64   `json:"size_bytes" about:"Size of the whole file"`
+		NextOffset  int64   `json:"next_offset,omitempty" about:"Offset of the next read, if the file has more bytes"`
 	}
 	listInput struct {
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		Path      string `json:"path,omitempty" about:"The folder, relative to /workspace; /workspace if it is not given"`
-		Recursive bool   `json:"recursive,omitempty" about:"List everything below it"`
+		Path      string `json:"path,omitempty" about:"The folder, relative to /workspace; default /workspace"`
+		Recursive bool   `json:"recursive,omitempty" about:"List its subfolders, too"`
 	}
 	listOutput struct {
 		Entries   []entry `json:"entries"`
-		Truncated bool    `json:"truncated,omitempty" about:"Whether there are more"`
+		Truncated bool    `json:"truncated,omitempty" about:"Whether there are more entries"`
 	}
 	// entry is a [belljar.FileEntry].
 	entry struct {
@@ -57,17 +57,17 @@ type (
 		Type      string `json:"type" about:"file, dir, symlink or other"`
 		Size      int64  `json:"size" about:"Bytes"`
 		Mode      string `json:"mode" about:"Permission bits in octal"`
-		MtimeUnix int64  `json:"mtime_unix" about:"When it was changed"`
+		MtimeUnix int64  `json:"mtime_unix" about:"Time of the last change"`
 		Target    string `json:"target,omitempty" about:"Of a symlink"`
 	}
 	deleteInput struct {
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
 		Path      string `json:"path" about:"The file or folder, relative to /workspace"`
-		Recursive bool   `json:"recursive,omitempty" about:"Delete a folder with all that is in it"`
+		Recursive bool   `json:"recursive,omitempty" about:"Delete a folder with its contents"`
 	}
 	deleteOutput struct {
 		OK      bool   `json:"ok" about:"true"`
-		Deleted string `json:"deleted" about:"Absolute path of what was deleted"`
+		Deleted string `json:"deleted" about:"Absolute path of the deleted file or folder"`
 	}
 )
 

@@ -125,7 +125,7 @@ func (c *call) detachedNotes() string {
 		switch {
 		case err != nil:
 		case d.sandbox != "":
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its command goes on as exec_id %s in sandbox_id %s (%s): "+
+			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its command continues as exec_id %s in sandbox_id %s (%s): "+
 				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, d.sandbox, run.Phase)
 		case run.Phase.Terminal():
 			out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
@@ -133,11 +133,11 @@ func (c *call) detachedNotes() string {
 				continue
 			}
 			stdout, stderr := streams(&out, maxDetachedOutput)
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its run %s went on and has ended: %s",
+			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continued and has ended: %s",
 				run.ID, report(run, stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."))
 		default:
 			c.detach(d)
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its run %s goes on (%s); what it prints is the resource %s.",
+			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continues (%s); its output is the resource %s.",
 				run.ID, run.Phase, outputURI(run.ID))
 		}
 	}

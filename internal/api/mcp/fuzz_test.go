@@ -18,7 +18,7 @@ func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	door, err := mcp.NewDoor(mcp.DoorOptions{Kit: kit, Engine: apitest.Still{}, Auth: apitest.Callers(), Secret: secret, Visits: 4})
+	door, err := mcp.NewDoor(mcp.DoorOptions{Kit: kit, Engine: apitest.Still{}, Auth: apitest.Callers(), Secret: secret, MaxSessions: 4})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -92,10 +92,10 @@ func (d *Door) admit(hs *httpSession) error {
 		}
 	}
 	switch {
-	case n < d.opts.Visits:
+	case n < d.opts.MaxSessions:
 	case idlest == nil:
 		return &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: "there are too many MCP sessions", Details: map[string]any{"maximum": d.opts.Visits},
+			Code: belljar.CodeQuotaExceeded, Message: "there are too many MCP sessions", Details: map[string]any{"maximum": d.opts.MaxSessions},
 			Hint: "end one with DELETE, or let it be idle",
 		}
 	default:
@@ -266,7 +266,7 @@ func (d *Door) remove(hs *httpSession) (done chan struct{}) {
 		defer close(done)
 		hs.disconnect()
 		if err := hs.close(); err != nil {
-			d.opts.Kit.log.Warn("MCP session could not be taken down", "visit", hs.id, "err", err)
+			d.opts.Kit.log.Warn("MCP session could not be closed", "visit", hs.id, "err", err)
 		}
 	})
 	return done

@@ -66,11 +66,11 @@ func advice(run belljar.Run) string {
 
 // ended is how a run ended, for programs.
 type ended struct {
-	ExitCode   *int           `json:"exit_code,omitempty" about:"Once it has ended: 128+n if a signal ended it, 125 if it never began"`
+	ExitCode   *int           `json:"exit_code,omitempty" about:"Exit status, once it has ended: 128+n if a signal ended it, 125 if it never started"`
 	Signal     string         `json:"signal,omitempty" about:"The signal that ended it"`
-	TimedOut   bool           `json:"timed_out,omitempty" about:"Whether its time was over"`
+	TimedOut   bool           `json:"timed_out,omitempty" about:"Whether it was ended by its timeout"`
 	ReasonCode belljar.Reason `json:"reason_code,omitempty" about:"Why it did not simply complete"`
-	Message    string         `json:"message,omitempty" about:"What happened, for people"`
+	Message    string         `json:"message,omitempty" about:"What happened, as text"`
 }
 
 func endOf(run belljar.Run) ended {
@@ -82,12 +82,12 @@ func endOf(run belljar.Run) ended {
 
 // output is what a run printed, for programs.
 type output struct {
-	Stdout          string `json:"stdout" about:"What it printed there; if that was much, its beginning and its end"`
-	StdoutEncoding  string `json:"stdout_encoding,omitempty" about:"base64 if it is not text"`
-	StdoutTruncated bool   `json:"stdout_truncated,omitempty" about:"Whether there was more"`
-	Stderr          string `json:"stderr" about:"What it printed there; if that was much, its beginning and its end"`
-	StderrEncoding  string `json:"stderr_encoding,omitempty" about:"base64 if it is not text"`
-	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether there was more"`
+	Stdout          string `json:"stdout" about:"Its output there; if it is long, the beginning and the end"`
+	StdoutEncoding  string `json:"stdout_encoding,omitempty" about:"base64 if the content is not text"`
+	StdoutTruncated bool   `json:"stdout_truncated,omitempty" about:"Whether part of it is left out"`
+	Stderr          string `json:"stderr" about:"Its output there; if it is long, the beginning and the end"`
+	StderrEncoding  string `json:"stderr_encoding,omitempty" about:"base64 if the content is not text"`
+	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether part of it is left out"`
 }
 
 func outputOf(stdout, stderr excerpt) output {

@@ -18,52 +18,52 @@ import (
 // The inputs and outputs of docs/compatibility.md#tools, with additions.
 type (
 	openInput struct {
-		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; leave it out for the usual one"`
+		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; omit it for the default one"`
 	}
 	openOutput struct {
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
 		Image     string `json:"image" about:"Its root file system"`
-		Workdir   string `json:"workdir" about:"Where commands start and files lie"`
-		Created   bool   `json:"created" about:"Whether it was made now"`
+		Workdir   string `json:"workdir" about:"Working directory of commands, and folder of the files"`
+		Created   bool   `json:"created" about:"Whether this call made it"`
 	}
 	execInput struct {
 		SandboxID      string            `json:"sandbox_id" about:"From sandbox_open"`
 		Cmd            []string          `json:"cmd" about:"The program and its arguments: [\"python3\", \"main.py\"]"`
-		Cwd            string            `json:"cwd,omitempty" about:"Directory to start in; /workspace if it is not given"`
+		Cwd            string            `json:"cwd,omitempty" about:"Working directory; default /workspace"`
 		Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
-		TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
+		TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
 		Stream         bool              `json:"stream,omitempty" about:"Answer at once; read its output with sandbox_exec_read"`
 	}
 	execOutput struct {
 		ExecID string `json:"exec_id" about:"From sandbox_exec"`
-		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, however it did"`
+		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, whatever the outcome"`
 		ended
 		*output
-		DurationMs *int64 `json:"duration_ms,omitempty" about:"From its start to its end"`
+		DurationMs *int64 `json:"duration_ms,omitempty" about:"Milliseconds from its start to its end"`
 	}
 	readInput struct {
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
 		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
-		SinceSeq  uint64 `json:"since_seq,omitempty" about:"The next_seq of the answer before"`
-		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks to answer with; 100 if it is not given"`
+		SinceSeq  uint64 `json:"since_seq,omitempty" about:"next_seq of the previous answer"`
+		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100"`
 	}
 	readOutput struct {
 		Chunks    []chunk `json:"chunks"`
-		Done      bool    `json:"done" about:"Whether the command has ended, and nothing follows"`
-		NextSeq   uint64  `json:"next_seq" about:"The since_seq to ask with next"`
+		Done      bool    `json:"done" about:"Whether the command has ended and all output was read"`
+		NextSeq   uint64  `json:"next_seq" about:"since_seq of the next request"`
 		Truncated bool    `json:"truncated,omitempty" about:"Whether output is missing because it is no longer kept"`
 		ended
 	}
 	chunk struct {
-		Seq      uint64 `json:"seq" about:"Its place"`
+		Seq      uint64 `json:"seq" about:"Its position"`
 		Stream   string `json:"stream" about:"stdout or stderr"`
-		Text     string `json:"text" about:"What was printed"`
-		Encoding string `json:"encoding,omitempty" about:"base64 if it is not text"`
+		Text     string `json:"text" about:"The output"`
+		Encoding string `json:"encoding,omitempty" about:"base64 if the content is not text"`
 	}
 	waitInput struct {
 		SandboxID      string  `json:"sandbox_id" about:"From sandbox_open"`
 		ExecID         string  `json:"exec_id" about:"From sandbox_exec"`
-		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"How long to wait at most; the answer may come earlier, with done false"`
+		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"Longest wait in seconds; the answer may come earlier, with done false"`
 	}
 	waitOutput struct {
 		Done bool `json:"done" about:"Whether it has ended"`
@@ -71,7 +71,7 @@ type (
 	}
 	closeInput struct {
 		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
-		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files go with the sandbox in any case"`
+		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files are deleted with the sandbox in any case"`
 	}
 	okOutput struct {
 		OK bool `json:"ok" about:"true"`
@@ -90,10 +90,10 @@ func sandboxTools() []*tool {
 	return []*tool{
 		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
 			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
-				"Opening it again returns the same one, with its files. "+noNetwork),
+				"Opening it again returns the same sandbox, with its files. "+noNetwork),
 		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
 			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
-				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on."),
+				"Each command starts in /workspace, or in cwd. A long command, or one with stream set, answers with status running and continues."),
 		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
 			"Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true."),
 		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
@@ -112,7 +112,7 @@ func open(c *call, in openInput) (*reply, error) {
 	if err != nil {
 		return nil, renamed(err, map[string]string{"scope.key": "session_key"})
 	}
-	state := "was there already, with its files"
+	state := "already existed, with its files"
 	if created {
 		state = "is new"
 	}
@@ -236,7 +236,7 @@ func exec(c *call, in execInput) (*reply, error) {
 		if !in.Stream {
 			why = fmt.Sprintf(" after %v", wait)
 		}
-		text := fmt.Sprintf("status running%s: exec_id %s goes on. Read what it prints with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
+		text := fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
 		return &reply{text, nil, o}, nil
 	}
 	stdout, stderr := streams(out, c.terms.MaxOutput)
@@ -260,7 +260,7 @@ func sandboxError(err error) error {
 		case e.Details["rule"] == "not_a_file":
 			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
 		case session && e.Details["path"] == nil:
-			e.Hint = "call sandbox_open for a new one; the files of the old one are gone"
+			e.Hint = "call sandbox_open for a new one; the files of the old one are deleted"
 		default:
 			return false
 		}
@@ -296,7 +296,7 @@ func (c *call) findExec(sandbox, id string) (belljar.Run, error) {
 
 func readExec(c *call, in readInput) (*reply, error) {
 	if in.MaxChunks > maxChunks {
-		return nil, exceeds("max_chunks", in.MaxChunks, maxChunks, "max_chunks is %d at most, %d were asked for", maxChunks, in.MaxChunks)
+		return nil, exceeds("max_chunks", in.MaxChunks, maxChunks, "max_chunks is %d at most, got %d", maxChunks, in.MaxChunks)
 	}
 	run, err := c.findExec(in.SandboxID, in.ExecID)
 	if err != nil {
@@ -325,7 +325,7 @@ func readExec(c *call, in readInput) (*reply, error) {
 		o.ended = endOf(part.Run)
 		fmt.Fprintf(&text, "\ndone: %s", headline(part.Run))
 	} else {
-		fmt.Fprintf(&text, "\nthe command goes on, or there is more: read on with since_seq %d", part.Next)
+		fmt.Fprintf(&text, "\nthe command is running, or there is more output: continue with since_seq %d", part.Next)
 	}
 	return &reply{strings.TrimPrefix(text.String(), "\n"), nil, o}, nil
 }
@@ -343,13 +343,13 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 		if c.token != nil {
 			defer c.startProgress(run).close()
 		}
-		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = api.AwaitEnd(c, c.Runs(), run.ID, wait); err != nil {
 			return nil, err
 		}
 	}
 	o := waitOutput{Done: run.Phase.Terminal(), ended: endOf(run)}
 	if !o.Done {
-		return &reply{fmt.Sprintf("the command goes on after %v; wait again, or read what it printed with sandbox_exec_read.", wait), nil, o}, nil
+		return &reply{fmt.Sprintf("the command is still running after %v; wait again, or read its output with sandbox_exec_read.", wait), nil, o}, nil
 	}
 	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.", nil, o}, nil
 }
@@ -361,7 +361,7 @@ func closeSandbox(c *call, in closeInput) (*reply, error) {
 	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
 		return nil, err
 	}
-	return &reply{"the sandbox is closed, and its files are gone", nil, okOutput{true}}, nil
+	return &reply{"the sandbox is closed, and its files are deleted", nil, okOutput{true}}, nil
 }
 
 // renamed returns an error with the tool's own name of the field: own names by the API's.

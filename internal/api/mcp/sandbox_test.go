@@ -242,7 +242,7 @@ func TestLongRun(t *testing.T) {
 	p := w.peer("ann", code(func(t *mcp.Terms) { t.Wait = 300 * time.Millisecond }))
 	sandbox := p.open()
 	r := p.exec(sandbox, "sh", "-c", "until [ -e go ]; do sleep .05; done; echo went").good(t)
-	if r.data["status"] != "running" || !strings.Contains(r.text, "goes on") {
+	if r.data["status"] != "running" || !strings.Contains(r.text, "continues") {
 		t.Fatalf("a long command: %s %v", r.text, r.data)
 	}
 	exec := r.data["exec_id"]

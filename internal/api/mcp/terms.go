@@ -21,7 +21,7 @@ type Terms struct {
 	belljar.Toolset
 	// Tools are the names of the tools on offer; none means all tools of the mode, and sandbox.run.
 	Tools []string
-	// Capture are globs of files that one-shot runs leave as artifacts, besides [Captured].
+	// Capture are globs of files that one-shot runs leave as artifacts, besides [DefaultCapture].
 	Capture []string
 	// Wait is how long a call waits for its run before it answers that the run continues; 0 is 45 s. Most clients give a call
 	// 60 s.
@@ -36,12 +36,12 @@ const (
 	DefaultWait      = 45 * time.Second
 	MaxWait          = time.Hour
 	DefaultMaxOutput = 24 << 10
-	LeastMaxOutput   = 256
+	MinMaxOutput     = 256
 	MaxMaxOutput     = 1 << 20
 )
 
-// Captured returns the globs of files that one-shot runs always leave as artifacts: pictures, and folders for results.
-func Captured() []string {
+// DefaultCapture returns the globs of files that one-shot runs always leave as artifacts: pictures, and folders for results.
+func DefaultCapture() []string {
 	return []string{
 		"**/*.png", "**/*.jpg", "**/*.jpeg", "**/*.gif", "**/*.svg", "**/*.pdf",
 		"artifacts/**", "output/**", "outputs/**",
@@ -87,8 +87,8 @@ func (t *Terms) complete() error {
 	if t.Wait > MaxWait {
 		return api.Refuse("wait", "wait is at most %v", MaxWait)
 	}
-	if t.MaxOutput < LeastMaxOutput || t.MaxOutput > MaxMaxOutput {
-		return api.Refuse("max_output", "max output is %d to %d bytes", LeastMaxOutput, MaxMaxOutput)
+	if t.MaxOutput < MinMaxOutput || t.MaxOutput > MaxMaxOutput {
+		return api.Refuse("max_output", "max output is %d to %d bytes", MinMaxOutput, MaxMaxOutput)
 	}
 	all := t.modeTools()
 	for _, name := range t.Tools {
@@ -131,7 +131,7 @@ func (t *Terms) timeout(field string, asked float64) (float64, error) {
 		return t.TimeoutSec, nil
 	}
 	if t.TimeoutSec > 0 && asked > t.TimeoutSec {
-		return 0, exceeds(field, asked, t.TimeoutSec, "a command here may take %v seconds at most, %v were asked for", t.TimeoutSec, asked)
+		return 0, exceeds(field, asked, t.TimeoutSec, "a command may take %v seconds at most, got %v", t.TimeoutSec, asked)
 	}
 	return asked, nil
 }

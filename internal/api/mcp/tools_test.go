@@ -315,7 +315,7 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e25")}, []string{"since_seq must be a whole number"}},
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e2000000")}, []string{"since_seq must be a whole number"}},
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
-		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"no regular file", "sandbox_fs_list shows"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"not a regular file", "sandbox_fs_list shows"}},
 		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
 	} {
 		p.tool(c.tool, c.arguments).refused(t, c.words...)

@@ -225,7 +225,7 @@ func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error
 	}
 	c.releaseBody()
 	if !run.Phase.Terminal() {
-		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = api.AwaitEnd(c, c.Runs(), run.ID, wait); err != nil {
 			return ExecWaited{}, err
 		}
 	}

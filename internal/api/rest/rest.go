@@ -123,7 +123,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 	for _, r := range d.routes {
 		mux.Handle(r.pattern, r.handler)
 	}
-	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "GET /openapi.json lists every path")))
+	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, api.NoRoute(mux, "GET /openapi.json lists every path")))
 }
 
 // Handler returns the door on a mux of its own.

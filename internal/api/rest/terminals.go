@@ -39,7 +39,7 @@ func (d *Door) terminals() {
 		last := &d.routes[len(d.routes)-1]
 		list := last.handler
 		last.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if api.Upgrades(r) {
+			if api.IsWebSocket(r) {
 				d.opts.Terminal(w, r)
 				return
 			}

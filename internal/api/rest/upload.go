@@ -46,7 +46,7 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 		}
 	}
 	limit := d.opts.MaxUpload + framing
-	give, err := d.spools.Take(r.Context(), api.CallerOf(r.Context()).ID, api.Announced(r.ContentLength, limit))
+	give, err := d.spools.Take(r.Context(), api.CallerOf(r.Context()).ID, api.BodySize(r.ContentLength, limit))
 	if err != nil {
 		return belljar.UploadResult{}, err
 	}
@@ -83,7 +83,7 @@ func (s *source) Read(p []byte) (int, error) {
 	}
 	n, err := s.in.Read(p)
 	if err != nil && err != io.EOF && s.err == nil {
-		s.err = api.Unread(err, s.limit)
+		s.err = api.BodyError(err, s.limit)
 	}
 	return n, err
 }

@@ -75,7 +75,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 	} {
 		mux.Handle(r.pattern, api.Guard(d.opts.Auth, d.handle(r.handler)))
 	}
-	mux.Handle(Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "")))
+	mux.Handle(Prefix+"/", api.Guard(d.opts.Auth, api.NoRoute(mux, "")))
 }
 
 // call is one authenticated request.

@@ -12,7 +12,7 @@ import (
 
 // checkUpgrade refuses a request that does not ask for a WebSocket.
 func checkUpgrade(w http.ResponseWriter, r *http.Request) error {
-	if api.Upgrades(r) {
+	if api.IsWebSocket(r) {
 		return nil
 	}
 	w.Header().Set("Upgrade", "websocket")
@@ -25,7 +25,7 @@ func checkUpgrade(w http.ResponseWriter, r *http.Request) error {
 // upgrade upgrades the connection to a WebSocket over a wire. After an error the answer is already written.
 func (d *Door) upgrade(w http.ResponseWriter, r *http.Request, onSlow func()) (*websocket.Conn, *wire, error) {
 	var line *wire
-	h := &api.Wired{ResponseWriter: w, Wrap: func(conn net.Conn) net.Conn {
+	h := &api.ConnWrapper{ResponseWriter: w, Wrap: func(conn net.Conn) net.Conn {
 		line = newWire(conn, d.opts.WriteTimeout, slowGrace, &d.buffers, onSlow)
 		return line
 	}}

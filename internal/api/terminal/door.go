@@ -99,7 +99,7 @@ func setDefault(field *time.Duration, value time.Duration) {
 // WebSocket requests.
 func (d *Door) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+api.Prefix+"/terminals", func(w http.ResponseWriter, r *http.Request) {
-		if !api.Upgrades(r) {
+		if !api.IsWebSocket(r) {
 			w.Header().Set("Upgrade", "websocket")
 			api.Fail(w, r, &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
@@ -179,7 +179,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, attach func(context
 		return
 	}
 	defer leave()
-	conn, err := websocket.Accept(&api.Wired{ResponseWriter: w, Wrap: limitSendBuffer}, r, &websocket.AcceptOptions{
+	conn, err := websocket.Accept(&api.ConnWrapper{ResponseWriter: w, Wrap: limitSendBuffer}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // OriginAllowed has checked the origin
 		CompressionMode:    websocket.CompressionDisabled,
 	})

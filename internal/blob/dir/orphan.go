@@ -54,7 +54,7 @@ func (s *Store) user(folder string) (string, error) {
 		if userID, ok := folderUser(folder); ok {
 			return userID, nil
 		}
-		return "", fmt.Errorf("folder %q among artifacts is no user's", folder)
+		return "", fmt.Errorf("folder %q among artifacts belongs to no user", folder)
 	}
 	b, err := fs.ReadFile(s.root.FS(), path.Join(folder, nameFile))
 	if err != nil {

@@ -130,7 +130,7 @@ func (r Report) Print(out io.Writer) error {
 			r.Idle.Sandboxes, mib(r.Idle.Cgroup), mib(r.Idle.AgentPSS))
 	}
 	if r.Crowd != nil {
-		fmt.Fprintf(out, "%d sandboxes at once: made in %.0f ms, gone in %.0f ms, %d things left over%s\n",
+		fmt.Fprintf(out, "%d sandboxes at once: made in %.0f ms, removed in %.0f ms, %d things left over%s\n",
 			r.Crowd.Sandboxes, r.Crowd.CreateMS, r.Crowd.DestroyMS, r.Crowd.Left, r.Crowd.LeftDetail)
 	}
 	return nil

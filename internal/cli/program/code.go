@@ -12,7 +12,7 @@ import (
 )
 
 // code is a program in the text of --code. Its language is that of --lang, else of its #! line, else a shell line or Python.
-func (a *Asked) code(ctx context.Context, text string, args []string) (Program, error) {
+func (a *Arguments) code(ctx context.Context, text string, args []string) (Program, error) {
 	if len(strings.TrimSpace(text)) == 0 {
 		return Program{}, mistake.New(a.usage("-c 'print(1)'"), "the code of -c is empty")
 	}

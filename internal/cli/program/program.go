@@ -29,8 +29,8 @@ type Program struct {
 	Stdin bool // the source was standard input
 }
 
-// Asked holds the program arguments of the command line.
-type Asked struct {
+// Arguments holds the program arguments of the command line.
+type Arguments struct {
 	Args        []string  // FILE [args], - [args], or -- CMD [args]; with Code, only the arguments
 	Code        *string   // the text of a program, nil for none
 	Lang        string    // its file extension, "" if unset
@@ -43,7 +43,7 @@ type Asked struct {
 }
 
 // Read determines what to run.
-func (a *Asked) Read(ctx context.Context) (Program, error) {
+func (a *Arguments) Read(ctx context.Context) (Program, error) {
 	args := a.Args
 	if a.Code != nil {
 		if len(args) > 0 && args[0] == "--" {
@@ -71,7 +71,7 @@ func (a *Asked) Read(ctx context.Context) (Program, error) {
 
 // StrayFlag returns a note about a belljar flag among the arguments of a program, or "". The flag reaches the program and sets no
 // limit. ours lists flags as the user types them: --timeout, -m.
-func (a *Asked) StrayFlag(ours []string) string {
+func (a *Arguments) StrayFlag(ours []string) string {
 	if len(a.Args) == 0 || a.Args[0] == "--" {
 		return ""
 	}
@@ -91,10 +91,10 @@ func (a *Asked) StrayFlag(ours []string) string {
 }
 
 // usage returns the correct command line.
-func (a *Asked) usage(what string) string { return a.Usage + " " + what }
+func (a *Arguments) usage(what string) string { return a.Usage + " " + what }
 
 // file is a program in a file.
-func (a *Asked) file(ctx context.Context, name string, args []string) (Program, error) {
+func (a *Arguments) file(ctx context.Context, name string, args []string) (Program, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ const maxStdinProgram = 16 << 20
 
 // standardInput is a program from standard input. Its language is that of --lang, else of its #! line, else a shell script as is
 // usual on Unix.
-func (a *Asked) standardInput(ctx context.Context, args []string) (Program, error) {
+func (a *Arguments) standardInput(ctx context.Context, args []string) (Program, error) {
 	if a.Interactive {
 		return Program{}, mistake.New("put the program in a file", "-i does not go with a program from standard input")
 	}
@@ -183,12 +183,12 @@ func (a *Asked) standardInput(ctx context.Context, args []string) (Program, erro
 	return p, err
 }
 
-func (a *Asked) unknownLang() error {
+func (a *Arguments) unknownLang() error {
 	return mistake.New("one of: "+knownExtensions(), "--lang: %q is not known", a.Lang)
 }
 
 // source is a program in a language that Belljar knows.
-func (a *Asked) source(ctx context.Context, l belljar.Language, src transfer.Source, args []string) (Program, error) {
+func (a *Arguments) source(ctx context.Context, l belljar.Language, src transfer.Source, args []string) (Program, error) {
 	found, err := a.lookup(l.Name, l.Programs)
 	if err != nil {
 		return Program{}, err
@@ -215,7 +215,7 @@ func (a *Asked) source(ctx context.Context, l belljar.Language, src transfer.Sou
 }
 
 // nameByText returns a file name in the workspace that the source's compiler accepts.
-func (a *Asked) nameByText(l belljar.Language, src transfer.Source) (string, error) {
+func (a *Arguments) nameByText(l belljar.Language, src transfer.Source) (string, error) {
 	text := src.Content
 	if src.Path != "" {
 		f, err := os.Open(src.Path)
@@ -234,7 +234,7 @@ func (a *Asked) nameByText(l belljar.Language, src transfer.Source) (string, err
 }
 
 // interpreted is a program that names its interpreter in its first line.
-func (a *Asked) interpreted(line []string, src transfer.Source, args []string) (Program, error) {
+func (a *Arguments) interpreted(line []string, src transfer.Source, args []string) (Program, error) {
 	found, err := a.lookup("its #! line", line[:1])
 	if err != nil {
 		return Program{}, err
@@ -245,7 +245,7 @@ func (a *Asked) interpreted(line []string, src transfer.Source, args []string) (
 
 // lookup returns the name inside of the first of programs that the image has. It returns "" for an image whose programs only the
 // run can find.
-func (a *Asked) lookup(what string, programs []string) (string, error) {
+func (a *Arguments) lookup(what string, programs []string) (string, error) {
 	if !a.Host {
 		return "", nil
 	}

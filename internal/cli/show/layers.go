@@ -38,8 +38,8 @@ func NewLayers(to *notice.Writer, what string, total int64) *Layers {
 	return l
 }
 
-// Tell updates the progress.
-func (l *Layers) Tell(p belljar.ImageProgress) {
+// Update updates the progress.
+func (l *Layers) Update(p belljar.ImageProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.Total == 0 && p.Layer == "" && p.Phase == belljar.ImagePulling {

@@ -22,7 +22,7 @@ func TestLayerLines(t *testing.T) {
 		{Phase: belljar.ImageUnpacking, Layer: layerOf("c"), Done: 3 << 10},
 		{Phase: belljar.ImageUnpacking, Layer: layerOf("d"), Done: 9, Total: 3},
 	} {
-		l.Tell(p)
+		l.Update(p)
 	}
 	want := []string{
 		"belljar: python:3.11",
@@ -35,7 +35,7 @@ func TestLayerLines(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// A layer that is unpacked during its download shows the download first, and then the rest of the unpacking.
-	l.Tell(belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: layerOf("a"), Done: 5})
+	l.Update(belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: layerOf("a"), Done: 5})
 	if got := l.lines(100, 20)[1]; got != want[1] {
 		t.Errorf("unpacked while it comes: %q", got)
 	}
@@ -139,7 +139,7 @@ func TestScreen(t *testing.T) {
 func TestLayersInAPipe(t *testing.T) {
 	var told strings.Builder
 	l := NewLayers(&notice.Writer{Stderr: &told}, "x", 0)
-	l.Tell(belljar.ImageProgress{Phase: belljar.ImagePulling, Done: 1})
+	l.Update(belljar.ImageProgress{Phase: belljar.ImagePulling, Done: 1})
 	if l.Stop(); told.Len() > 0 {
 		t.Errorf("%q", told.String())
 	}

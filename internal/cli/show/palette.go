@@ -20,8 +20,8 @@ func (p Palette) Dim(s string) string { return p.paint("2", s) }
 // Good is for what works.
 func (p Palette) Good(s string) string { return p.paint("32", s) }
 
-// Fair is for what works in part.
-func (p Palette) Fair(s string) string { return p.paint("33", s) }
+// Partial is for what works in part.
+func (p Palette) Partial(s string) string { return p.paint("33", s) }
 
 // Bad is for what does not work.
 func (p Palette) Bad(s string) string { return p.paint("31", s) }
@@ -36,6 +36,6 @@ func (p Palette) paint(code, s string) string {
 // Advise writes a hint, if set, on its own line.
 func (p Palette) Advise(b *strings.Builder, indent int, hint string) {
 	if hint != "" {
-		fmt.Fprintf(b, "%*s%s\n", indent, "", p.Fair("fix: ")+hint)
+		fmt.Fprintf(b, "%*s%s\n", indent, "", p.Partial("fix: ")+hint)
 	}
 }

@@ -31,8 +31,8 @@ func Table(w io.Writer, header string, rows [][]string) error {
 	return err
 }
 
-// Facts prints names and values, one pair on each line.
-func Facts(w io.Writer, pairs [][2]string) error {
+// Pairs prints names and values, one pair on each line.
+func Pairs(w io.Writer, pairs [][2]string) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, p := range pairs {
@@ -65,8 +65,8 @@ func Plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Rough formats a duration for people, in its largest unit.
-func Rough(d time.Duration) string {
+// RoughDuration formats a duration for people, in its largest unit.
+func RoughDuration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"

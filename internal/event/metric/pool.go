@@ -27,7 +27,7 @@ func (c *Counter) WatchPool(runtime string, read func() Pool) {
 		size:      desc("size", "Sandboxes that the pool tries to keep ready."),
 		available: desc("available", "Sandboxes that are ready."),
 		kinds:     desc("kinds", "Kinds of sandbox that were requested recently."),
-		claims:    desc("claims_total", "Sandboxes asked for: hit if one was ready, else miss.", "result"),
+		claims:    desc("claims_total", "Requested sandboxes: hit if one was ready, else miss.", "result"),
 		refill:    desc("refill_seconds", "Time that it took to make a sandbox ready."),
 		failures:  desc("refill_failures_total", "Sandboxes that could not be made ready."),
 		drops:     desc("drops_total", "Ready sandboxes that were not used.", "reason"),

@@ -88,9 +88,9 @@ func (l *layout) images(list *manifest.Manifest, name string) (found map[string]
 		choose := &manifest.Chooser{Want: l.archive.Platform, Name: cmpOr(n, "in the archive"), Manifest: l.read, Config: l.config}
 		var m manifest.Chosen
 		if len(entries) == 1 && entries[0].Platform == nil {
-			m, err = choose.At(entries[0].Digest, -1, nil)
+			m, err = choose.Resolve(entries[0].Digest, -1, nil)
 		} else {
-			m, err = choose.Among(&manifest.Manifest{Manifests: entries}, nil)
+			m, err = choose.ChooseFrom(&manifest.Manifest{Manifests: entries}, nil)
 		}
 		if err != nil {
 			failure = err

@@ -117,7 +117,7 @@ func compose(config []byte, layers []manifest.Descriptor) string {
 
 func section(r *io.SectionReader) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
-		return io.NopCloser(stream.Interruptible(ctx, io.NewSectionReader(r, 0, r.Size()))), nil
+		return io.NopCloser(stream.WithContext(ctx, io.NewSectionReader(r, 0, r.Size()))), nil
 	}
 }
 

@@ -34,7 +34,7 @@ func FuzzRecognise(f *testing.F) {
 		_ = w.Close()
 		f.Add(b.Bytes())
 	}
-	config, _ := json.Marshal(manifest.Config{OS: "linux", Architecture: manifest.Local().Arch})
+	config, _ := json.Marshal(manifest.Config{OS: "linux", Architecture: manifest.LocalPlatform().Arch})
 	add("f", "x")
 	add("oci-layout", "{}", "index.json", `{"schemaVersion":2,"manifests":[{"digest":"`+reference.DigestOf(config)+`","size":2}]}`, "blobs/sha256/"+reference.ShortDigest(reference.DigestOf(config)), string(config))
 	add("manifest.json", `[{"Config":"c","RepoTags":["a:1"],"Layers":["l"]}]`, "c", string(config), "l", "→../l")
@@ -50,7 +50,7 @@ func FuzzRecognise(f *testing.F) {
 		if _, err := file.Write(data); err != nil {
 			t.Fatal(err)
 		}
-		a := &Archive{File: file, Size: int64(len(data)), Digest: reference.DigestOf(data), MaxFiles: 1000, Platform: manifest.Local()}
+		a := &Archive{File: file, Size: int64(len(data)), Digest: reference.DigestOf(data), MaxFiles: 1000, Platform: manifest.LocalPlatform()}
 		m, err := a.Image(t.Context(), "name")
 		if err != nil && belljar.CodeOf(err) == belljar.CodeInternal {
 			t.Fatal(err)

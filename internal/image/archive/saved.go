@@ -112,7 +112,7 @@ func describe(ctx context.Context, r *io.SectionReader, id string) (manifest.Des
 		return manifest.Descriptor{MediaType: manifest.KindLayer, Digest: id, Size: r.Size()}, nil
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, stream.Interruptible(ctx, io.NewSectionReader(r, 0, r.Size()))); err != nil {
+	if _, err := io.Copy(h, stream.WithContext(ctx, io.NewSectionReader(r, 0, r.Size()))); err != nil {
 		return manifest.Descriptor{}, fault.Wrap("read an archive", err)
 	}
 	return manifest.Descriptor{MediaType: manifest.KindLayer + "+" + kind, Digest: "sha256:" + hex.EncodeToString(h.Sum(nil)), Size: r.Size()}, nil

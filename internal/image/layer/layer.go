@@ -71,7 +71,7 @@ type Stats struct {
 	HardLinks int   `json:"hardlinks"` // further names of files; Merge counts each as a file
 	Whiteouts int   `json:"whiteouts"` // marks; opaque folders too
 	Bytes     int64 `json:"bytes"`     // of the files that Unpack wrote or Merge copied
-	LeftOut   int   `json:"left_out"`  // devices, FIFOs and sockets, and hard links to them
+	Skipped   int   `json:"left_out"`  // devices, FIFOs and sockets, and hard links to them
 	Attrs     int   `json:"attrs"`     // extended attributes that were not kept
 	Copied    int   `json:"copied"`    // files that Merge had to copy, because they could not be linked
 }

@@ -355,7 +355,7 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := layer.Stats{Files: 2, Folders: 2, Symlinks: 1, HardLinks: 1, Whiteouts: 2, Bytes: 5, LeftOut: 2, Attrs: 2}
+	want := layer.Stats{Files: 2, Folders: 2, Symlinks: 1, HardLinks: 1, Whiteouts: 2, Bytes: 5, Skipped: 2, Attrs: 2}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -39,7 +39,7 @@ func (u *unpacker) node(h *tar.Header, parent *folder, name string) error {
 	if h.Typeflag == tar.TypeChar && h.Devmajor == 0 && h.Devminor == 0 {
 		return u.mark(h.Name, parent, mark, whiteoutMode)
 	}
-	u.stats.LeftOut++
+	u.stats.Skipped++
 	return u.mark(h.Name, parent, mark, leftOutMode)
 }
 

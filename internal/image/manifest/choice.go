@@ -31,8 +31,8 @@ type Chosen struct {
 	Lists  []string // digests, outermost first
 }
 
-// At follows what id stands for to the image. size is what its list states about it, -1 for nothing; lists have led to it.
-func (c *Chooser) At(id string, size int64, lists []string) (Chosen, error) {
+// Resolve follows what id stands for to the image. size is what its list states about it, -1 for nothing; lists have led to it.
+func (c *Chooser) Resolve(id string, size int64, lists []string) (Chosen, error) {
 	if err := c.look(); err != nil {
 		return Chosen{}, err
 	}
@@ -54,25 +54,25 @@ func (c *Chooser) At(id string, size int64, lists []string) (Chosen, error) {
 	if len(lists) == mostLists {
 		return Chosen{}, fault.Invalid("manifest", "it has lists in lists in lists")
 	}
-	return c.Among(m, append(slices.Clip(lists), digest))
+	return c.ChooseFrom(m, append(slices.Clip(lists), digest))
 }
 
 func (c *Chooser) look() error {
 	if c.looks++; c.looks > mostLooks {
-		return fault.Invalid("manifest", "its lists do not tell which image is for %s, and have too many to look at all", c.Want)
+		return fault.Invalid("manifest", "its lists do not state which image is for %s, and have too many to inspect", c.Want)
 	}
 	return nil
 }
 
-// Among finds the image in a list. Where the list does not say what its images are for, they do; the first that fits is it.
-func (c *Chooser) Among(list *Manifest, lists []string) (Chosen, error) {
+// ChooseFrom finds the image in a list. Where the list does not say what its images are for, they do; the first that fits is it.
+func (c *Chooser) ChooseFrom(list *Manifest, lists []string) (Chosen, error) {
 	candidates, there := list.candidates(c.Want)
 	if len(candidates) == 1 {
-		return c.At(candidates[0].Digest, candidates[0].Size, lists)
+		return c.Resolve(candidates[0].Digest, candidates[0].Size, lists)
 	}
 	var first error
 	for _, d := range candidates {
-		found, err := c.At(d.Digest, d.Size, lists)
+		found, err := c.Resolve(d.Digest, d.Size, lists)
 		if err == nil {
 			var is Platform
 			if is, err = c.platform(found); err == nil && c.Want.rank(is) > 0 {

@@ -28,7 +28,7 @@ func FuzzManifest(f *testing.F) {
 		m, err := Parse(data, kind)
 		said(t, err)
 		if err == nil && m.List {
-			found, there := m.candidates(Local())
+			found, there := m.candidates(LocalPlatform())
 			if len(found) > len(m.Manifests) || len(there) > len(m.Manifests) {
 				t.Fatalf("%v %v", found, there)
 			}

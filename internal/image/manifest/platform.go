@@ -21,8 +21,8 @@ func (p Platform) String() string {
 	return s
 }
 
-// Local is that of sandboxes on this machine, which are Linux wherever they run.
-func Local() Platform { return Platform{OS: "linux", Arch: runtime.GOARCH} }
+// LocalPlatform is that of sandboxes on this machine, which are Linux wherever they run.
+func LocalPlatform() Platform { return Platform{OS: "linux", Arch: runtime.GOARCH} }
 
 // ParsePlatform reads a platform as linux/arm64/v8.
 func ParsePlatform(s string) (Platform, error) {

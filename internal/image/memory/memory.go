@@ -153,7 +153,7 @@ func (s *Store) Tag(_ context.Context, ref, name string) (belljar.Image, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if whole(ref) == runtime.HostRef {
-		return belljar.Image{}, image.HostStays("be given another name")
+		return belljar.Image{}, image.RefuseHost("be given another name")
 	}
 	h := s.find(ref)
 	if h == nil {
@@ -168,7 +168,7 @@ func (s *Store) Remove(_ context.Context, ref string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if whole(ref) == runtime.HostRef {
-		return image.HostStays("be removed")
+		return image.RefuseHost("be removed")
 	}
 	h := s.find(ref)
 	if h == nil {

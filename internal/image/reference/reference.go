@@ -44,25 +44,25 @@ func Parse(ref string) (Reference, error) {
 	case ref == "" || ref == runtime.HostRef:
 		return Reference{Name: runtime.HostRef}, nil
 	case len(ref) > MaxName:
-		return Reference{}, Bad(ref[:64]+"…", fmt.Errorf("it is longer than %d bytes", MaxName))
+		return Reference{}, Invalid(ref[:64]+"…", fmt.Errorf("it is longer than %d bytes", MaxName))
 	case strings.HasPrefix(ref, "sha256:"):
 		if digits := ref[len("sha256:"):]; !IsHex(digits) || len(digits) < leastDigits || len(digits) > 64 {
-			return Reference{}, Bad(ref, fmt.Errorf("a digest alone is sha256: and %d to 64 hexadecimal digits", leastDigits))
+			return Reference{}, Invalid(ref, fmt.Errorf("a digest alone is sha256: and %d to 64 hexadecimal digits", leastDigits))
 		}
 		return Reference{Name: ref, Digest: ref}, nil
 	}
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
-		return Reference{}, Bad(ref, reason(ref))
+		return Reference{}, Invalid(ref, reason(ref))
 	}
 	if context := parsed.Context(); !hostName().MatchString(context.RegistryStr()) || !repositoryName().MatchString(context.RepositoryStr()) {
-		return Reference{}, Bad(ref, fmt.Errorf("its registry or repository has an empty or odd part"))
+		return Reference{}, Invalid(ref, fmt.Errorf("its registry or repository has an empty or odd part"))
 	}
 	r := Reference{remote: parsed, Repository: repository(parsed.Context())}
 	switch p := parsed.(type) {
 	case name.Digest:
 		if !IsDigest(p.DigestStr()) {
-			return Reference{}, Bad(ref, fmt.Errorf("digests are sha256: and 64 hexadecimal digits"))
+			return Reference{}, Invalid(ref, fmt.Errorf("digests are sha256: and 64 hexadecimal digits"))
 		}
 		r.Digest = p.DigestStr()
 		r.Name = r.Repository + "@" + r.Digest
@@ -72,7 +72,7 @@ func Parse(ref string) (Reference, error) {
 		}
 	case name.Tag:
 		if !tagName().MatchString(p.TagStr()) {
-			return Reference{}, Bad(ref, fmt.Errorf("a tag has up to 128 letters, digits and ._- and begins with none of .-"))
+			return Reference{}, Invalid(ref, fmt.Errorf("a tag has up to 128 letters, digits and ._- and begins with none of .-"))
 		}
 		r.Tag = p.TagStr()
 		r.Name = r.Repository + ":" + r.Tag
@@ -124,8 +124,8 @@ func repository(r name.Repository) string {
 	return path.Join(host, r.RepositoryStr())
 }
 
-// Bad is the error of a reference that is not one.
-func Bad(ref string, err error) error {
+// Invalid is the error of a reference that is not one.
+func Invalid(ref string, err error) error {
 	return &belljar.Error{
 		Code:    belljar.CodeInvalidRequest,
 		Message: fmt.Sprintf("%q is not an image name", ref),

@@ -81,7 +81,7 @@ func (b *blob) take(resp *http.Response) error {
 	if resp.StatusCode == http.StatusPartialContent {
 		var first int64
 		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &first); err != nil || first != b.at {
-			return b.from.unavailable(fmt.Sprintf("the registry has sent another part of %s than was asked for", b.d.Digest), nil)
+			return b.from.unavailable(fmt.Sprintf("the registry has sent another part of %s than was requested", b.d.Digest), nil)
 		}
 		b.body = resp.Body
 		return nil

@@ -28,17 +28,17 @@ type Network struct {
 
 // Options is what a [network] is made of.
 type Options struct {
-	Registries []string          // the hosts that the operator has named
-	Stall      time.Duration     // how long a registry may take for its next kibibyte
-	Keychain   authn.Keychain    // nil is that of Docker's and Podman's configuration
-	Asking     time.Duration     // how long the keychain may take for an answer; 0 is 30 s
-	Transport  http.RoundTripper // talks to registries in place of one that keeps away from private addresses; for tests
-	Streams    int               // how many connections to a host are kept open
+	Registries      []string          // the hosts that the operator has named
+	StallTimeout    time.Duration     // how long a registry may take for its next kibibyte
+	Keychain        authn.Keychain    // nil is that of Docker's and Podman's configuration
+	KeychainTimeout time.Duration     // how long the keychain may take for an answer; 0 is 30 s
+	Transport       http.RoundTripper // talks to registries in place of one that keeps away from private addresses; for tests
+	Streams         int               // how many connections to a host are kept open
 }
 
 // New returns the way to the registries.
 func New(o Options) *Network {
-	n := &Network{registries: o.Registries, stall: o.Stall, streams: o.Streams, keychain: newKeychain(o.Keychain, o.Asking)}
+	n := &Network{registries: o.Registries, stall: o.StallTimeout, streams: o.Streams, keychain: newKeychain(o.Keychain, o.KeychainTimeout)}
 	if o.Transport != nil {
 		n.world, n.named = o.Transport, o.Transport
 		return n

@@ -231,8 +231,8 @@ func (r *Repository) Manifest(ctx context.Context, id string) (data []byte, kind
 	return data, kind, nil
 }
 
-// Small fetches a blob that fits into memory.
-func (r *Repository) Small(ctx context.Context, d manifest.Descriptor) ([]byte, error) {
+// SmallBlob fetches a blob that fits into memory.
+func (r *Repository) SmallBlob(ctx context.Context, d manifest.Descriptor) ([]byte, error) {
 	b := r.Blob(ctx, d)
 	defer b.Close()
 	data, err := io.ReadAll(io.LimitReader(b, d.Size+1))

@@ -156,8 +156,8 @@ func (u *Decompressor) Close() error {
 // ErrTooLong means that a stream is longer than anything that is allowed in it.
 var ErrTooLong = errors.New("the stream has no end")
 
-// Bound is r, which fails after so many bytes, where an [io.LimitedReader] would only end.
-func Bound(r io.Reader, bytes int64) io.Reader { return &bounded{r: r, left: bytes} }
+// Limit is r, which fails after so many bytes, where an [io.LimitedReader] would only end.
+func Limit(r io.Reader, bytes int64) io.Reader { return &bounded{r: r, left: bytes} }
 
 // bounded fails after so many bytes, where an [io.LimitedReader] would only end.
 type bounded struct {

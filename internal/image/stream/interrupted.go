@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Interruptible is r, which ends with ctx, between two reads.
-func Interruptible(ctx context.Context, r io.Reader) io.Reader { return &interrupted{ctx, r} }
+// WithContext is r, which ends with ctx, between two reads.
+func WithContext(ctx context.Context, r io.Reader) io.Reader { return &interrupted{ctx, r} }
 
 // interrupted is a reader that ends with a context, between two reads.
 type interrupted struct {

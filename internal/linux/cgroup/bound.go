@@ -135,19 +135,19 @@ func (h *Host) yield(hi *hierarchy, dir string) error {
 	return nil
 }
 
-// Whole is an installation's usage and bound, over all of its groups.
-type Whole struct {
+// Installation is an installation's usage and bound, over all of its groups.
+type Installation struct {
 	version int
 	dir     string
 }
 
-// Whole returns an installation, with or without groups. False if memory cannot be limited.
-func (h *Host) Whole(installation string) (*Whole, bool) {
+// Installation returns an installation, with or without groups. False if memory cannot be limited.
+func (h *Host) Installation(installation string) (*Installation, bool) {
 	hi := h.memory()
 	if hi == nil {
 		return nil, false
 	}
-	return &Whole{version: hi.version, dir: hi.top(installation)}, true
+	return &Installation{version: hi.version, dir: hi.top(installation)}, true
 }
 
 // Prepare makes an installation's folders, with its bound on them.
@@ -161,14 +161,14 @@ func (h *Host) Prepare(installation string) error {
 }
 
 // Bound is the bound in force, in bytes; 0 for none.
-func (w *Whole) Bound() int64 {
+func (w *Installation) Bound() int64 {
 	n, _ := memoryLimit(w.version, w.dir)
 	return n
 }
 
 // Used returns the memory in use in bytes, including tmpfs. It excludes the page cache of files on disk, which the
 // kernel drops before it kills.
-func (w *Whole) Used() (int64, error) {
+func (w *Installation) Used() (int64, error) {
 	usage, prefix := "memory.usage_in_bytes", "total_"
 	if w.version == 2 {
 		usage, prefix = "memory.current", ""

@@ -19,7 +19,7 @@ func boundTo(t *testing.T, f *fake, b Bound, installation, id string) int64 {
 	h := f.discover()
 	h.Bind(b)
 	fakeCreate(t, h, Spec{Installation: installation, ID: id, Limits: allLimits})
-	whole, ok := h.Whole(installation)
+	whole, ok := h.Installation(installation)
 	if !ok {
 		t.Fatal("no memory can be limited")
 	}
@@ -133,7 +133,7 @@ func TestWholeUsed(t *testing.T) {
 	boundTo(t, f, Bound{Memory: 100 * mega}, "i/native", "s")
 	f.put("/sys/fs/cgroup/belljar/i/memory.current", strconv.Itoa(50*mega))
 	f.put("/sys/fs/cgroup/belljar/i/memory.stat", "anon 1\ninactive_file 3145728\nactive_file 2097152\nshmem 7")
-	whole, _ := f.discover().Whole("i/native")
+	whole, _ := f.discover().Installation("i/native")
 	if used, err := whole.Used(); err != nil || used != 45*mega {
 		t.Errorf("used %d, %v", used, err)
 	}

@@ -18,7 +18,7 @@ func (g *Group) Change(from, to Limits) error {
 	for _, f := range g.folders {
 		for _, controller := range f.Controllers {
 			if from.asks(controller) != to.asks(controller) {
-				return fmt.Errorf("change cgroup: a limit of %s cannot be begun or ended", controller)
+				return fmt.Errorf("change cgroup: a limit of %s cannot be added or removed", controller)
 			}
 			if err := g.kernel.change(f, controller, from, to); err != nil {
 				return fmt.Errorf("change cgroup: %w", err)

@@ -90,8 +90,8 @@ func discover(o Options, k kernel) (*Host, error) {
 // Capabilities reports for each limit whether and how it holds here, as far as is known without making a group.
 func (h *Host) Capabilities() []Capability { return slices.Clone(h.caps) }
 
-// Execs reports whether there is a cgroup2 in which each exec can have a group, if the owner may be given it.
-func (h *Host) Execs() bool {
+// HasExecGroups reports whether there is a cgroup2 in which each exec can have a group, if the owner may be given it.
+func (h *Host) HasExecGroups() bool {
 	return slices.ContainsFunc(h.hierarchies, func(own *hierarchy) bool { return own.version == 2 })
 }
 

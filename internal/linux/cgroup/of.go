@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Of finds the group that a process is in, whatever made it. It is for reading what the group has used; one that is not
+// OfProcess finds the group that a process is in, whatever made it. It is for reading what the group has used; one that is not
 // mounted here, or only a part of whose hierarchy is, is left out.
-func Of(pid int) (*Group, error) {
+func OfProcess(pid int) (*Group, error) {
 	where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
 		return nil, fmt.Errorf("cgroup of process %d: %w", pid, err)

@@ -27,7 +27,7 @@ func TestOf(t *testing.T) {
 	if _, err := ready.Read(make([]byte, 64)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Of(member.Process.Pid)
+	got, err := OfProcess(member.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +46,10 @@ func TestOf(t *testing.T) {
 	if err := member.Wait(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Of(member.Process.Pid); err == nil {
+	if _, err := OfProcess(member.Process.Pid); err == nil {
 		t.Error("a process that has ended has a group")
 	}
-	if _, err := Of(os.Getpid()); err != nil {
+	if _, err := OfProcess(os.Getpid()); err != nil {
 		t.Error(err)
 	}
 }

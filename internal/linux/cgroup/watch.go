@@ -14,7 +14,7 @@ import (
 
 // Watch waits for the kernel to report that an installation is short of memory. It is not safe for concurrent use.
 type Watch struct {
-	whole   *Whole
+	whole   *Installation
 	percent []int64
 	cancel  int   // an eventfd; -1 without
 	fds     []int // that the kernel makes ready
@@ -24,7 +24,7 @@ type Watch struct {
 
 // Watch reports when the memory in use crosses parts of the bound, in per cent. In v2 the kernel announces the last of them only,
 // and from there on it slows those who take more, so that there is time to do something. With an error, nothing is reported.
-func (w *Whole) Watch(percent ...int64) (*Watch, error) {
+func (w *Installation) Watch(percent ...int64) (*Watch, error) {
 	watch := &Watch{whole: w, percent: percent, cancel: -1}
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {

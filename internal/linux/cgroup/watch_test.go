@@ -15,7 +15,7 @@ func TestRealWatch(t *testing.T) {
 	h := realHost(t)
 	h.Bind(Bound{Memory: 128 * mega})
 	g := create(t, h, Spec{Limits: Limits{Memory: 512 * mega}})
-	whole, ok := h.Whole(installation(t))
+	whole, ok := h.Installation(installation(t))
 	if !ok || whole.Bound() != 128*mega {
 		t.Fatalf("a bound of %d", whole.Bound())
 	}

@@ -60,7 +60,7 @@ func parseStat(text string) (Stat, error) {
 	)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) <= startTime {
-		return Stat{}, fmt.Errorf("%d fields behind the command", len(fields))
+		return Stat{}, fmt.Errorf("%d fields after the command", len(fields))
 	}
 	bits, err := strconv.ParseUint(fields[flags], 10, 64)
 	if err != nil {

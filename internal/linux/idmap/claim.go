@@ -15,7 +15,7 @@ import (
 )
 
 // ErrExhausted means that every slot is claimed.
-var ErrExhausted = errors.New("all user id ranges are taken")
+var ErrExhausted = errors.New("all user id ranges are in use")
 
 // Range is the ids of one sandbox.
 type Range struct {

@@ -71,7 +71,7 @@ func hint(e *forkexec.Error) string {
 	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
 		return "the limit on namespaces is reached: raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces with sysctl"
 	case e.Errno == unix.EMFILE || e.Errno == unix.ENFILE:
-		return "too few files may be open: raise the limit, as with ulimit -n"
+		return "the limit of open files is reached: raise it, as with ulimit -n"
 	case e.Step == "clone" && e.Errno == unix.EPERM && chrooted():
 		return "belljar runs in a chroot, in which the kernel makes no user namespaces: enter that folder as container engines do, with pivot_root"
 	case e.Step == "clone" || strings.HasSuffix(e.Step, StepUserNS):

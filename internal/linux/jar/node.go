@@ -13,13 +13,13 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 )
 
-// Whole is the installation as a whole, all kinds of jars together: what they use and their bound. nil where nothing
+// Installation is the installation as a whole, all kinds of jars together: what they use and their bound. nil where nothing
 // bounds them.
-func (r *Rack) Whole() *cgroup.Whole {
+func (r *Rack) Installation() *cgroup.Installation {
 	if r.Cgroups == nil {
 		return nil
 	}
-	whole, ok := r.Cgroups.Whole(r.group())
+	whole, ok := r.Cgroups.Installation(r.group())
 	if !ok || r.Cgroups.Prepare(r.group()) != nil || whole.Bound() == 0 {
 		return nil
 	}

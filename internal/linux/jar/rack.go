@@ -71,7 +71,7 @@ type Rack struct {
 	o      Options
 	roster *roster.Roster
 	null   *os.File
-	images rootfs.Shelf
+	images rootfs.Cache
 	boot   string
 	score  string // that the first processes of jars get; "" to leave them ours
 
@@ -188,9 +188,9 @@ func (r *Rack) WardenSocket() string {
 // List names every jar that has left a trace.
 func (r *Rack) List() ([]string, error) { return r.roster.List() }
 
-// OpenImage takes hold of an image, which stays there until the caller closes it, and looks at it; see [rootfs.Shelf.Hold].
-func (r *Rack) OpenImage(ctx context.Context, dir, lock string, user rootfs.User) (*rootfs.Held, error) {
-	held, err := r.images.Hold(ctx, dir, lock, user)
+// OpenImage takes hold of an image, which stays there until the caller closes it, and looks at it; see [rootfs.Cache.Open].
+func (r *Rack) OpenImage(ctx context.Context, dir, lock string, user rootfs.User) (*rootfs.LockedTree, error) {
+	held, err := r.images.Open(ctx, dir, lock, user)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", r.o.Errors.NoImage, err)
 	}

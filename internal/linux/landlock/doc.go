@@ -1,12 +1,12 @@
-// Package landlock writes a sandbox's second protection of files into its setup program: what the mounts already forbid, writing
-// outside a few folders, is forbidden once more by the kernel's Landlock, which a hole in the mounts does not lift.
+// Package landlock appends Landlock rules to a sandbox's setup program. They are a second protection of files: the mounts already
+// forbid writes outside a few folders, and Landlock forbids them even if the mounts have a hole.
 //
-// The rules speak of folders as the child sees them, so they are made in the child, after it has changed its root; see
-// [Ruleset.Append]. They bind the child and everything it starts, for good. A process under them can also no longer
-// mount, unmount or change its root: they come after all of that.
+// The rules name folders as the child sees them, so the child makes them after it has changed its root; see [Ruleset.Append]. They
+// apply permanently to the child and its descendants. A process under them cannot mount, unmount or change its root, so they are
+// installed after that.
 //
-// The network is left alone (a sandbox has only its own loopback, where servers are welcome). From version 6 on,
-// abstract unix sockets and signals do not leave the sandbox either.
+// The network is not restricted: a sandbox has only its own loopback. From version 6 on, abstract Unix sockets and signals do not
+// leave the sandbox, either.
 //
 // Linux only.
 package landlock

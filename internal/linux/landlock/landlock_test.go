@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	json.NewEncoder(os.Stdout).Encode(attempt(os.Args[1], os.Args[2]))
 }
 
-// attempt does everything that a rule could be about, in a folder where it is allowed and one where it is not, and
-// returns the error numbers, 0 for success.
+// attempt tries everything that a rule can restrict, in a folder that allows it and in one that does not, and returns the error
+// numbers, 0 for success.
 func attempt(in, out string) map[string]unix.Errno {
 	got := map[string]unix.Errno{}
 	note := func(what string, err error) {
@@ -100,10 +100,10 @@ func run(path string) error {
 	return err
 }
 
-// allowed is what attempt returns under the whole ruleset.
+// allowed is the result of attempt under the whole ruleset.
 func allowed() map[string]unix.Errno {
 	want := map[string]unix.Errno{
-		// Beyond the folders, moving fails as between two file systems, so that programs copy, or as not allowed.
+		// Moves out of the folders fail as between two file systems, so that programs copy, or with EACCES.
 		"move in to out": unix.EACCES, "link out to in": unix.EXDEV,
 		"null": 0, "proc": 0, "tcp": 0, "signal to the parent": unix.EPERM, "signal to itself": 0, "exec": 0,
 		"in char device": unix.EACCES, "in block device": unix.EACCES, "out char device": unix.EACCES, "out block device": unix.EACCES,
@@ -117,7 +117,7 @@ func allowed() map[string]unix.Errno {
 	return want
 }
 
-// folder has what attempt needs.
+// folder makes a folder with the files that attempt needs.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -201,7 +201,7 @@ func TestRulesHold(t *testing.T) {
 	}
 }
 
-// What an older kernel cannot restrict stays possible, and everything else holds.
+// An operation that an older kernel cannot restrict stays possible; all others are restricted.
 func TestOlderVersions(t *testing.T) {
 	if landlock.ABI() == 0 {
 		t.Skip("this kernel has no Landlock")

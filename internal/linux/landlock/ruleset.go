@@ -10,15 +10,14 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// Ruleset states what may be done where. Rules add up: a folder also has what the folders above it have. The paths are
-// absolute, of folders, as the child sees them when it gets there; a folder that does not exist has no rule, and so
-// nothing is granted. The zero value grants nothing at all.
+// Ruleset grants rights on folders. A folder also has the rights of its parents. Paths are absolute, as the child sees them at that
+// point. A folder that does not exist gets no rule. The zero value grants nothing.
 type Ruleset struct {
 	ReadExec  []string // reading and executing
-	ReadWrite []string // also writing, making and removing anything but device nodes, and moving between these folders
-	// Use is writing and controlling (ioctl) what is there, without making or removing: /dev, /proc.
+	ReadWrite []string // also writing, creating and removing anything but device nodes, and moving between these folders
+	// Use is writing and ioctl, without creating or removing: /dev, /proc.
 	Use []string
-	// Open are descriptors of folders that no path leads to, with the rights of ReadWrite.
+	// Open are descriptors of folders without a path, with the rights of ReadWrite.
 	Open []int
 }
 
@@ -35,9 +34,8 @@ func Sandbox() Ruleset {
 // fields it does not know are zero.
 const rulesetAttrSize = unsafe.Offsetof(unix.LandlockRulesetAttr{}.Scoped) + 8
 
-// Append makes the child that p prepares live under the rules from there on: no_new_privs, which the kernel demands,
-// and the ruleset. abi is the kernel's [ABI], or less. It reports whether there is Landlock at all; if not, nothing was
-// appended and the caller decides whether that is good enough.
+// Append makes the child of p set no_new_privs, which the kernel requires, and apply the ruleset. abi is the kernel's [ABI], or less.
+// It returns false, and appends nothing, if there is no Landlock; the caller decides whether that is acceptable.
 func (r Ruleset) Append(p *forkexec.Program, abi int) bool {
 	if abi < 2 {
 		return false

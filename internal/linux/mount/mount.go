@@ -2,7 +2,7 @@
 
 // Package mount writes mounts into a forkexec program, with the file-descriptor mount API of Linux 5.12 only: a file
 // system or a tree is made detached, given its attributes, and attached below a folder that is held open. No path is
-// ever looked up in a tree that another process could change meanwhile.
+// looked up in a tree that another process could change meanwhile.
 //
 // Used by the native and gVisor runtimes. Linux only.
 package mount
@@ -36,7 +36,7 @@ type Builder struct {
 // New returns a builder for p.
 func New(p *forkexec.Program) *Builder { return &Builder{p: p} }
 
-// Temp runs a call whose result, a descriptor, is needed only until the next use of the builder. The caller may close it.
+// Temp appends a call whose result, a descriptor, is needed only until the next use of the builder. The caller may close it.
 func (b *Builder) Temp(nr uintptr, args ...forkexec.Arg) forkexec.Arg {
 	if !b.made {
 		b.tree, b.made = b.p.Open(nr, args...), true
@@ -121,7 +121,7 @@ func (b *Builder) BindOpen(source, dir forkexec.Arg, name string, attr Attr) {
 	b.Attach(fd, dir, name)
 }
 
-// Protect makes name below the mount dir read-only, by attaching a read-only copy over it. A missing name is no error.
+// Protect makes name below the mount dir read-only, by attaching a read-only copy over it. A missing name is not an error.
 func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 	fd := b.clone(dir, name)
 	b.p.UnlessError(func() {
@@ -132,19 +132,19 @@ func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 
 const hidden = ReadOnly | NoDev | NoExec | NoSUID
 
-// HideFiles covers the files of these names below the mount dir with the host's /dev/null, where devices do not open: they
-// can be neither read nor written. A name that is missing is no failure. dir must be ours alone, so that nothing takes
-// the place of what a name stands for. The last should be there: a cover for it is ready.
+// HideFiles mounts the host's /dev/null, as a device that does not open, over the files of these names below the mount dir: they can
+// be neither read nor written. A missing name is not an error. dir must belong to the caller alone, so that no process can replace a
+// file meanwhile. The last name should exist: its cover is prepared in any case.
 func (b *Builder) HideFiles(dir forkexec.Arg, names []string) {
 	b.hide(dir, names, b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null"))
 }
 
-// HideFolders does the same to folders, with the folder empty below from.
+// HideFolders does the same to folders, with the empty folder of that name below from.
 func (b *Builder) HideFolders(dir forkexec.Arg, names []string, from forkexec.Arg, empty string) {
 	b.hide(dir, names, b.clone(from, empty))
 }
 
-// hide attaches a cover over each name. The next cover is a copy of the last, as it lies there, attributes and all.
+// hide mounts a cover over each name. Each further cover is a copy of the last mounted one, with its attributes.
 func (b *Builder) hide(dir forkexec.Arg, names []string, cover forkexec.Arg) {
 	b.SetAttr(cover, hidden, true)
 	for i, name := range names {

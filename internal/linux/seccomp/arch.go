@@ -12,8 +12,8 @@ type call struct {
 	number uint32
 }
 
-// arch is an architecture: what the kernel calls it towards a filter, and its system calls sorted by name. Both that
-// we have are little-endian, which the filter's loads rely on.
+// arch is an architecture: its identifier in seccomp_data, and its system calls sorted by name. Both supported ones are
+// little-endian, which the filter's loads rely on.
 type arch struct {
 	audit uint32 // AUDIT_ARCH_…
 	calls []call
@@ -35,7 +35,7 @@ func archFor(goarch string) (arch, error) {
 	return arch{}, fmt.Errorf("seccomp: no table of system calls for %s", goarch)
 }
 
-// number looks a system call up; false if this architecture has none of that name.
+// number looks up a system call; false if this architecture does not have it.
 func (a arch) number(name string) (uint32, bool) {
 	i, ok := slices.BinarySearchFunc(a.calls, name, func(c call, name string) int { return strings.Compare(c.name, name) })
 	if !ok {

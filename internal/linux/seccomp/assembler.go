@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// assembler writes a program from its end to its beginning: jumps go forward only, so every target is known when the
-// jump is written, and so is its distance.
+// assembler writes a program from its end to its beginning. Jumps go forward only, so the distance of every target is known when
+// the jump is written.
 type assembler struct {
 	reversed []unix.SockFilter
 	returns  map[action]label // the nearest one of each
 }
 
-// label is a place in the program: how many instructions it is before the end, that at the place included.
+// label is a position in the program: the number of instructions from it to the end.
 type label int
 
 // The offsets of struct seccomp_data.
@@ -32,10 +32,10 @@ func (a *assembler) emit(code uint16, jt, jf uint8, k uint32) label {
 	return label(len(a.reversed))
 }
 
-// distance is what a jump written now has to skip to get to l.
+// distance is how many instructions a jump written now must skip to reach l.
 func (a *assembler) distance(l label) int { return len(a.reversed) - int(l) }
 
-// ret is a place that ends the program with act. One that a conditional jump can reach is used again.
+// ret returns a label that ends the program with act. It reuses one that a conditional jump can reach.
 func (a *assembler) ret(act action) label {
 	if l, ok := a.returns[act]; ok && a.distance(l) < farthest/2 {
 		return l
@@ -48,7 +48,7 @@ func (a *assembler) ret(act action) label {
 // jump compares the accumulator with k and goes to yes or no.
 func (a *assembler) jump(comparison uint16, k uint32, yes, no label) label {
 	for {
-		// A target out of reach gets a stepping stone, which may push the other one out of reach.
+		// A target out of reach gets an intermediate jump, which may push the other target out of reach.
 		switch {
 		case a.distance(yes) > farthest:
 			yes = a.emit(unix.BPF_JMP|unix.BPF_JA, 0, 0, uint32(a.distance(yes)))
@@ -85,7 +85,7 @@ func (a *assembler) testMasked(offset, mask, k uint32, yes, no label) label {
 	return a.load(offset)
 }
 
-// program is what was written, in the order of execution.
+// program returns the instructions in the order of execution.
 func (a *assembler) program() Program {
 	slices.Reverse(a.reversed)
 	return a.reversed

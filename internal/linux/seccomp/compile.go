@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxProgram is how many instructions the kernel accepts in one filter.
+// maxProgram is the maximum number of instructions of a filter.
 const maxProgram = 4096
 
 // span is a range of numbers, up to the next span, that share their rules.
@@ -23,8 +23,8 @@ type span struct {
 // compile turns a policy into a program: a check of the architecture, a binary search over the numbers, and the
 // comparisons of the few calls that have conditions.
 //
-// The search looks at nothing but the number: the kernel (5.11 and newer) finds out at installation which numbers are
-// always allowed and does not run the filter for them at all.
+// The search reads only the number: at installation, the kernel (5.11 and newer) determines which numbers are always allowed, and
+// does not run the filter for them.
 func compile(p policy) (Program, error) {
 	for number, rules := range p.rules {
 		if err := check(rules); err != nil {
@@ -63,7 +63,7 @@ func check(rules []rule) error {
 	return nil
 }
 
-// spans divides all numbers into ranges with the same answer.
+// spans divides all numbers into ranges with the same rules.
 func spans(p policy) []span {
 	rest := []rule{{action: p.otherwise}}
 	out := []span{{0, rest}}
@@ -99,7 +99,7 @@ func (a *assembler) tree(s []span) label {
 	return a.jump(unix.BPF_JGE, s[middle].from, right, left)
 }
 
-// rules writes a list of rules, of which the first one that holds decides.
+// rules writes a list of rules; the first that matches decides.
 func (a *assembler) rules(list []rule) label {
 	var next label
 	for _, r := range slices.Backward(list) {
@@ -143,5 +143,5 @@ func (a *assembler) condition(c condition, yes, no label) label {
 	return a.test(high, unix.BPF_JGT, highValue, yes, tie)
 }
 
-// jumps are the comparisons that a filter has.
+// jumps are the comparison instructions of a filter.
 var jumps = [...]uint16{equal: unix.BPF_JEQ, greater: unix.BPF_JGT, greaterOrEqual: unix.BPF_JGE}

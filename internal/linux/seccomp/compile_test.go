@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// word draws numbers near the borders where a comparison in halves goes wrong.
+// word draws numbers near the boundaries at which a comparison in halves can fail.
 func word() *rapid.Generator[uint64] {
 	return rapid.Custom(func(t *rapid.T) uint64 {
 		half := rapid.OneOf(rapid.SampledFrom([]uint32{0, 1, 2, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff}), rapid.Uint32())
@@ -55,7 +55,7 @@ func drawPolicy(t *rapid.T, calls int) policy {
 	return p
 }
 
-// drawData draws a call that has a good chance of meeting the policy's borders: next to its numbers and values.
+// drawData draws a call that is likely to hit the policy's boundaries: near its numbers and values.
 func drawData(t *rapid.T, p policy) data {
 	d := data{audit: p.audit, number: rapid.Uint32().Draw(t, "number")}
 	if rapid.IntRange(0, 9).Draw(t, "foreign") == 0 {
@@ -102,7 +102,7 @@ func agrees(calls int) func(*rapid.T) {
 
 func TestProgramAgreesWithPolicy(t *testing.T) { rapid.Check(t, agrees(12)) }
 
-// Enough rules that jumps get longer than an instruction can say.
+// Enough rules that jumps exceed the range of an instruction.
 func TestLongProgramAgreesWithPolicy(t *testing.T) { rapid.Check(t, agrees(100)) }
 
 func FuzzProgramAgreesWithPolicy(f *testing.F) { f.Fuzz(rapid.MakeFuzz(agrees(12))) }

@@ -10,9 +10,9 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// dockerRules are the rules of Docker's default profile for a process without capabilities, by number, without the
-// answer for calls that no rule holds for. Names that the architecture does not have are left out. newest is the
-// highest number that the profile mentions at all: newer calls are unknown to it, not refused.
+// dockerRules are the rules of Docker's default profile for a process without capabilities, by number, without the default action.
+// Names that the architecture does not have are left out. newest is the highest number that the profile mentions: newer calls are
+// unknown to it, not refused.
 func dockerRules(a arch, goarch string, kernel Kernel) (rules map[uint32][]rule, newest uint32, err error) {
 	rules = make(map[uint32][]rule, 400)
 	for _, s := range profile.DefaultProfile().Syscalls {
@@ -84,7 +84,7 @@ func operator(o specs.LinuxSeccompOperator) (op, bool) {
 	return 0, false
 }
 
-// includes reports whether a rule with this inclusion filter applies: all of it has to hold, and no capability does.
+// includes reports whether a rule with this inclusion filter applies: all of its parts must match, and no capability does.
 func includes(f *profile.Filter, goarch string, kernel Kernel) bool {
 	if f == nil {
 		return true
@@ -94,7 +94,7 @@ func includes(f *profile.Filter, goarch string, kernel Kernel) bool {
 		(f.MinKernel == nil || kernel.atLeast(f.MinKernel))
 }
 
-// excludes reports whether a rule with this exclusion filter is left out: any part of it suffices.
+// excludes reports whether a rule with this exclusion filter is left out: one matching part suffices.
 func excludes(f *profile.Filter, goarch string, kernel Kernel) bool {
 	return f != nil && (slices.Contains(f.Arches, goarch) || f.MinKernel != nil && kernel.atLeast(f.MinKernel))
 }

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options state for whom the filters are. The zero value is for this machine, with commands that run as another user
-// than the agent.
+// Options describe the target of the filters. The zero value is this machine, with commands that run as another user than the
+// agent.
 type Options struct {
 	Arch   string // a GOARCH: amd64 or arm64; "" for this program's own
 	Kernel Kernel // that the filters will run on
 	// Clone3 means that clone3 makes no namespaces on that kernel, as with our gVisor, so that commands may have it. They may
 	// install filters, too, and an agent in there must.
 	Clone3 bool
-	// SharedUID means that agent and commands run as the same user, so that only Exec can keep them apart.
+	// SharedUID means that agent and commands run as the same user, so that only Exec can protect the agent.
 	SharedUID bool
 }
 

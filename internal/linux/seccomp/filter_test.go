@@ -27,7 +27,7 @@ const (
 
 var linux61 = Kernel{6, 1}
 
-// decision is one line of the tables below. want is 0 for allowed.
+// decision is one row of the tables below. want is 0 for allowed.
 type decision struct {
 	call string
 	args [6]uint64
@@ -114,7 +114,7 @@ var sharedDecisions = []struct {
 	{decision{"ptrace", a(), 0}, eperm}, {decision{"process_vm_readv", a(), 0}, eperm}, {decision{"process_vm_writev", a(), 0}, eperm},
 }
 
-// both runs a command's call through the two filters and answers as the kernel does: the stricter one.
+// both runs a command's call through the two filters and returns the stricter action, as the kernel does.
 func both(t tester, agent, exec machine, d data) action {
 	one, two := agent.run(t, d), exec.run(t, d)
 	if int32(one) < int32(two) { // the kernel compares them as signed numbers, lowest first
@@ -123,7 +123,7 @@ func both(t tester, agent, exec machine, d data) action {
 	return two
 }
 
-// nothing is what a call answers that is said to be done, and is not made: an error of 0.
+// nothing is the action of reporting success without running the call: an error of 0.
 const nothing unix.Errno = 1 << 16
 
 func want(e unix.Errno) action {
@@ -255,8 +255,7 @@ func TestKernelConditions(t *testing.T) {
 	}
 }
 
-// Every argument that a rule of ours or the profile's looks at is an int in the kernel, so all of them are narrow; a
-// new rule in the profile has to be looked at.
+// Every argument that a rule compares is an int in the kernel, so all of them are narrow. A new rule in the profile must be checked.
 func TestComparedArgumentsAreNarrow(t *testing.T) {
 	for _, goarch := range []string{"amd64", "arm64"} {
 		agent, exec, err := policies(Options{Arch: goarch, Kernel: linux61, SharedUID: true})
@@ -277,8 +276,7 @@ func TestComparedArgumentsAreNarrow(t *testing.T) {
 	}
 }
 
-// A name of the profile or of ours that neither architecture has is one of another architecture, not a misspelt or a
-// new one.
+// A name in the rules that neither architecture has belongs to another architecture; it is not misspelt or new.
 func TestNamesAreKnown(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range profile.DefaultProfile().Syscalls {
@@ -322,7 +320,7 @@ func TestTablesAreSorted(t *testing.T) {
 	}
 }
 
-// A short filter costs little where the kernel has to run it: no call needs more than a few dozen instructions.
+// The filter is cheap if the kernel has to run it: no call needs more than a few dozen instructions.
 func TestSizes(t *testing.T) {
 	for _, goarch := range []string{"amd64", "arm64"} {
 		f, err := Sandbox(Options{Arch: goarch, Kernel: linux61, SharedUID: true})

@@ -12,7 +12,7 @@ import (
 // Kernel is a version of Linux, such as 6.1. The zero value means the running one.
 type Kernel struct{ Major, Minor uint64 }
 
-// Since reports whether it is version major.minor or a later one.
+// Since reports whether k is version major.minor or later.
 func (k Kernel) Since(major, minor uint64) bool {
 	return k.Major > major || k.Major == major && k.Minor >= minor
 }

@@ -86,8 +86,8 @@ func self(t *testing.T, as string) (string, unix.WaitStatus) {
 	return confined(t, path, []string{"self"}, []string{role + "=" + as, "GOCOVERDIR=" + t.TempDir()})
 }
 
-// attempt is a call that must fail with errno. The arguments are such that the kernel refuses the call for another
-// reason, and does nothing, should the filter let it through.
+// attempt is a call that must fail with errno. Its arguments are invalid for another reason, so that the kernel does nothing if the
+// filter allows it.
 type attempt struct {
 	name   string
 	number uintptr
@@ -169,7 +169,7 @@ func attempts() []attempt {
 	return list
 }
 
-// attemptAll makes every attempt in this process and returns what came out.
+// attemptAll makes every attempt in this process and returns the results.
 func attemptAll() map[string]int {
 	out := map[string]int{}
 	for _, a := range attempts() {
@@ -195,7 +195,7 @@ func TestKernelDeniesEachFamily(t *testing.T) {
 	}
 }
 
-// int80 asks for the process id through the entry of 32-bit programs.
+// int80 requests the process id through the entry point of 32-bit programs.
 func int80() {
 	code := []byte{0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0xc3} // mov eax, getpid; int 0x80; ret
 	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)

@@ -4,15 +4,15 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// denied are the calls that nothing in a sandbox may make, whatever the profile states. Most of them the profile denies
-// as well, today; the list is what Belljar promises.
+// denied are the calls that no process in a sandbox may make, whatever the profile states. The profile denies most of them today,
+// too; this list is Belljar's guarantee.
 var denied = [...]string{
 	// Namespaces; clone's flags are below.
 	"unshare", "setns",
-	// Mounts, old and new. statmount and listmount only look.
+	// Both mount APIs. statmount and listmount only read.
 	"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig",
 	"fsmount", "fspick", "mount_setattr", "quotactl", "quotactl_fd", "swapon", "swapoff", "open_by_handle_at",
-	// Large parts of the kernel that untrusted code has no business with, and a long history of holes.
+	// Large parts of the kernel that untrusted code does not need, with a long history of vulnerabilities.
 	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
 	"add_key", "request_key", "keyctl",
 	// The machine itself.
@@ -46,7 +46,7 @@ func conditional() map[string][]rule {
 		{[]condition{is("socket", 0, unix.AF_NETLINK), is("socket", 2, unix.NETLINK_ROUTE)}, allow},
 		{[]condition{isNot("socket", 0, unix.AF_INET), isNot("socket", 0, unix.AF_INET6)}, fails(unix.EAFNOSUPPORT)},
 	}
-	// Stream, datagram and raw are types 1 to 3, below flags; what they must not be is packet-like types of odd modules.
+	// Stream, datagram and raw are types 1 to 3, below flags. Other types load rarely used modules.
 	plain := condition{arg: 1, narrow: true, op: masked, mask: 0xc}
 	// Not those of ping, which an engine opens to all users: no cgroup is charged for what waits in such sockets.
 	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP} {
@@ -57,7 +57,7 @@ func conditional() map[string][]rule {
 			{[]condition{{narrow: true, op: masked, mask: namespaces}}, allow},
 			{action: fails(unix.EPERM)},
 		},
-		"clone3":     {{action: allow}}, // for the agent, which is born into a cgroup with it; Exec takes it away
+		"clone3":     {{action: allow}}, // for the agent, which starts processes in cgroups with it; Exec forbids it
 		"ioctl":      refuse("ioctl", 1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD),
 		"modify_ldt": {{action: fails(unix.ENOSYS)}},
 		"socket":     append(socket, rule{action: fails(unix.EPROTONOSUPPORT)}),
@@ -67,21 +67,21 @@ func conditional() map[string][]rule {
 		},
 		"setsockopt": socketOptions(is),
 	}
-	// The kernel has few of these contexts for all of the host. A program that finds none uses threads.
+	// The host has a small number of these contexts in total. A program without one uses threads.
 	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
 		rules[name] = []rule{{action: fails(unix.ENOSYS)}}
 	}
 	return rules
 }
 
-// socketOptions refuse what has the kernel hold things that it charges to no cgroup.
+// socketOptions refuse options that make the kernel allocate memory that it charges to no cgroup.
 func socketOptions(is func(name string, arg int, value uint64) condition) (list []rule) {
 	refuse := func(level uint64, options ...uint64) {
 		for _, option := range options {
 			list = append(list, rule{[]condition{is("setsockopt", 1, level), is("setsockopt", 2, option)}, fails(unix.EPERM)})
 		}
 	}
-	// Programs in the kernel: the host has a bound on the machine code of all.
+	// BPF programs: the host limits the machine code of all of them together.
 	refuse(unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
 	// Flow labels (IPV6_FLOWLABEL_MGR): there are 4096 for all of the host.
 	refuse(unix.IPPROTO_IPV6, 32)
@@ -97,13 +97,13 @@ func execRules(o Options) map[string][]rule {
 	}
 	rules := map[string][]rule{
 		"clone3": {{action: fails(unix.ENOSYS)}},
-		// Locks of open file descriptions have no owner by whom they could be counted. As where the kernel has none.
+		// Locks of open file descriptions have no owner to count them for. The error is that of a kernel without them.
 		"fcntl": {
 			{[]condition{when("fcntl", 1, unix.F_OFD_SETLK)}, fails(unix.EINVAL)},
 			{[]condition{when("fcntl", 1, unix.F_OFD_SETLKW)}, fails(unix.EINVAL)},
 			{action: allow},
 		},
-		// A filter is a program in the kernel, too. As where the kernel has none; what is available can be asked.
+		// A filter is a BPF program, too. The error is that of a kernel without filters; queries are allowed.
 		"seccomp": {{[]condition{when("seccomp", 0, unix.SECCOMP_SET_MODE_FILTER)}, fails(unix.EINVAL)}, {action: allow}},
 		"prctl": {
 			{[]condition{when("prctl", 0, unix.PR_SET_SECCOMP)}, fails(unix.EINVAL)},
@@ -111,7 +111,7 @@ func execRules(o Options) map[string][]rule {
 			{[]condition{when("prctl", 0, unix.PR_SCHED_CORE)}, fails(unix.EINVAL)},
 			{action: allow},
 		},
-		// Done: no file that can be written is on a disk, and those of the host's are not the sandbox's to flush.
+		// Reported as done: writable files are not on a disk, and a sandbox must not flush the host's.
 		"sync":   {{action: fails(0)}},
 		"syncfs": {{action: fails(0)}},
 	}
@@ -135,7 +135,7 @@ func execRules(o Options) map[string][]rule {
 	own("ioprio_set", 1, 0) // IOPRIO_WHO_PROCESS
 	for _, name := range []string{
 		"ptrace", "process_vm_readv", "process_vm_writev", "process_mrelease",
-		// These can pass for a fault of the agent's own, which ends it.
+		// These can imitate a fault of the agent itself, which ends it.
 		"rt_sigqueueinfo", "rt_tgsigqueueinfo",
 	} {
 		rules[name] = []rule{{action: fails(unix.EPERM)}}

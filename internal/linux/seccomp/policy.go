@@ -1,6 +1,6 @@
 package seccomp
 
-// action is what a filter answers: a SECCOMP_RET_ value.
+// action is the result of a filter: a SECCOMP_RET_ value.
 type action uint32
 
 // The actions.
@@ -14,13 +14,13 @@ func fails[T ~int | ~uint | ~uintptr](errno T) action {
 	return 0x00050000 | action(errno&0xffff) // SECCOMP_RET_ERRNO
 }
 
-// rule answers a call if all its conditions hold.
+// rule decides about a call if all its conditions hold.
 type rule struct {
 	when   []condition
 	action action
 }
 
-// policy states what becomes of every call. It is the compiler's input.
+// policy is the action for every call: the compiler's input.
 type policy struct {
 	audit   uint32 // the architecture it is for …
 	foreign action // … and the answer on every other

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Profile is the Agent filter in the form in which engines take a profile, for both architectures. The form cannot say
-// everything: it lists what is allowed and answers EPERM to the rest, and a condition on an argument that is not to have
-// one of several values is left out. [Whole], installed for every command, says it all. What both filters refuse
-// whatever the arguments is refused here too.
+// Profile is the Agent filter as a profile for container engines, for both architectures. The format is limited: it lists the allowed
+// calls and returns EPERM for the rest, and it cannot exclude several values of an argument. [Combined], installed for every command,
+// is complete. Calls that both filters always refuse are refused here, too.
 func Profile(o Options) ([]byte, error) {
 	var all []string // allowed whatever the arguments
 	conditions := map[string][]*profile.Syscall{}
@@ -71,7 +70,7 @@ func Profile(o Options) ([]byte, error) {
 // refused reports whether a list refuses every call.
 func refused(list []rule) bool { return len(list) == 1 && list[0].action != allow }
 
-// sockets are those that can be said: the families, and the one protocol of the odd one.
+// sockets are the rules for sockets that the format can express: the families, and the one protocol of netlink.
 func sockets() []*profile.Syscall {
 	family := func(v uint64) condition { return condition{arg: 0, op: equal, value: v} }
 	return []*profile.Syscall{

@@ -10,12 +10,12 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// Program is a filter as the kernel takes it: classic BPF over struct seccomp_data.
+// Program is a filter in the kernel's form: classic BPF over struct seccomp_data.
 type Program []unix.SockFilter
 
 const instructionSize = int(unsafe.Sizeof(unix.SockFilter{}))
 
-// Bytes is the program as raw memory, in this machine's byte order: to hand it to another process here.
+// Bytes is the program as raw memory, in this machine's byte order, to pass to another process.
 func (p Program) Bytes() []byte {
 	if len(p) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (p Program) Bytes() []byte {
 }
 
 // Append makes the child that f prepares run under p from there on: no_new_privs, which the kernel demands, and the
-// filter. It comes as late as possible, since the calls that follow are filtered already.
+// filter. Append it as late as possible, since it applies to the calls after it.
 func (p Program) Append(f *forkexec.Program) {
 	fprog := &unix.SockFprog{Len: uint16(len(p)), Filter: forkexec.Slice(f, p)}
 	f.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))

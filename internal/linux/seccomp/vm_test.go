@@ -15,7 +15,7 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// data is struct seccomp_data, without the instruction pointer that no rule looks at.
+// data is struct seccomp_data, without the instruction pointer, which no rule reads.
 type data struct {
 	audit, number uint32
 	args          [6]uint64
@@ -59,7 +59,7 @@ func (m machine) run(t tester, d data) action {
 	return action(out)
 }
 
-// decide is what the policy means, word for word: what the compiled program has to agree with.
+// decide evaluates a policy directly. The compiled program must agree with it.
 func decide(p policy, d data) action {
 	if d.audit != p.audit {
 		return p.foreign

@@ -32,9 +32,9 @@ func slack(bytes int64) int64 { return max(leastSlack, bytes/slackPart) }
 // between two looks.
 func Limit(bytes int64) int64 { return bytes + slack(bytes)/4*3 }
 
-// Trip is the charge from which on the warden looks at a group. What the group may be charged above it, before its limit,
+// Threshold is the charge from which on the warden looks at a group. What the group may be charged above it, before its limit,
 // is the time that the warden has to wake up.
-func Trip(bytes int64) int64 { return bytes - slack(bytes)/2 }
+func Threshold(bytes int64) int64 { return bytes - slack(bytes)/2 }
 
 // next is the time to the next look at one of n groups whose programs hold that much.
 func next(bytes, held int64, grows bool, n int) time.Duration {

@@ -18,7 +18,7 @@ func TestBounds(t *testing.T) {
 		{160 * mib, 156 * mib, 166 * mib},
 		{1000 * mib, 975 * mib, 1037*mib + mib/2},
 	} {
-		if trip, limit := Trip(c.bytes), Limit(c.bytes); trip != c.trip || limit != c.limit {
+		if trip, limit := Threshold(c.bytes), Limit(c.bytes); trip != c.trip || limit != c.limit {
 			t.Errorf("of %d MiB: trip %d, limit %d", c.bytes/mib, trip, limit)
 		}
 	}

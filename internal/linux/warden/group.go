@@ -273,7 +273,7 @@ func (w *watch) find() {
 // enableEvent has the kernel report the next charge above the trip.
 func (w *watch) enableEvent() error {
 	if w.Version == 2 {
-		return writeFile(w.Dir, "memory.high", strconv.FormatInt(Trip(w.Bytes), 10))
+		return writeFile(w.Dir, "memory.high", strconv.FormatInt(Threshold(w.Bytes), 10))
 	}
 	var count [8]byte
 	unix.Read(w.event, count[:]) // of crossings that are over
@@ -294,7 +294,7 @@ func (w *watch) disableEvent() error {
 func arm(g Group) (event int, err error) {
 	switch g.Version {
 	case 1:
-		return threshold(g.Dir, Trip(g.Bytes))
+		return threshold(g.Dir, Threshold(g.Bytes))
 	case 2:
 		return open(g.Dir, "memory.events", unix.O_RDONLY)
 	}

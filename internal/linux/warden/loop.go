@@ -234,7 +234,7 @@ func (l *loop) step(one *watch) {
 	}
 	one.due = time.Now().Add(next(one.Bytes, held, charged > one.charged, l.active))
 	one.charged = charged
-	if charged >= Trip(one.Bytes)-slack(one.Bytes)/8 {
+	if charged >= Threshold(one.Bytes)-slack(one.Bytes)/8 {
 		one.calm = 0
 		return
 	}
@@ -268,7 +268,7 @@ func (l *loop) rest(one *watch) {
 	one.quiet = true
 	l.active--
 	// What came between the look and the event was not reported.
-	if charged, err := number(one.fdUsage); err != nil || charged >= Trip(one.Bytes) {
+	if charged, err := number(one.fdUsage); err != nil || charged >= Threshold(one.Bytes) {
 		l.triggered(one, time.Now())
 		return
 	}

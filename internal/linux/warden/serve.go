@@ -69,7 +69,7 @@ func Serve(config []byte) error {
 	}
 	sock, ok := listener.(*net.UnixListener)
 	if !ok {
-		return errors.New("the listener is no Unix socket")
+		return errors.New("the listener is not a Unix socket")
 	}
 	sock.SetUnlinkOnClose(false)
 	hurry()

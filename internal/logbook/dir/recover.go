@@ -90,7 +90,7 @@ func (l *Log) recover() error {
 	}
 	if lost := size - l.now.end; lost > 0 && !l.now.sealed {
 		l.dirty = true
-		l.book.logger.Warn("log ends with bytes that are no frame, they are dropped", "log", l.id, "frames", l.now.count,
+		l.book.logger.Warn("log ends with bytes that are not a frame; they are dropped", "log", l.id, "frames", l.now.count,
 			"bytes", lost, "err", why)
 	}
 	return nil

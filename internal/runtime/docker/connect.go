@@ -23,7 +23,7 @@ func connect(host string) (*client.Client, string, error) {
 	}
 	if strings.HasPrefix(host, "ssh://") {
 		return nil, host, &runtime.StepError{
-			Step: stepEngine, Err: fmt.Errorf("an engine cannot be reached over ssh, as %s wants", host),
+			Step: stepEngine, Err: fmt.Errorf("an engine cannot be reached over ssh, as %s requires", host),
 			Hint: "forward its socket (ssh -L /tmp/engine.sock:/var/run/docker.sock HOST), and set SANDBOX_DOCKER_HOST=unix:///tmp/engine.sock",
 		}
 	}

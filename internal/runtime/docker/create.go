@@ -96,7 +96,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	}
 	if missing := differences(p, got.Container, f); len(missing) > 0 {
 		return nil, &runtime.StepError{
-			Step: stepVerify, Err: fmt.Errorf("the engine has not done what it was asked for: %s", strings.Join(missing, "; ")),
+			Step: stepVerify, Err: fmt.Errorf("the engine did not apply the request: %s", strings.Join(missing, "; ")),
 			Hint: "this engine cannot keep a sandbox; docker info shows what it lacks",
 		}
 	}

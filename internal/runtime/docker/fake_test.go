@@ -430,7 +430,7 @@ func TestProbeSaysWhyNotTLS(t *testing.T) {
 		verify string
 		hint   string
 	}{
-		"TLS is wanted there":     {secure, "", "the engine wants TLS"},
+		"TLS is wanted there":     {secure, "", "the engine requires TLS"},
 		"it is wanted here":       {plain, "1", "the engine has no TLS"},
 		"its certificate is none": {secure, "1", "ca.pem of DOCKER_CERT_PATH"},
 	} {

@@ -121,7 +121,7 @@ func (i *images) credentials(ctx context.Context, ref name.Reference) (string, e
 func unavailable(ref string, err error) error {
 	e := &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("the engine could not pull %s", ref), Err: err,
-		Details: map[string]any{"image": ref, "runtime": Name}, Hint: "check the name, and whether the registry wants credentials (docker login)",
+		Details: map[string]any{"image": ref, "runtime": Name}, Hint: "check the name, and whether the registry requires credentials (docker login)",
 	}
 	if strings.Contains(err.Error(), "no space left on device") {
 		e.Code, e.Hint = belljar.CodeDiskFull, "free space where the engine keeps its data (docker system df)"

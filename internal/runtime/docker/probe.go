@@ -140,8 +140,8 @@ func (e *engine) whyNot(err error) runtime.Reason {
 func tlsHint(err error) string {
 	text := err.Error()
 	for _, c := range []struct{ sign, hint string }{
-		{"HTTP request to an HTTPS server", "the engine wants TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
-		{"TLS-enabled daemon without TLS", "the engine wants TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
+		{"HTTP request to an HTTPS server", "the engine requires TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
+		{"TLS-enabled daemon without TLS", "the engine requires TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
 		{"server gave HTTP response to HTTPS client", "the engine has no TLS: leave DOCKER_CERT_PATH and DOCKER_TLS_VERIFY out, or have it use TLS"},
 		{"certificate", "the engine's certificate must be signed by ca.pem of DOCKER_CERT_PATH (or ~/.docker), for the address in DOCKER_HOST, and cert.pem there by an authority that the engine trusts"},
 	} {
@@ -184,7 +184,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 		refuse(prerequisite, fmt.Sprintf("the engine's architecture is %q", f.arch()), "use an engine on amd64 or arm64")
 	}
 	if e.opts.AppArmor != "" && !f.has("apparmor") {
-		refuse(prerequisite, fmt.Sprintf("the engine has no AppArmor, and the profile %q is asked for", e.opts.AppArmor), "boot its kernel with AppArmor, or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty")
+		refuse(prerequisite, fmt.Sprintf("the engine has no AppArmor, and the profile %q is set", e.opts.AppArmor), "boot its kernel with AppArmor, or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty")
 	}
 	c.Protections = e.protections(f, c.Isolation)
 	return c

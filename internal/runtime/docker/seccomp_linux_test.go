@@ -22,7 +22,7 @@ func TestSeccompFiles(t *testing.T) {
 	files := map[string][]byte{"profile/seccomp.json": profile, "../../../deploy/docker/seccomp.json": profile}
 	for _, arch := range []string{"amd64", "arm64"} {
 		o.Arch = arch
-		filter, err := seccomp.Whole(o)
+		filter, err := seccomp.Combined(o)
 		if err != nil {
 			t.Fatal(err)
 		}

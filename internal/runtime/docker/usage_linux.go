@@ -19,7 +19,7 @@ type group struct {
 // findGroup looks for the cgroups of a process that the engine reports to be a container's. An engine elsewhere, or in a
 // virtual machine, names processes that are others here: only a cgroup with the container's own name is its.
 func findGroup(pid int, id string) group {
-	found, err := cgroup.Of(pid)
+	found, err := cgroup.OfProcess(pid)
 	if err != nil || !slices.ContainsFunc(found.Folders(), func(f cgroup.Folder) bool { return strings.Contains(f.Path, id) }) {
 		return group{}
 	}

@@ -93,7 +93,7 @@ func (v *verdict) limits(want, got *container.HostConfig, f *facts) {
 	if f.MemoryLimit {
 		v.hold(got.Memory == want.Memory, "memory %d", got.Memory)
 		v.hold(!f.SwapLimit || got.MemorySwap == want.MemorySwap, "memory and swap %d", got.MemorySwap)
-		v.hold(got.OomKillDisable == nil || !*got.OomKillDisable, "an end for want of memory")
+		v.hold(got.OomKillDisable == nil || !*got.OomKillDisable, "the out-of-memory killer")
 	}
 	if f.PidsLimit {
 		v.hold(got.PidsLimit != nil && *got.PidsLimit == *want.PidsLimit, "pids")

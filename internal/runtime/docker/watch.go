@@ -150,7 +150,7 @@ func (s *sandbox) explain(st *container.State) runtime.Exit {
 	}
 	switch {
 	case st.ExitCode == killed && st.OOMKilled:
-		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed for want of memory"}
+		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed because memory ran out"}
 	case st.ExitCode > 128:
 		return runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d%s", st.ExitCode-128, said)}
 	}

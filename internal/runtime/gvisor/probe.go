@@ -24,7 +24,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	if !caps.Available {
 		return caps, nil
 	}
-	return runtime.Prove(ctx, r, caps)
+	return runtime.TestSandbox(ctx, r, caps)
 }
 
 // capabilities is what this host can enforce as far as that shows without making a sandbox.
@@ -41,7 +41,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		}
 	}
 	identity := r.Identity()
-	if r.OneID() {
+	if r.SingleID() {
 		c.Refuse(runtime.Reason{
 			Code: "host_prerequisite_missing", Step: jar.StepUserNS, Detail: errFewIDs.Error(), Hint: r.Jars.IDs.Hint,
 		})

@@ -86,7 +86,7 @@ func findProgram(path string) program {
 	}
 	info, err := buildinfo.ReadFile(real)
 	if err != nil {
-		return missing(fmt.Sprintf("%s is no program that was built with Go: %v", path, err))
+		return missing(fmt.Sprintf("%s was not built with Go: %v", path, err))
 	}
 	if info.Path != programPath {
 		return missing(fmt.Sprintf("%s is another program, of %s", path, info.Path))

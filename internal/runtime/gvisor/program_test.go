@@ -42,7 +42,7 @@ func TestProgramComesAndGoes(t *testing.T) {
 	for _, step := range []struct{ target, why string }{
 		{"", "no such file"},
 		{os.Getenv(runscPath), ""},
-		{"/bin/sh", "no program that was built with Go"},
+		{"/bin/sh", "was not built with Go"},
 		{os.Getenv(agentPath), "another program"},
 		{os.Getenv(runscPath), ""},
 		{"", "no such file"},

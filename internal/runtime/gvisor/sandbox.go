@@ -89,7 +89,7 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 		s.Last.OOMKills, s.Last.LimitHits = oneMore(s.Last.OOMKills), oneMore(s.Last.LimitHits)
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "programs had more memory than the limit"}
 	case !orderly && oomKilled(s.Last):
-		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed for want of memory"}
+		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed because memory ran out"}
 	case told && last.Signal != 0:
 		return runtime.Exit{Reason: runtime.ExitKilled, Detail: said(fmt.Sprintf("gVisor's kernel killed by signal %d", last.Signal), last.Detail)}
 	case told:

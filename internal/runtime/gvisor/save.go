@@ -79,7 +79,7 @@ func (s *sandbox) ending() bool {
 // Snapshot implements [runtime.Snapshotter]. If ctx ends meanwhile it still returns when the sandbox continues, and leaves nothing.
 func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if s.Base <= 0 {
-		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are no longer known")}
+		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are unknown")}
 	}
 	f, err := openState(dir, true)
 	if err != nil {

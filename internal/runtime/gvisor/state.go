@@ -32,7 +32,7 @@ func (f *folder) sums() (map[string]string, error) {
 	sums := map[string]string{}
 	for _, e := range entries {
 		if !e.Type().IsRegular() {
-			return nil, fmt.Errorf("%s is no file", e.Name())
+			return nil, fmt.Errorf("%s is not a file", e.Name())
 		}
 		file, err := root.Open(e.Name())
 		if err != nil {

@@ -16,7 +16,7 @@ func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return 
 
 // Test implements [runtime.Tester].
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
-	return runtime.Prove(ctx, r, r.capabilities())
+	return runtime.TestSandbox(ctx, r, r.capabilities())
 }
 
 // start is about how long a cold start takes.
@@ -30,7 +30,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, LimitMemory: true, Relay: true, Start: start,
 		GoCache: r.overlays, SharedTmp: true,
 	}
-	shared := r.OneID()
+	shared := r.SingleID()
 	identity := r.Identity()
 	if shared {
 		c.AgentUID = "shared"
@@ -54,7 +54,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 // cpuTime returns how the agent knows what a command has used. delegable means that the agent can be given a cgroup.
 func (r *Runtime) cpuTime(delegable bool) runtime.Protection {
 	p := runtime.Protection{Name: runtime.ProtectCPUTime, Enforced: true, By: "cgroup2 cpu.stat of each command, read by the agent"}
-	if r.Jars.Cgroups == nil || !r.Jars.Cgroups.Execs() || !delegable {
+	if r.Jars.Cgroups == nil || !r.Jars.Cgroups.HasExecGroups() || !delegable {
 		p.By = "the clocks of the command's processes, read by the agent"
 		p.Weaker = "children that end within milliseconds are not counted where their parent ignores SIGCHLD"
 		p.Hint = "run belljar where it may make cgroups of version 2"

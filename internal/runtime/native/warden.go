@@ -75,7 +75,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 	held := max(*u.Memory-files, 0)
 	s.most.PeakFiles = max(s.most.PeakFiles, files)
 	if u.PeakMemory != nil {
-		if *u.PeakMemory >= warden.Trip(s.rec.Memory) {
+		if *u.PeakMemory >= warden.Threshold(s.rec.Memory) {
 			seen, _ := s.runtime.client(s.rec.Lifetime).Figures(g.Dir) // without them there are those of now
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
 		} else {

@@ -42,7 +42,7 @@ const patience = 2 * time.Minute
 // prime puts a primed pool before a runtime.
 func prime(t testing.TB, r runtime.Runtime) primed {
 	t.Helper()
-	p, err := pool.New(r, pool.Options{Size: 1, Quiet: time.Microsecond, Patience: patience})
+	p, err := pool.New(r, pool.Options{Size: 1, QuietTime: time.Microsecond, ClaimTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestLease(t *testing.T) {
 // Two hundred at once, of which two are ready: each has its own, and nothing is left.
 func TestBurstNative(t *testing.T) {
 	r := openNative(t, t.TempDir())
-	p, err := pool.New(r, pool.Options{Size: 2, Patience: patience})
+	p, err := pool.New(r, pool.Options{Size: 2, ClaimTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

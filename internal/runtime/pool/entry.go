@@ -32,7 +32,7 @@ func (p *Pool) watch(ctx context.Context, e *entry) {
 			p.drop(e, dropDied)
 			return
 		}
-		ask, cancel := context.WithTimeout(ctx, p.opts.Patience)
+		ask, cancel := context.WithTimeout(ctx, p.opts.ClaimTimeout)
 		err = ping(ask, e.box)
 		cancel()
 		if ctx.Err() != nil {

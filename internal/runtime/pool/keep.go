@@ -127,7 +127,7 @@ func (p *Pool) next(now time.Time) (c task) {
 	if p.closed {
 		return c
 	}
-	if begin := p.asked.Add(p.opts.Quiet); now.Before(begin) {
+	if begin := p.asked.Add(p.opts.QuietTime); now.Before(begin) {
 		return task{wait: begin.Sub(now)} // all of it would delay a caller
 	}
 	p.forget(now)
@@ -147,7 +147,7 @@ func (p *Pool) next(now time.Time) (c task) {
 			e, why := k.ready[0], dropAged
 			if len(k.ready) > want {
 				why = dropDisplaced
-			} else if ends := e.born.Add(p.opts.Age); now.Before(ends) {
+			} else if ends := e.born.Add(p.opts.MaxAge); now.Before(ends) {
 				soonest(ends)
 				break
 			}

@@ -31,15 +31,15 @@ type Options struct {
 	Max int
 	// Idle is how long a kind is kept after it was asked for; 0 means 10 minutes. Those of [Pool.Warm] stay.
 	Idle time.Duration
-	// Age is how old a ready sandbox gets before another takes its place; 0 means an hour.
-	Age time.Duration
+	// MaxAge is how old a ready sandbox gets before another takes its place; 0 means an hour.
+	MaxAge time.Duration
 	// Lease is for how long a ready sandbox outlives a daemon that was killed; 0 means a minute.
 	Lease time.Duration
-	// Quiet is for how long no caller must have asked for a sandbox before one is made; 0 means 20 ms.
-	Quiet time.Duration
-	// Patience is how long a ready sandbox may take to become its caller's, and to answer when it is looked after; 0 means
+	// QuietTime is for how long no caller must have asked for a sandbox before one is made; 0 means 20 ms.
+	QuietTime time.Duration
+	// ClaimTimeout is how long a ready sandbox may take to become its caller's, and to answer when it is looked after; 0 means
 	// 5 s. One that does not is broken. What is only slow must not be: in its place one would be made that takes longer.
-	Patience time.Duration
+	ClaimTimeout time.Duration
 	// Logger logs what cannot be returned; nil discards.
 	Logger *slog.Logger
 }
@@ -57,7 +57,7 @@ func (o Options) fill() Options {
 	for _, f := range []struct {
 		field *time.Duration
 		def   time.Duration
-	}{{&o.Idle, 10 * time.Minute}, {&o.Age, time.Hour}, {&o.Lease, time.Minute}, {&o.Quiet, 20 * time.Millisecond}, {&o.Patience, 5 * time.Second}} {
+	}{{&o.Idle, 10 * time.Minute}, {&o.MaxAge, time.Hour}, {&o.Lease, time.Minute}, {&o.QuietTime, 20 * time.Millisecond}, {&o.ClaimTimeout, 5 * time.Second}} {
 		if *f.field <= 0 {
 			*f.field = f.def
 		}
@@ -158,7 +158,7 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 	p.notify()
 	p.mu.Unlock()
 	if err := destroyAll(left); err != nil {
-		p.log.Warn("ready sandboxes of an image that is let go of could not be destroyed", "digest", digest, "err", err)
+		p.log.Warn("ready sandboxes of a released image could not be destroyed", "digest", digest, "err", err)
 	}
 	return len(left) > 0
 }
@@ -211,7 +211,7 @@ func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 // claim makes a ready sandbox the caller's. The agent takes its lease, and proves that it is there, while the rest is
 // done. If that fails, nothing is left of it under the caller's name.
 func (p *Pool) claim(ctx context.Context, e *entry, spec runtime.Spec) (runtime.Sandbox, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Patience)
+	ctx, cancel := context.WithTimeout(ctx, p.opts.ClaimTimeout)
 	defer cancel()
 	lease, err := askLease(ctx, e.box, spec.Lease)
 	if err != nil {

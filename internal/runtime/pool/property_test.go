@@ -48,7 +48,7 @@ func drawStep(t *rapid.T) step {
 func TestNeverTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		options := pool.Options{
-			Size: rapid.IntRange(1, 3).Draw(rt, "size"), Max: rapid.IntRange(1, 5).Draw(rt, "max"), Age: time.Minute, Idle: 30 * time.Second,
+			Size: rapid.IntRange(1, 3).Draw(rt, "size"), Max: rapid.IntRange(1, 5).Draw(rt, "max"), MaxAge: time.Minute, Idle: 30 * time.Second,
 		}
 		var steps []step
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {

@@ -65,7 +65,7 @@ func TestImageIsGone(t *testing.T) {
 func TestDestroyLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
-		p := start(t, s, pool.Options{Age: time.Hour})
+		p := start(t, s, pool.Options{MaxAge: time.Hour})
 		p.Warm(of("sha256:a"))
 		later(time.Second)
 		s.set(func() { s.deaf, s.keeps, s.refuse = true, errors.New("away"), errors.New("away") })

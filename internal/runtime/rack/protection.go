@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// OneID reports whether this user has no ids but its own for sandboxes.
-func (r *Rack) OneID() bool { return r.Jars.IDs.Mode == idmap.ModeSingle }
+// SingleID reports whether this user has no ids but its own for sandboxes.
+func (r *Rack) SingleID() bool { return r.Jars.IDs.Mode == idmap.ModeSingle }
 
 // Identity is the protection of a host uid range for each sandbox.
 func (r *Rack) Identity() runtime.Protection {

@@ -72,9 +72,11 @@ func Open(k Kind, o Options) (*Rack, error) {
 // Name implements [runtime.Runtime].
 func (r *Rack) Name() string { return r.name }
 
-// Whole implements [runtime.Bounded].
-func (r *Rack) Whole() runtime.Whole {
-	whole := r.Jars.Whole()
+var _ runtime.Bounded = (*Rack)(nil)
+
+// Installation implements [runtime.Bounded].
+func (r *Rack) Installation() runtime.Installation {
+	whole := r.Jars.Installation()
 	if whole == nil {
 		return nil
 	}
@@ -82,10 +84,12 @@ func (r *Rack) Whole() runtime.Whole {
 }
 
 // bound is an installation's cgroup as the contract has it.
-type bound struct{ *cgroup.Whole }
+type bound struct{ *cgroup.Installation }
 
-// Watch implements [runtime.Whole].
-func (b bound) Watch(percent ...int64) (runtime.Watch, error) { return b.Whole.Watch(percent...) }
+// Watch implements [runtime.Installation].
+func (b bound) Watch(percent ...int64) (runtime.Watch, error) {
+	return b.Installation.Watch(percent...)
+}
 
 // List implements [runtime.Runtime].
 func (r *Rack) List(context.Context) ([]string, error) { return r.Jars.List() }

@@ -13,7 +13,7 @@ const freeRequest = 16 << 10
 
 // Budget is how many bytes the requests of unfinished runs may have.
 type Budget struct {
-	MostOfOne, MostOfAll int64 // of one user's, and of all
+	MaxPerUser, MaxTotal int64 // of one user's, and of all
 
 	mu     sync.Mutex
 	all    int64
@@ -28,7 +28,7 @@ func (b *Budget) take(owner string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own := b.owners[owner]
-	if own > 0 && own+n > b.MostOfOne || b.all > 0 && b.all+n > b.MostOfAll {
+	if own > 0 && own+n > b.MaxPerUser || b.all > 0 && b.all+n > b.MaxTotal {
 		return false
 	}
 	if b.owners == nil {
@@ -55,8 +55,8 @@ func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), e
 	if !b.take(owner, n) {
 		return nil, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "the requests of runs that have yet to end are too large together",
-			Details: map[string]any{"retry_after_sec": 1, "request_bytes": n, "maximum_bytes": b.MostOfOne},
-			Hint:    fmt.Sprintf("send the same request again later; a request that needs no more than %d KiB is always taken", freeRequest>>10),
+			Details: map[string]any{"retry_after_sec": 1, "request_bytes": n, "maximum_bytes": b.MaxPerUser},
+			Hint:    fmt.Sprintf("send the same request again later; a request of at most %d KiB is always accepted", freeRequest>>10),
 		}
 	}
 	if n == 0 {

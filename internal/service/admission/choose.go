@@ -56,17 +56,17 @@ const (
 func (r *Rules) boundOf(caller belljar.Caller, w wish) (b bound) {
 	b.raise(w.isolation, byIsolation)
 	if w.trust != "" {
-		b.raise(r.Policy.Least(w.trust), byTrust)
+		b.raise(r.Policy.WeakestIsolation(w.trust), byTrust)
 	}
 	if usual := r.Policy.DefaultTrust; usual != "" && (w.trust == "" || !caller.Admin()) {
-		b.raise(r.Policy.Least(usual), byDefault)
+		b.raise(r.Policy.WeakestIsolation(usual), byDefault)
 	}
 	return b
 }
 
-// StrongEnough refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
+// CheckIsolation refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
 // have now. trust is the level that the session asked for.
-func (r *Rules) StrongEnough(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, ask Ask) error {
+func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, ask Ask) error {
 	w := ask.wish(nil)
 	w.trust = cmp.Or(w.trust, trust)
 	b := r.boundOf(caller, w)
@@ -74,7 +74,7 @@ func (r *Rules) StrongEnough(caller belljar.Caller, session string, is runtime.I
 		return nil
 	}
 	return &belljar.Error{
-		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s wants %s", is, b.by, orStronger(b.least)),
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s requires %s", is, b.by, orStronger(b.least)),
 		Details: map[string]any{"session_id": session, "isolation": is, "minimum": b.least, "rule": b.by},
 		Hint:    "close the session, and make a new one",
 	}
@@ -90,7 +90,7 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 		if err == nil && !b.met(c.Caps.Isolation) {
 			return Choice{}, r.tooWeak(ctx, c, b, w)
 		}
-		c.Why = "it was asked for"
+		c.Why = "the request names it"
 		return c, err
 	}
 	if w.isolation == "" && w.trust == "" {
@@ -103,7 +103,7 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 	if !ok {
 		return Choice{}, r.noneFit(ctx, b, w)
 	}
-	best.Why = fmt.Sprintf("it is the fastest here with isolation %s, as %s wants", orStronger(b.least), b.by)
+	best.Why = fmt.Sprintf("it is the fastest here with isolation %s, as %s requires", orStronger(b.least), b.by)
 	return best, nil
 }
 
@@ -113,11 +113,11 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 func (r *Rules) fastest(ctx context.Context, b bound, w wish) (best Choice, ok bool) {
 	hosts := slices.Clone(r.Hosts)
 	slices.SortStableFunc(hosts, func(g, h *placement.Host) int {
-		return cmp.Or(cmp.Compare(g.Trouble(), h.Trouble()), cmp.Compare(g.UsualStart(), h.UsualStart()))
+		return cmp.Or(cmp.Compare(g.Trouble(), h.Trouble()), cmp.Compare(g.StartTime(), h.StartTime()))
 	})
 	at := func(h *placement.Host) int { return slices.Index(r.Hosts, h) }
 	for _, h := range hosts {
-		if usual := h.UsualStart(); ok && usual > 0 && usual >= best.Caps.Start {
+		if usual := h.StartTime(); ok && usual > 0 && usual >= best.Caps.Start {
 			continue
 		}
 		c, why := r.fit(ctx, h, b, w)
@@ -181,12 +181,12 @@ func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w wish) error {
 	}
 	e := &belljar.Error{
 		Code:    belljar.CodePolicyDenied,
-		Message: fmt.Sprintf("runtime %s isolates by %s, but %s wants %s", c.Host.Name(), c.Caps.Isolation, b.by, orStronger(b.least)),
+		Message: fmt.Sprintf("runtime %s isolates by %s, but %s requires %s", c.Host.Name(), c.Caps.Isolation, b.by, orStronger(b.least)),
 		Details: map[string]any{
 			"field": "runtime", "provided": c.Host.Name(), "isolation": c.Caps.Isolation, "minimum": b.least, "rule": b.by,
 			"suggested": able,
 		},
-		Hint: "leave runtime out, and the fastest that will do is taken",
+		Hint: "leave runtime out to get the fastest that is strong enough",
 	}
 	if len(able) == 0 {
 		e.Hint = "no runtime here will do: belljar doctor shows what this host can run"
@@ -203,7 +203,7 @@ func (r *Rules) noneFit(ctx context.Context, b bound, w wish) error {
 	reasons := map[string]any{}
 	e := &belljar.Error{
 		Code:    belljar.CodeRuntimeUnavailable,
-		Message: fmt.Sprintf("no runtime here isolates by %s, as %s wants", orStronger(b.least), b.by),
+		Message: fmt.Sprintf("no runtime here isolates by %s, as %s requires", orStronger(b.least), b.by),
 		Details: map[string]any{"isolation": b.least, "rule": b.by, "available": false, "suggested": []string{}, "reasons": reasons},
 		Hint:    "belljar doctor shows what this host can run",
 	}

@@ -93,10 +93,10 @@ func TestChoiceHolds(t *testing.T) {
 		// What everybody who has a say wants, at least.
 		least := strength(w.isolation)
 		if w.trust != "" {
-			least = max(least, strength(s.Policy.Least(w.trust)))
+			least = max(least, strength(s.Policy.WeakestIsolation(w.trust)))
 		}
 		if usual := s.Policy.DefaultTrust; usual != "" && (w.trust == "" || !caller.Admin()) {
-			least = max(least, strength(s.Policy.Least(usual)))
+			least = max(least, strength(s.Policy.WeakestIsolation(usual)))
 		}
 		strong := func(c claimed) bool { return least < 0 || strength(c.caps.Isolation) >= least }
 		works := func(c claimed) bool { return c.err == nil && c.caps.Available }

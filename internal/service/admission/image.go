@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// EngineTime bounds a question to a runtime's engine, which may be slow or gone.
-const EngineTime = 5 * time.Second
+// EngineTimeout bounds a question to a runtime's engine, which may be slow or gone.
+const EngineTimeout = 5 * time.Second
 
 // settleImage decides about the image of a plan's sandbox: it is one that is here, pinned by its digest from now on, or one
 // that is fetched while the sandbox is made. An image that is neither, or that the runtime cannot use, is refused.
@@ -64,7 +64,7 @@ func (r *Rules) FindImage(ctx context.Context, h *placement.Host, caps runtime.C
 		}
 		return runtime.Root{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, EngineTime)
+	ctx, cancel := context.WithTimeout(ctx, EngineTimeout)
 	defer cancel()
 	root, asked := imager.Image(ctx, ref)
 	switch {
@@ -78,8 +78,8 @@ func (r *Rules) FindImage(ctx context.Context, h *placement.Host, caps runtime.C
 		return runtime.Root{}, asked
 	}
 	e := &belljar.Error{
-		Code: belljar.CodeRuntimeUnavailable, Message: "the engine of runtime " + h.Name() + " could not be asked for the image", Err: asked,
-		Details: map[string]any{"runtime": h.Name(), "image": ref}, Hint: "belljar doctor says how the engine is",
+		Code: belljar.CodeRuntimeUnavailable, Message: "the engine of runtime " + h.Name() + " could not be queried for the image", Err: asked,
+		Details: map[string]any{"runtime": h.Name(), "image": ref}, Hint: "belljar doctor reports the engine's state",
 	}
 	if step := (*runtime.StepError)(nil); errors.As(h.Explain(ctx, asked), &step) && step.Hint != "" {
 		e.Message, e.Hint = e.Message+": "+step.Err.Error(), step.Hint

@@ -113,8 +113,8 @@ func (l *ledger) flying(user string) (own, all int64) {
 	return own, all
 }
 
-// Take takes room for n bytes, or reports that there is none.
-func (w *Allowance) Take(n int64) bool {
+// Reserve takes room for n bytes, or reports that there is none.
+func (w *Allowance) Reserve(n int64) bool {
 	if w == nil {
 		return true
 	}
@@ -127,8 +127,8 @@ func (w *Allowance) Take(n int64) bool {
 	return true
 }
 
-// Some takes room for up to n bytes, and reports for how many.
-func (w *Allowance) Some(n int64) int64 {
+// ReserveUpTo takes room for up to n bytes, and reports for how many.
+func (w *Allowance) ReserveUpTo(n int64) int64 {
 	if w == nil {
 		return n
 	}
@@ -139,15 +139,15 @@ func (w *Allowance) Some(n int64) int64 {
 	return n
 }
 
-// Back gives room for n bytes back.
-func (w *Allowance) Back(n int64) {
+// Release gives room for n bytes back.
+func (w *Allowance) Release(n int64) {
 	w.account.mu.Lock()
 	defer w.account.mu.Unlock()
 	w.add(-n)
 }
 
-// Hold makes the claim n bytes, whether there is room for them or not: they are there.
-func (w *Allowance) Hold(n int64) {
+// SetTo makes the claim n bytes, whether there is room for them or not: they are there.
+func (w *Allowance) SetTo(n int64) {
 	if w == nil {
 		return
 	}

@@ -92,7 +92,7 @@ func (n *Memory) claim(id string, c *claim, q belljar.Quota) error {
 func overQuota(quota, unit string, used, asked, limit float64) error {
 	return &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
-		Message: fmt.Sprintf("%v more %s would be above the quota: %v of %v are taken", Hundredths(asked), unit, Hundredths(used), Hundredths(limit)),
+		Message: fmt.Sprintf("%v more %s would exceed the quota: %v of %v are in use", Hundredths(asked), unit, Hundredths(used), Hundredths(limit)),
 		Details: map[string]any{"quota": quota, "used": Hundredths(used), "asked": Hundredths(asked), "limit": limit},
 		Hint:    "end a session or wait for a run's end, or ask for less with resources",
 	}

@@ -81,8 +81,8 @@ func DefaultTrustLevels() map[belljar.TrustLevel]runtime.Isolation {
 	}
 }
 
-// Least is the weakest isolation of a trust level.
-func (p Policy) Least(level belljar.TrustLevel) runtime.Isolation {
+// WeakestIsolation is the weakest isolation of a trust level.
+func (p Policy) WeakestIsolation(level belljar.TrustLevel) runtime.Isolation {
 	if own, ok := p.TrustLevels[level]; ok {
 		return own
 	}

@@ -90,7 +90,7 @@ func notLimited(p *placement.Placement, ask Ask, got runtime.Protection) error {
 		if got.By != "" {
 			message = fmt.Sprintf("%s cannot be enforced here: runtime %s limits %s only by %s", l.field, p.Host.Name(), got.Name, got.By)
 		}
-		hint := "allow_weak " + got.Name + " (--allow-weak " + got.Name + ", operators only) goes on without the limit"
+		hint := "allow_weak " + got.Name + " (--allow-weak " + got.Name + ", operators only) runs without the limit"
 		if got.Hint != "" {
 			hint = got.Hint + "; or " + hint
 		}

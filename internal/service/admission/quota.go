@@ -26,9 +26,9 @@ type Users interface {
 
 // Accounts are what users may have, and what they keep on the disk. The fields are set before the first use.
 type Accounts struct {
-	Users Users
-	Usual belljar.Quota // of a user for whom none is stored
-	Now   func() time.Time
+	Users   Users
+	Default belljar.Quota // of a user for whom none is stored
+	Now     func() time.Time
 	// FreeBytes returns the room on the disk for data; below MinFreeBytes no new run is accepted. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
@@ -78,7 +78,7 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 	q, err := a.Users.Quota(ctx, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		q = a.Usual
+		q = a.Default
 	case err != nil:
 		return q, fault.Record("read the quota of "+user, err)
 	}
@@ -89,8 +89,8 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 // SetQuota notes a quota that was stored.
 func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
 
-// Afford refuses a run to a user whose CPU time of the day is used up. The day ends at midnight UTC.
-func (a *Accounts) Afford(ctx context.Context, user string, q belljar.Quota) error {
+// CheckCPUTime refuses a run to a user whose CPU time of the day is used up. The day ends at midnight UTC.
+func (a *Accounts) CheckCPUTime(ctx context.Context, user string, q belljar.Quota) error {
 	if q.CPUSecondsPerDay <= 0 {
 		return nil
 	}

@@ -17,7 +17,7 @@ func (n *Memory) Watch(ctx context.Context, work func(f func())) {
 		if !ok {
 			continue
 		}
-		whole := bounded.Whole()
+		whole := bounded.Installation()
 		if whole == nil {
 			continue
 		}
@@ -35,7 +35,7 @@ func (n *Memory) Watch(ctx context.Context, work func(f func())) {
 }
 
 // guard keeps the memory in use below the bound.
-func (n *Memory) guard(ctx context.Context, whole runtime.Whole) {
+func (n *Memory) guard(ctx context.Context, whole runtime.Installation) {
 	watch, err := whole.Watch(watermark, brink)
 	if err != nil {
 		n.Log.Warn("the kernel does not announce that the sandboxes' memory runs short; it is looked at every second", "err", err)
@@ -49,7 +49,7 @@ func (n *Memory) guard(ctx context.Context, whole runtime.Whole) {
 }
 
 // relieve does what the memory in use asks for, and reports whether that gave some back, so that it is to be looked at again.
-func (n *Memory) relieve(ctx context.Context, whole runtime.Whole) bool {
+func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 	bound := whole.Bound()
 	used, err := whole.Used()
 	if err != nil || bound == 0 {

@@ -34,9 +34,9 @@ func (b *Box) Destroy(ctx context.Context) error {
 	return b.Sandbox.Destroy(ctx)
 }
 
-// Meet connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot
+// Connect connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot
 // keep that user apart from the agent's (shared), as the agent's. The box is returned with an error too.
-func Meet(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*Box, error) {
+func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*Box, error) {
 	b := &Box{Sandbox: sandbox, Agent: agent.New(sandbox.Dial), UID: cmp.Or(root.UID, uid), GID: cmp.Or(root.GID, gid)}
 	if caps.AgentUID == "shared" {
 		info, err := b.Agent.Ping(ctx)

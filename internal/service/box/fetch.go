@@ -21,5 +21,5 @@ func (e *FetchError) Reason() *belljar.Error {
 	if errors.As(fault.Images(e.err), &own) && own.Code != belljar.CodeInternal {
 		return own
 	}
-	return &belljar.Error{Code: belljar.CodeImageUnavailable, Message: "the image could not be made ready", Err: e.err, Hint: "the server's log says why"}
+	return &belljar.Error{Code: belljar.CodeImageUnavailable, Message: "the image could not be made ready", Err: e.err, Hint: "the server's log has the reason"}
 }

@@ -51,13 +51,13 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 		return nil, err
 	}
 	o.Made(sandbox)
-	b, err := Meet(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
+	b, err := Connect(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
 	b.Network = m.network(b, o.ID, o.Egress)
 	if err == nil && o.Placement.Egress != nil {
 		err = b.Network.Set(ctx, o.Placement.Egress)
 	}
 	if err == nil && o.Placement.Exec {
-		err = b.Furnish(ctx)
+		err = b.PrepareWorkspace(ctx)
 	}
 	return b, err
 }
@@ -154,7 +154,7 @@ func (m *Maker) Reattach(ctx context.Context, id string, p *placement.Placement)
 	if err != nil {
 		return nil, err
 	}
-	b, err := Meet(ctx, sandbox, p.Caps, p.Image)
+	b, err := Connect(ctx, sandbox, p.Caps, p.Image)
 	if err == nil {
 		m.Open(ctx, b, id, p.Egress, nil)
 	}
@@ -177,7 +177,7 @@ func (m *Maker) Open(ctx context.Context, b *Box, id string, policy *egress.Poli
 const removeTime = 5 * time.Second
 
 // errRemoveTime means that a sandbox does not go away.
-var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
+var errRemoveTime = fmt.Errorf("it has not ended after %v", removeTime)
 
 // Remove removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, delays no
 // start: that is logged, and the reaper tries again.

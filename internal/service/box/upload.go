@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Furnish prepares the workspace of a new sandbox in which programs may be executed: a place for temporary files.
-func (b *Box) Furnish(ctx context.Context) error {
+// PrepareWorkspace prepares the workspace of a new sandbox in which programs may be executed: a place for temporary files.
+func (b *Box) PrepareWorkspace(ctx context.Context) error {
 	req := b.File(placement.TmpDir)
 	req.Mode, req.Parents = 0o700, true
 	return b.Agent.Mkdir(ctx, req)

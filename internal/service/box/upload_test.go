@@ -35,7 +35,7 @@ func newBox(t *testing.T) *box.Box {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := box.Meet(t.Context(), sandbox, caps, runtime.Root{})
+	b, err := box.Connect(t.Context(), sandbox, caps, runtime.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}

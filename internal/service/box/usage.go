@@ -53,8 +53,8 @@ func (h *Hits) Now(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
 // long, and makes the difference between out of memory and no reason at all.
 const dying = 10 * time.Second
 
-// Death is how a sandbox ended whose agent is gone, or nil if that is not known.
-func Death(ctx context.Context, sandbox runtime.Sandbox) *runtime.Exit {
+// ExitOf is how a sandbox ended whose agent is gone, or nil if that is not known.
+func ExitOf(ctx context.Context, sandbox runtime.Sandbox) *runtime.Exit {
 	ctx, cancel := context.WithTimeout(ctx, dying)
 	defer cancel()
 	exit, err := sandbox.Wait(ctx)

@@ -56,22 +56,22 @@ func TestHits(t *testing.T) {
 
 func TestDeath(t *testing.T) {
 	s := &stub{exit: runtime.Exit{Reason: runtime.ExitOOM}}
-	if exit := box.Death(t.Context(), s); exit == nil || exit.Reason != runtime.ExitOOM {
+	if exit := box.ExitOf(t.Context(), s); exit == nil || exit.Reason != runtime.ExitOOM {
 		t.Errorf("%+v", exit)
 	}
 	s.err = context.DeadlineExceeded
-	if exit := box.Death(t.Context(), s); exit != nil {
+	if exit := box.ExitOf(t.Context(), s); exit != nil {
 		t.Errorf("%+v", exit)
 	}
 }
 
 // TestMeetShared: where agent and programs share a user, a box without an answer of its agent is an error.
 func TestMeetShared(t *testing.T) {
-	b, err := box.Meet(t.Context(), &stub{}, runtime.Capabilities{AgentUID: "shared"}, runtime.Root{})
+	b, err := box.Connect(t.Context(), &stub{}, runtime.Capabilities{AgentUID: "shared"}, runtime.Root{})
 	if err == nil || b == nil {
 		t.Errorf("%+v, %v", b, err)
 	}
-	b, err = box.Meet(t.Context(), &stub{}, runtime.Capabilities{AgentUID: "separate"}, runtime.Root{UID: 33})
+	b, err = box.Connect(t.Context(), &stub{}, runtime.Capabilities{AgentUID: "separate"}, runtime.Root{UID: 33})
 	if err != nil || b.UID != 33 || b.GID == 0 {
 		t.Errorf("%+v, %v", b, err)
 	}

@@ -143,7 +143,7 @@ func (p *repacker) name(head *tar.Header) (string, error) {
 		return "", fmt.Errorf("the agent packs %.100q of type %q, which no workspace has", head.Name, head.Typeflag)
 	}
 	if p.names += len(name); len(p.seen) == maxEntries || p.names > maxNames {
-		return "", errors.New("the agent packs more than it says that it does")
+		return "", errors.New("the agent packs more than it announced")
 	}
 	called := ""
 	if dir := path.Dir(name); dir != "." {

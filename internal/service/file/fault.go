@@ -85,17 +85,17 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 	case wire.CodePathEscapes:
 		return refusal{belljar.CodePathEscapes, "", named("%q leads out of the workspace, or through links without end"), "a symbolic link on the way points elsewhere"}
 	case wire.CodeNotFile:
-		return refusal{belljar.CodeConflict, "not_a_file", named("%q is no regular file"), "only files are read and written; fs/list shows what is there, fs/archive packs folders"}
+		return refusal{belljar.CodeConflict, "not_a_file", named("%q is not a regular file"), "only files are read and written; fs/list shows what is there, fs/archive packs folders"}
 	case wire.CodeDenied:
 		return refusal{belljar.CodeConflict, "denied", named("%q: its permissions, or those of a folder above it, do not allow that"), "a program in the sandbox may change them with chmod"}
 	case wire.CodeNoSpace: // a workspace has a limit of bytes and one of files
-		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or make a session with a larger workspace_mb; GET fs/space tells what is used"}
+		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or make a session with a larger workspace_mb; GET fs/space reports what is used"}
 	case wire.CodeTooLarge:
 		return refusal{belljar.CodeTooLarge, "entries", named("%q has too many entries, or is too deep"), "take a folder below it"}
 	case wire.CodeInvalid, wire.CodeInternal:
 		switch refused.Errno {
 		case wire.ENOTDIR:
-			return refusal{belljar.CodeConflict, "not_a_folder", named("%q, or what is above it, is no folder"), ""}
+			return refusal{belljar.CodeConflict, "not_a_folder", named("%q, or a parent of it, is not a folder"), ""}
 		case wire.ENOTEMPTY:
 			return refusal{belljar.CodeConflict, "not_empty", named("%q is a folder that is not empty"), "set recursive to delete a folder with all that is in it; end programs that still write there"}
 		case wire.ENAMETOOLONG:

@@ -267,7 +267,7 @@ func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reade
 func drain(r io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20))
 	if err == nil && n == 1<<20 {
-		err = errors.New("the agent goes on behind an archive's end")
+		err = errors.New("the agent sends data after an archive's end")
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func (v view) Get(ctx context.Context, ref string) (belljar.Image, error) {
 		if imager == nil {
 			continue
 		}
-		asking, cancel := context.WithTimeout(ctx, admission.EngineTime)
+		asking, cancel := context.WithTimeout(ctx, admission.EngineTimeout)
 		root, failed := imager.Image(asking, ref)
 		if failed == nil {
 			got, failed = v.engineImage(asking, h.Name(), imager, root)
@@ -282,7 +282,7 @@ func (l *Images) Sweep(ctx context.Context) error {
 
 // engineImages lists what a runtime's engine has. One that does not answer is logged, and has none.
 func (l *Images) engineImages(ctx context.Context, name string, imager runtime.Imager) ([]belljar.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, admission.EngineTime)
+	ctx, cancel := context.WithTimeout(ctx, admission.EngineTimeout)
 	defer cancel()
 	list, err := imager.Images(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ const (
 	mostWarnings = 32
 )
 
-// BriefCommand is as much of a command as goes on record, and whether that is less than all of it.
-func BriefCommand(argv []string) (kept []string, cut bool) {
+// TruncateCommand is as much of a command as goes on record, and whether that is less than all of it.
+func TruncateCommand(argv []string) (kept []string, cut bool) {
 	room := mostCommand
 	for i, arg := range argv {
 		if room -= len(arg) + 1; room < 0 {
@@ -28,22 +28,22 @@ func BriefCommand(argv []string) (kept []string, cut bool) {
 	return argv, false
 }
 
-// BriefText is as much of a text as goes on record, with a mark if that is less than all of it.
-func BriefText(s string) string {
+// TruncateText is as much of a text as goes on record, with a mark if that is less than all of it.
+func TruncateText(s string) string {
 	if len(s) <= mostText {
 		return s
 	}
 	return clip(s, mostText) + "…"
 }
 
-// BriefWarnings are as many warnings as go on record.
-func BriefWarnings(all []string) []string {
+// TruncateWarnings are as many warnings as go on record.
+func TruncateWarnings(all []string) []string {
 	var kept []string
 	for i, w := range all {
 		if i == mostWarnings {
 			return append(kept, "there were more warnings")
 		}
-		kept = append(kept, BriefText(w))
+		kept = append(kept, TruncateText(w))
 	}
 	return kept
 }

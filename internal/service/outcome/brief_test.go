@@ -22,7 +22,7 @@ func TestBriefCommand(t *testing.T) {
 		"many":         {slices.Repeat([]string{"aaaa"}, mostCommand), mostCommand/5 + 1, true},
 		"one too many": {[]string{strings.Repeat("a", mostCommand-1), "x"}, 1, true},
 	} {
-		kept, cut := BriefCommand(c.argv)
+		kept, cut := TruncateCommand(c.argv)
 		total := 0
 		for i, arg := range kept {
 			total += len(arg) + 1
@@ -37,16 +37,16 @@ func TestBriefCommand(t *testing.T) {
 }
 
 func TestBriefWords(t *testing.T) {
-	if got := BriefText(strings.Repeat("é", mostText)); len(got) > mostText+len("…") || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
+	if got := TruncateText(strings.Repeat("é", mostText)); len(got) > mostText+len("…") || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes", len(got))
 	}
-	if got := BriefText("short"); got != "short" {
+	if got := TruncateText("short"); got != "short" {
 		t.Error(got)
 	}
-	if got := BriefWarnings(slices.Repeat([]string{strings.Repeat("w", 1<<20)}, 500)); len(got) != mostWarnings+1 || len(got[0]) > mostText+3 {
+	if got := TruncateWarnings(slices.Repeat([]string{strings.Repeat("w", 1<<20)}, 500)); len(got) != mostWarnings+1 || len(got[0]) > mostText+3 {
 		t.Errorf("%d warnings", len(got))
 	}
-	if got := BriefWarnings(nil); got != nil {
+	if got := TruncateWarnings(nil); got != nil {
 		t.Errorf("%v", got)
 	}
 }

@@ -20,7 +20,7 @@ func (e Ending) byBuild() Outcome {
 		o.Hint = hint
 	}
 	switch {
-	case Outlived(e.Build):
+	case LeftProcesses(e.Build):
 		o.set(belljar.PhaseFailed, belljar.ReasonKillFailed, "processes outlived every kill; the sandbox was destroyed")
 	case e.Stopped != nil && (e.Build == nil || e.Build.Cause == wire.CauseEnded || e.Build.Cause == wire.CauseExited && e.Build.Code == 0 && e.Build.Signal == 0):
 		o.stopped(e.Stopped)

@@ -46,8 +46,8 @@ type Outcome struct {
 	Warnings []string
 }
 
-// Judge decides what an ending means.
-func Judge(e Ending) Outcome {
+// Decide decides what an ending means.
+func Decide(e Ending) Outcome {
 	var o Outcome
 	switch {
 	case e.Building && (e.Build != nil || e.Overdue || e.Sandbox != nil):
@@ -236,5 +236,5 @@ func shellState(exit *wire.Exit) *belljar.ShellState {
 	return state
 }
 
-// Outlived reports whether a command ended without its processes.
-func Outlived(exit *wire.Exit) bool { return exit != nil && exit.Cause == wire.CauseKillFailed }
+// LeftProcesses reports whether a command ended without its processes.
+func LeftProcesses(exit *wire.Exit) bool { return exit != nil && exit.Cause == wire.CauseKillFailed }

@@ -118,7 +118,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.ending.Limits = belljar.Limits{MemoryMB: 64, Pids: 9, NProc: 9, TimeoutSec: 2, CPUTimeSec: 4, StartupTimeoutSec: 3, LogBytes: 100}
-			got := Judge(test.ending)
+			got := Decide(test.ending)
 			code := none
 			if got.ExitCode != nil {
 				code = *got.ExitCode
@@ -149,7 +149,7 @@ func TestJudge(t *testing.T) {
 
 func TestDroppedBytesAreCounted(t *testing.T) {
 	// 101 of 151 bytes reached us, one more than the log's 100.
-	o := Judge(Ending{Exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}, Limits: belljar.Limits{LogBytes: 100}})
+	o := Decide(Ending{Exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}, Limits: belljar.Limits{LogBytes: 100}})
 	if want := []string{"output beyond 100 bytes was dropped (51 bytes)"}; !cmp.Equal(o.Warnings, want) {
 		t.Errorf("%q, want %q", o.Warnings, want)
 	}

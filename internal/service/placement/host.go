@@ -77,8 +77,8 @@ func (h *Host) Trouble() int {
 	return 1
 }
 
-// UsualStart is about how long a cold start takes, by the last probe; 0 if that is not known.
-func (h *Host) UsualStart() time.Duration { return time.Duration(h.start.Load()) }
+// StartTime is about how long a cold start takes, by the last probe; 0 if that is not known.
+func (h *Host) StartTime() time.Duration { return time.Duration(h.start.Load()) }
 
 // Explain is why no sandbox could be made: the fault itself or, where it turns out that the runtime stopped working, what is
 // missing. Later requests learn that at once.
@@ -87,7 +87,7 @@ func (h *Host) Explain(ctx context.Context, fault error) error {
 	if !errors.As(fault, &step) || errors.Is(fault, runtime.ErrNoImage) || errors.Is(fault, runtime.ErrFull) {
 		return fault
 	}
-	caps, err := h.Look(ctx)
+	caps, err := h.Refresh(ctx)
 	if err != nil || caps.Available || len(caps.Reasons) == 0 {
 		return fault
 	}
@@ -95,8 +95,8 @@ func (h *Host) Explain(ctx context.Context, fault error) error {
 	return &runtime.StepError{Step: why.Step, Err: errors.New(why.Detail), Hint: why.Hint}
 }
 
-// Look probes now.
-func (h *Host) Look(ctx context.Context) (runtime.Capabilities, error) {
+// Refresh probes now, whatever the last probe returned.
+func (h *Host) Refresh(ctx context.Context) (runtime.Capabilities, error) {
 	h.mu.Lock()
 	h.caps = nil
 	h.mu.Unlock()

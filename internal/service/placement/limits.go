@@ -19,8 +19,8 @@ func Unlimited() belljar.Limits {
 	}
 }
 
-// OrElse is l with its zero fields taken from defaults.
-func OrElse(l, defaults belljar.Limits) belljar.Limits {
+// WithDefaults is l with its zero fields taken from defaults.
+func WithDefaults(l, defaults belljar.Limits) belljar.Limits {
 	l.CPU = cmp.Or(l.CPU, defaults.CPU)
 	l.MemoryMB = cmp.Or(l.MemoryMB, defaults.MemoryMB)
 	l.Pids = cmp.Or(l.Pids, defaults.Pids)

@@ -12,11 +12,11 @@ import (
 
 // Every limit has a default, and no limit that was admitted is above the largest.
 func TestLimitsAreWhole(t *testing.T) {
-	if diff := cmp.Diff(belljar.DefaultLimits(), OrElse(belljar.Limits{}, belljar.DefaultLimits())); diff != "" {
+	if diff := cmp.Diff(belljar.DefaultLimits(), WithDefaults(belljar.Limits{}, belljar.DefaultLimits())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	own := belljar.Limits{MemoryMB: 7}
-	if got := OrElse(own, belljar.DefaultLimits()); got.MemoryMB != 7 {
+	if got := WithDefaults(own, belljar.DefaultLimits()); got.MemoryMB != 7 {
 		t.Errorf("a limit that is set became %d", got.MemoryMB)
 	}
 	most, all := reflect.ValueOf(belljar.MaxLimits()), reflect.ValueOf(Unlimited())

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// AtOnce is how many sandboxes are reattached to, or removed, at a time.
-const AtOnce = 8
+// Parallelism is how many sandboxes are reattached to, or removed, at a time.
+const Parallelism = 8
 
 // Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does
 // not answer in time is lost.
@@ -55,10 +55,10 @@ func Caller(user string) belljar.Caller {
 	return belljar.Caller{ID: user, Role: belljar.RoleUser, Source: "recovery"}
 }
 
-// Each calls do with each of a list, [AtOnce] at a time, and returns when all calls have.
-func Each[T any](list []T, do func(T)) {
+// ForEach calls do with each of a list, [Parallelism] at a time, and returns when all calls have.
+func ForEach[T any](list []T, do func(T)) {
 	var all sync.WaitGroup
-	free := make(chan struct{}, AtOnce)
+	free := make(chan struct{}, Parallelism)
 	for _, each := range list {
 		free <- struct{}{}
 		all.Go(func() {

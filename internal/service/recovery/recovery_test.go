@@ -57,8 +57,8 @@ func TestEach(t *testing.T) {
 	for i := range list {
 		list[i] = i
 	}
-	gate := make(chan struct{}, AtOnce)
-	Each(list, func(n int) {
+	gate := make(chan struct{}, Parallelism)
+	ForEach(list, func(n int) {
 		mu.Lock()
 		now++
 		most = max(most, now)
@@ -70,7 +70,7 @@ func TestEach(t *testing.T) {
 		now--
 		mu.Unlock()
 	})
-	if most > AtOnce || sum != 4950 || now != 0 {
+	if most > Parallelism || sum != 4950 || now != 0 {
 		t.Errorf("at most %d at once, sum %d, %d still there", most, sum, now)
 	}
 }

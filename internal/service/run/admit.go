@@ -92,7 +92,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		{"resources.workspace_mb", req.Resources.WorkspaceMB != 0},
 		{"runtime", req.Runtime != "" && req.Runtime != of.Host.Name()},
 		{"isolation", req.Isolation != "" && !of.Caps.Isolation.AtLeast(runtime.Isolation(req.Isolation))},
-		{"trust_level", req.TrustLevel != "" && !of.Caps.Isolation.AtLeast(s.rules.Policy.Least(req.TrustLevel))},
+		{"trust_level", req.TrustLevel != "" && !of.Caps.Isolation.AtLeast(s.rules.Policy.WeakestIsolation(req.TrustLevel))},
 		{"build_memory_mb", req.BuildMemoryMB != 0},
 		{"workspace_exec", req.WorkspaceExec && !of.Exec},
 		{"allow_weak", len(req.AllowWeak) > 0},
@@ -114,7 +114,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 			}
 		}
 	}
-	if err := x.StrongEnough(caller, admission.AskOfRun(req.RunSpec)); err != nil {
+	if err := x.CheckIsolation(caller, admission.AskOfRun(req.RunSpec)); err != nil {
 		return err
 	}
 	p.session, p.Placement = x, of

@@ -105,7 +105,7 @@ func (c *execution) compile(begin time.Time) bool {
 		e.Command = strings.Join(names, " or ")
 		return false
 	}
-	argv, _ := outcome.BriefCommand(step.plan.argv)
+	argv, _ := outcome.TruncateCommand(step.plan.argv)
 	built := &belljar.Build{Argv: slices.Clone(argv), OutputEncoding: "utf8"}
 	c.run.built(built, belljar.EventBuildStart, map[string]any{"argv": built.Argv})
 	step.follow()
@@ -184,7 +184,7 @@ func (c *execution) readSource() {
 	b.compilers, p.argv = b.language.Build(b.file, string(text), b.place, b.args)
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	c.run.state.Command, c.run.state.CommandTruncated = outcome.BriefCommand(p.argv)
+	c.run.state.Command, c.run.state.CommandTruncated = outcome.TruncateCommand(p.argv)
 }
 
 // result is the build as it ended, or was lost.

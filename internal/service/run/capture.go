@@ -150,7 +150,7 @@ func (s *runner) keep(ctx context.Context, r *Run, b *box.Box, c *captured, f wi
 	case f.Size == 0:
 	case f.Size > c.room:
 		art.Skipped = skippedCap
-	case !c.allowance.Take(f.Size):
+	case !c.allowance.Reserve(f.Size):
 		art.Skipped = skippedQuota
 	default:
 		s.copy(ctx, r, b, c, &art)
@@ -173,12 +173,12 @@ func (s *runner) copy(ctx context.Context, r *Run, b *box.Box, c *captured, art 
 		s.log.Warn("artifact cannot be kept", "run_id", r.id, "path", art.Path, "err", err)
 		art.Skipped = skippedFailed
 	default:
-		c.allowance.Back(art.Size - info.Size)
+		c.allowance.Release(art.Size - info.Size)
 		c.room -= info.Size
 		art.Size, art.Digest = info.Size, info.Digest
 		return
 	}
-	c.allowance.Back(art.Size)
+	c.allowance.Release(art.Size)
 }
 
 // errTooLarge is the error of a file that is larger than its size was.

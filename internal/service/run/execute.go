@@ -166,7 +166,7 @@ func (c *execution) settle() {
 			files, troubles = c.capture(r, p, c.box)
 		}
 	}
-	o := outcome.Judge(*e)
+	o := outcome.Decide(*e)
 	if p.session != nil && o.Shell != nil {
 		p.session.SetCwd(o.Shell.Cwd)
 	}
@@ -197,7 +197,7 @@ func (c *execution) releaseBox() {
 		c.boxes.Destroy(c.run.id, c.box)
 	default:
 		defer c.plan.session.Release()
-		if c.end.Overdue || outcome.Outlived(c.end.Exit) || outcome.Outlived(c.end.Build) {
+		if c.end.Overdue || outcome.LeftProcesses(c.end.Exit) || outcome.LeftProcesses(c.end.Build) {
 			c.boxes.Destroy(c.run.id, c.box)
 			return
 		}

@@ -59,7 +59,7 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 	now := s.now()
 	last.Phase, last.FinishedAt = o.Phase, &now
 	last.ExitCode, last.Signal, last.ReasonCode = o.ExitCode, o.Signal, o.Reason
-	last.Message, last.Hint, last.Warnings = outcome.BriefText(o.Message), outcome.BriefText(o.Hint), outcome.BriefWarnings(o.Warnings)
+	last.Message, last.Hint, last.Warnings = outcome.TruncateText(o.Message), outcome.TruncateText(o.Hint), outcome.TruncateWarnings(o.Warnings)
 	last.ResourceUsage, last.Truncated, last.Shell = usage, truncated, o.Shell
 	if r.fault != nil {
 		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())

@@ -123,7 +123,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	if r.kept, err = s.accounts.AllowLog(context.Background(), r.owner, quota); err != nil {
 		return err
 	}
-	r.kept.Hold(log.Size())
+	r.kept.SetTo(log.Size())
 	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
 	r.cancelQueueTTL = func() bool { return false }
 	since := s.now().Add(-time.Duration(told.AgeMS) * time.Millisecond)

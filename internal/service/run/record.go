@@ -140,10 +140,10 @@ func (s *recorder) conclude(r *Run, o outcome.Outcome, usage belljar.ResourceUsa
 	r.mu.Unlock()
 	if r.draft {
 		s.keepLog(r, &row)
-		r.kept.Hold(row.LogBytes)
+		r.kept.SetTo(row.LogBytes)
 		err = s.end(r, row)
 	} else {
-		r.kept.Hold(row.LogBytes)
+		r.kept.SetTo(row.LogBytes)
 		sealed := make(chan struct{})
 		go func() {
 			defer close(sealed)

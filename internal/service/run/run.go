@@ -77,7 +77,7 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 	if p.build != nil {
 		p.aim(id)
 	}
-	r.state.Command, r.state.CommandTruncated = outcome.BriefCommand(p.argv)
+	r.state.Command, r.state.CommandTruncated = outcome.TruncateCommand(p.argv)
 	return r
 }
 

@@ -58,7 +58,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	if over {
 		b = b[:t.room]
 	}
-	if n := t.allowed.Some(int64(len(b))); n < int64(len(b)) {
+	if n := t.allowed.ReserveUpTo(int64(len(b))); n < int64(len(b)) {
 		b, over, why = b[:n], true, cutQuota
 	}
 	t.room -= int64(len(b))
@@ -113,7 +113,7 @@ func (t *transcript) put(frames []belljar.Frame) {
 		t.lose(reason)
 		return
 	}
-	t.allowed.Hold(t.log.Size())
+	t.allowed.SetTo(t.log.Size())
 	for _, f := range frames {
 		t.kept += int64(len(f.Output))
 		if t.step != "" {

@@ -34,7 +34,7 @@ func (c *execution) measure(ctx context.Context) {
 	p, e := c.plan, &c.end
 	ctx = context.WithoutCancel(ctx)
 	if e.Exit == nil && !e.Overdue && (e.Started || errors.Is(e.Err, agent.ErrDisconnected) || errors.Is(e.Err, runtime.ErrGone)) {
-		e.Sandbox = box.Death(ctx, c.box)
+		e.Sandbox = box.ExitOf(ctx, c.box)
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()

@@ -44,7 +44,7 @@ func (s *Recovery) Recover(ctx context.Context) error {
 	}
 	var mu sync.Mutex
 	s.found = commands{}
-	recovery.Each(rows, func(row store.Session) {
+	recovery.ForEach(rows, func(row store.Session) {
 		if row.NodeID != s.opts.NodeID || s.table.get(row.ID) != nil {
 			return
 		}
@@ -127,12 +127,12 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Limits = placement.OrElse(row.Limits, asked) // the record has 0 for those that nothing enforced
+	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for those that nothing enforced
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
 	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network); err != nil {
 		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
 	}
-	b, err := box.Meet(ctx, sandbox, p.Caps, p.Image)
+	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
 	return b, p, err
 }
 

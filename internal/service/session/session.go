@@ -133,9 +133,9 @@ func (x *Session) SetCwd(dir string) {
 	x.state.Cwd = dir
 }
 
-// StrongEnough refuses a request in the session if its sandbox is weaker than caller may have now.
-func (x *Session) StrongEnough(caller belljar.Caller, ask admission.Ask) error {
-	return x.all.opts.Rules.StrongEnough(caller, x.id, x.place.Caps.Isolation, x.spec.TrustLevel, ask)
+// CheckIsolation refuses a request in the session if its sandbox is weaker than caller may have now.
+func (x *Session) CheckIsolation(caller belljar.Caller, ask admission.Ask) error {
+	return x.all.opts.Rules.CheckIsolation(caller, x.id, x.place.Caps.Isolation, x.spec.TrustLevel, ask)
 }
 
 // Snapshot is the session as it stands.

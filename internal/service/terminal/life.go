@@ -271,7 +271,7 @@ func (t *terminal) deliver(b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	patience := t.limits.Patience
+	patience := t.limits.ViewerTimeout
 	if len(seats) > 1 {
 		patience /= 10
 	}

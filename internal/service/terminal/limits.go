@@ -23,9 +23,9 @@ type Limits struct {
 	History int
 	// Queue is how many bytes wait for one viewer; 0 is 256 KiB.
 	Queue int
-	// Patience is how long a single viewer may delay a terminal before it has taken half of its queue; 0 is 10 s. One of
+	// ViewerTimeout is how long a single viewer may delay a terminal before it has taken half of its queue; 0 is 10 s. One of
 	// several viewers may for a tenth of that.
-	Patience time.Duration
+	ViewerTimeout time.Duration
 	// InputBytes and InputMessages are how much one viewer may type a second; 0 is 1 MiB and 500. A burst of one second
 	// passes; more is slowed down.
 	InputBytes, InputMessages int64
@@ -44,7 +44,7 @@ func (o *Limits) Complete() {
 	o.History = cmp.Or(o.History, 256<<10)
 	o.History = min(o.History, wire.TerminalSpool/2) // as much as the agent keeps
 	o.Queue = cmp.Or(o.Queue, 256<<10)
-	o.Patience = cmp.Or(o.Patience, 10*time.Second)
+	o.ViewerTimeout = cmp.Or(o.ViewerTimeout, 10*time.Second)
 	o.InputBytes = cmp.Or(o.InputBytes, 1<<20)
 	o.InputMessages = cmp.Or(o.InputMessages, 500)
 	o.OutputBytes = cmp.Or(o.OutputBytes, 8<<20)

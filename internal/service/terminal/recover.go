@@ -23,7 +23,7 @@ func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInf
 			continue
 		}
 		if err := s.recover(ctx, x, id, info); err != nil {
-			s.opts.Log.Warn("terminal could not be taken up", "terminal_id", id, "session_id", x.Session().ID, "err", err)
+			s.opts.Log.Warn("terminal could not be resumed", "terminal_id", id, "session_id", x.Session().ID, "err", err)
 			_ = x.Box().Agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will
 		}
 	}

@@ -115,7 +115,7 @@ func TestTerminalRecovered(t *testing.T) {
 	lines := strings.Split(history[:strings.Index(history, "\r\nbegun")], "\r\n")
 	for i, line := range lines {
 		if want := fmt.Sprint(100000 - len(lines) + 1 + i); line != want {
-			t.Fatalf("line %d of %d is %q, want %q", i, len(lines), line, want)
+			t.Fatalf("line %d of %d is %q, want %q; the history of %d bytes begins with %q", i, len(lines), line, want, len(history), history[:min(40, len(history))])
 		}
 	}
 	if len(history) < 200<<10 || strings.Count(history, "begun") != 1 {

@@ -64,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := box.Meet(t.Context(), sandbox, caps, runtime.Root{})
+	b, err := box.Connect(t.Context(), sandbox, caps, runtime.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}

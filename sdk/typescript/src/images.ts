@@ -84,7 +84,7 @@ export class Images {
     }
     throw new RuntimeUnavailableError({
       code: "runtime_unavailable", message: "the connection broke while the server made the image ready",
-      details: { image: ref }, hint: "it may go on there: ask for it again",
+      details: { image: ref }, hint: "it may continue there: request it again",
     });
   }
 }

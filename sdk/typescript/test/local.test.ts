@@ -17,7 +17,7 @@ function lives(pid: number): boolean {
   }
 }
 
-/** program runs a program that uses the SDK, and returns what it printed when it has ended by itself. */
+/** program runs a program that uses the SDK, and returns what it printed when it has ended. */
 async function program(t: TestContext, code: string): Promise<{ out: string; status: number | null }> {
   const file = join(tempDir(t), "program.mjs");
   const sdk = new URL("../../dist/index.js", import.meta.url).href;

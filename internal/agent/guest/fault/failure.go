@@ -14,7 +14,7 @@ import (
 )
 
 // ErrDisconnected means that a stream ended prematurely. It cannot be reported to the host.
-var ErrDisconnected = errors.New("host has gone")
+var ErrDisconnected = errors.New("host has disconnected")
 
 // New returns an error with a code.
 func New(code wire.Code, format string, args ...any) *wire.Error {

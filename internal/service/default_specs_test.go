@@ -39,7 +39,7 @@ func noted(spec runtime.Spec) string {
 }
 
 // What is made ahead for callers who ask for nothing is what they then need.
-func TestLikely(t *testing.T) {
+func TestDefaultSpecs(t *testing.T) {
 	for _, life := range []runtime.Lifetime{runtime.LifetimeCreator, runtime.LifetimeDetached} {
 		t.Run(string(life), func(t *testing.T) {
 			rt := &register{Runtime: fake.New(fake.Options{Dir: t.TempDir()})}
@@ -48,7 +48,7 @@ func TestLikely(t *testing.T) {
 				o.Runtimes, o.Lifetime, o.Limits.WorkspaceMB = []runtime.Runtime{rt}, life, 7
 				o.Require = []string{runtime.ProtectWallTime}
 			})
-			host, likely, err := b.service.Likely(t.Context())
+			host, likely, err := b.service.DefaultSpecs(t.Context())
 			if err != nil || host != rt.Name() || len(likely) != 2 {
 				t.Fatalf("%s, %v, %v", host, likely, err)
 			}

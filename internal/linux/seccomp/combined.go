@@ -4,9 +4,9 @@ package seccomp
 
 import "fmt"
 
-// Whole builds one program of both filters, for commands of a sandbox whose Agent filter is not ours to install, or
-// not ours alone: an engine's profile is an allow-list of another make, and what it refuses stays refused.
-func Whole(o Options) (Program, error) {
+// Combined builds one program of both filters, for commands of a sandbox in which an engine installs its own profile instead of the
+// Agent filter. Calls that the profile refuses stay refused.
+func Combined(o Options) (Program, error) {
 	agent, exec, err := policies(o)
 	if err != nil {
 		return nil, err

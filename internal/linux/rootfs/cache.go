@@ -16,38 +16,38 @@ import (
 // mostTrees is the largest number of cached images.
 const mostTrees = 128
 
-// Shelf caches the roots that were examined. The zero value is empty; it is safe for concurrent use.
-type Shelf struct {
+// Cache caches the roots that were examined. The zero value is empty; it is safe for concurrent use.
+type Cache struct {
 	mu    sync.Mutex
-	trees map[shelfKey]*Tree
+	trees map[cacheKey]*Tree
 }
 
-// shelfKey is what a root that was looked at is known by. The folder of an image that was removed and unpacked again is
+// cacheKey identifies an examined root. The folder of an image that was removed and unpacked again is
 // another one.
-type shelfKey struct {
+type cacheKey struct {
 	dir      string
 	user     User
 	dev, ino uint64
 	changed  unix.Timespec
 }
 
-// Held is an image that cannot be removed while it is held.
-type Held struct {
+// LockedTree is an image that cannot be removed while it is held.
+type LockedTree struct {
 	Tree *Tree
 	Lock *os.File // nil for one that is never removed
 }
 
 // Close releases it.
-func (h *Held) Close() {
+func (h *LockedTree) Close() {
 	if h.Lock != nil {
 		h.Lock.Close()
 	}
 }
 
-// Hold takes a shared flock(2) on the file lock, unless that is "", and looks at the image in dir, or at the host if that is
+// Open takes a shared flock(2) on the file lock, unless that is "", and looks at the image in dir, or at the host if that is
 // "". An image that is missing or was removed is [fs.ErrNotExist].
-func (s *Shelf) Hold(ctx context.Context, dir, lock string, user User) (*Held, error) {
-	h := &Held{}
+func (s *Cache) Open(ctx context.Context, dir, lock string, user User) (*LockedTree, error) {
+	h := &LockedTree{}
 	var err error
 	if lock != "" {
 		if h.Lock, err = lockImage(ctx, lock); err != nil {
@@ -62,8 +62,8 @@ func (s *Shelf) Hold(ctx context.Context, dir, lock string, user User) (*Held, e
 }
 
 // look looks at a root, and at an image that has not changed only once.
-func (s *Shelf) look(dir string, user User) (*Tree, error) {
-	key := shelfKey{dir: dir, user: user}
+func (s *Cache) look(dir string, user User) (*Tree, error) {
+	key := cacheKey{dir: dir, user: user}
 	if dir != "" {
 		var st unix.Stat_t
 		if err := unix.Lstat(dir, &st); err != nil {
@@ -89,7 +89,7 @@ func (s *Shelf) look(dir string, user User) (*Tree, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.trees == nil || len(s.trees) >= mostTrees {
-		s.trees = map[shelfKey]*Tree{}
+		s.trees = map[cacheKey]*Tree{}
 	}
 	s.trees[key] = t
 	return t, nil

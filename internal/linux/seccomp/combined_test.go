@@ -11,15 +11,15 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// One program answers as the two do, stacked: the stricter answer, and of two errors that of the one installed last.
-func TestWhole(t *testing.T) {
+// The combined program acts as the two stacked ones: the stricter action, and of two errors that of the filter installed last.
+func TestCombined(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		o := Options{Arch: "amd64", Kernel: Kernel{6, 0}, SharedUID: shared}
 		both, err := Sandbox(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := Whole(o)
+		whole, err := Combined(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// The profile for engines allows nothing that the Agent filter refuses but for the arguments, and all that it allows.
+// The profile for engines allows every call that the Agent filter allows, and no other, except for conditions on arguments.
 func TestProfile(t *testing.T) {
 	o := Options{Kernel: Kernel{6, 0}, SharedUID: true}
 	text, err := Profile(o)

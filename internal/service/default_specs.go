@@ -8,9 +8,9 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 )
 
-// Likely returns the specs, without an id, of the sandboxes that requests with default values get, and the runtime that makes them: the
+// DefaultSpecs returns the specs, without an id, of the sandboxes that requests with default values get, and the runtime that makes them: the
 // sandbox of a run and, with programs in the workspace that may be executed, that of a session. They can be made ahead.
-func (s *Service) Likely(ctx context.Context) (host string, specs []runtime.Spec, err error) {
+func (s *Service) DefaultSpecs(ctx context.Context) (host string, specs []runtime.Spec, err error) {
 	for _, exec := range []bool{false, true} {
 		p, err := s.rules.Place(ctx, belljar.Caller{}, admission.Ask{Image: s.opts.DefaultImage, Exec: exec})
 		if err != nil {

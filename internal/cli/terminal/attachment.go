@@ -17,8 +17,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Visit is one use of a terminal: from attaching to detaching, across broken connections.
-type Visit struct {
+// Attachment is one use of a terminal: from attaching to detaching, across broken connections.
+type Attachment struct {
 	Terminals belljar.Terminals
 	ID        string // of the terminal
 	Keys      Keys   // detach sequence
@@ -30,14 +30,14 @@ type Visit struct {
 	modes modes // that the program has turned on
 }
 
-// ErrLeft means that the user has detached; the terminal continues.
-var ErrLeft = errors.New("left the terminal")
+// ErrDetached means that the user has detached; the terminal continues.
+var ErrDetached = errors.New("left the terminal")
 
 // reconnectTimeout is how long a visit retries to reach an unavailable server.
 const reconnectTimeout = 2 * time.Minute
 
-// Run attaches until the user detaches, which returns [ErrLeft], or the program ends, which returns its exit status.
-func (v *Visit) Run(ctx context.Context) (status int, err error) {
+// Run attaches until the user detaches, which returns [ErrDetached], or the program ends, which returns its exit status.
+func (v *Attachment) Run(ctx context.Context) (status int, err error) {
 	restore, err := v.makeRaw()
 	if err != nil {
 		return 0, err
@@ -51,7 +51,7 @@ func (v *Visit) Run(ctx context.Context) (status int, err error) {
 }
 
 // makeRaw puts the user's terminal, if stdin is one, into raw mode.
-func (v *Visit) makeRaw() (restore func(), err error) {
+func (v *Attachment) makeRaw() (restore func(), err error) {
 	f, ok := v.Stdin.(*os.File)
 	if !ok || !show.IsTerminal(f) {
 		return func() {}, nil
@@ -65,7 +65,7 @@ func (v *Visit) makeRaw() (restore func(), err error) {
 }
 
 // follow attaches, and reattaches after a broken connection.
-func (v *Visit) follow(ctx context.Context) (status int, err error) {
+func (v *Attachment) follow(ctx context.Context) (status int, err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	typed := newTyped()
@@ -114,7 +114,7 @@ func temporary(err error) bool {
 }
 
 // detachHint returns a message on how to detach, for users at a terminal.
-func (v *Visit) detachHint() string {
+func (v *Attachment) detachHint() string {
 	if !v.raw {
 		return ""
 	}
@@ -122,7 +122,7 @@ func (v *Visit) detachHint() string {
 }
 
 // say prints a message on its own line.
-func (v *Visit) say(text string) {
+func (v *Attachment) say(text string) {
 	if v.raw {
 		fmt.Fprintf(v.Notice.Stderr, "\r\nbelljar: %s\r\n", notice.OneLine(text))
 		return
@@ -131,7 +131,7 @@ func (v *Visit) say(text string) {
 }
 
 // relay copies input and output through one attachment.
-func (v *Visit) relay(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) (status int, err error) {
+func (v *Attachment) relay(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) (status int, err error) {
 	ctx, done := context.WithCancelCause(ctx)
 	defer done(nil)
 	if cols, rows := Size(v.Stdout); v.raw {
@@ -163,7 +163,7 @@ func (v *Visit) relay(ctx context.Context, at belljar.Attachment, typed *typed, 
 		case belljar.TerminalExit:
 			return e.ExitCode, nil
 		case belljar.TerminalReplaced:
-			return 0, mistake.New("open it with --shared to let several people in", "another client has taken over the terminal")
+			return 0, mistake.New("open it with --shared to let several people in", "another client has replaced this one at the terminal")
 		case belljar.TerminalOverflow:
 			return 0, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too much output at once"} // reattach and read the history
 		case belljar.TerminalClosed:
@@ -188,7 +188,7 @@ func closedError(reason string) error {
 }
 
 // sendInput sends input and terminal sizes. It returns the error that ended it.
-func (v *Visit) sendInput(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) error {
+func (v *Attachment) sendInput(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) error {
 	for {
 		var err error
 		select {
@@ -212,7 +212,7 @@ func (v *Visit) sendInput(ctx context.Context, at belljar.Attachment, typed *typ
 
 // read buffers input until the detach sequence. If the input is not a terminal, its end is sent as the terminal's end-of-file
 // character.
-func (v *Visit) read(ctx context.Context, typed *typed, leave context.CancelCauseFunc) {
+func (v *Attachment) read(ctx context.Context, typed *typed, leave context.CancelCauseFunc) {
 	const endOfFile = "\x04"
 	buf := make([]byte, 4096)
 	detach := detacher{keys: v.Keys.typed}
@@ -231,7 +231,7 @@ func (v *Visit) read(ctx context.Context, typed *typed, leave context.CancelCaus
 		switch {
 		case left, errors.Is(err, io.EOF) && v.raw:
 			typed.flush(ctx)
-			leave(ErrLeft)
+			leave(ErrDetached)
 			return
 		case err != nil:
 			return

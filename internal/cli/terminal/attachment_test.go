@@ -79,7 +79,7 @@ func exit(code int) belljar.TerminalEvent {
 func runVisit(t *testing.T, d *fakeTerminals, stdin io.Reader) (status int, stdout, stderr string, err error) {
 	t.Helper()
 	var out, notes bytes.Buffer
-	v := &Visit{Stdin: stdin, Stdout: &out, Notice: &notice.Writer{Stderr: &notes}, Terminals: d, ID: "t", Keys: Keys{typed: []byte("\x10\x11")}}
+	v := &Attachment{Stdin: stdin, Stdout: &out, Notice: &notice.Writer{Stderr: &notes}, Terminals: d, ID: "t", Keys: Keys{typed: []byte("\x10\x11")}}
 	status, err = v.follow(t.Context())
 	return status, out.String(), notes.String(), err
 }
@@ -113,7 +113,7 @@ func TestVisitEnds(t *testing.T) {
 		last any
 		want string
 	}{
-		{belljar.TerminalEvent{Kind: belljar.TerminalReplaced}, "taken over"},
+		{belljar.TerminalEvent{Kind: belljar.TerminalReplaced}, "has replaced this one"},
 		{belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "the session expired"}, "the session expired"},
 		{&belljar.Error{Code: belljar.CodeNotFound, Message: "no such terminal"}, "no such terminal"},
 	} {
@@ -153,14 +153,14 @@ func TestVisitLeavesAServerThatIsAway(t *testing.T) {
 		_, _ = io.WriteString(w, "\x03")
 		_, _ = io.WriteString(w, "\x10\x11")
 	}()
-	v := &Visit{
+	v := &Attachment{
 		Stdin: r, Stdout: &out, Notice: &notice.Writer{Stderr: notes}, Terminals: d, ID: "t", raw: true,
 		Keys: Keys{typed: []byte("\x10\x11"), names: "ctrl-p,ctrl-q"},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := v.follow(ctx); !errors.Is(err, ErrLeft) {
-		t.Errorf("%v, want %v", err, ErrLeft)
+	if _, err := v.follow(ctx); !errors.Is(err, ErrDetached) {
+		t.Errorf("%v, want %v", err, ErrDetached)
 	}
 	if !strings.Contains(notes.String(), "ctrl-p ctrl-q leaves") {
 		t.Errorf("notes %q", notes.String())
