@@ -224,8 +224,10 @@ func serve(what, at string) (string, error) {
 				return
 			}
 			buf := make([]byte, 256<<10)
-			for err == nil {
-				_, err = c.Write(buf)
+			for {
+				if _, err := c.Write(buf); err != nil {
+					return
+				}
 			}
 		}()
 	}
@@ -266,7 +268,7 @@ func connects(at string, n int) (string, error) {
 			return "", err
 		}
 		b := []byte{1}
-		if _, err := c.Write(b); err == nil {
+		if _, err = c.Write(b); err == nil {
 			_, err = io.ReadFull(c, b)
 		}
 		c.Close()
