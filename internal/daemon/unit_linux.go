@@ -22,7 +22,6 @@ func openNative(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	defer agent.Close()
 	rt, err := native.New(o.rack(agent))
 	if err != nil {
 		return unit{}, err
@@ -35,7 +34,6 @@ func openGVisor(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	defer agent.Close()
 	rt, err := gvisor.New(gvisor.Options{
 		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Options: o.rack(agent),
 	})
