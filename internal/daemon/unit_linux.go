@@ -26,7 +26,7 @@ func openNative(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced, rt.Prepare}, nil
 }
 
 func openGVisor(h *Host, o openOptions) (unit, error) {
@@ -40,7 +40,7 @@ func openGVisor(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced, nil}, nil
 }
 
 // rack returns the options that native and gvisor share.

@@ -50,6 +50,15 @@ func NewOwnClient(path string, program func() (*os.File, error)) *Client {
 	return c
 }
 
+// Start starts the warden in the background, unless there is one. The next call waits for it, and tries again if it fails.
+func (c *Client) Start() {
+	go func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_ = c.connect()
+	}()
+}
+
 // Close leaves the warden alone, which continues with what it watches, or ends one of its own.
 func (c *Client) Close() error {
 	c.mu.Lock()
