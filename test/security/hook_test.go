@@ -39,6 +39,7 @@ func hooks() map[string]hook {
 		"half":       half,
 		"listener":   listener,
 		"neighbour":  neighbour,
+		"network":    network,
 		"responsive": responsive,
 
 		"takes-aio":     takes("aio"),
