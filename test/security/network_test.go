@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -70,6 +71,20 @@ func network(t *testing.T, tr *trial) func(outcome) {
 		if was, now := first.Load(), last.Load(); now > was+settled {
 			t.Errorf("belljar has %d descriptors, %d before", now, was)
 		}
+	}
+}
+
+// networkNeighbour keeps another sandbox alive meanwhile, which uses the network that the attack has no rules for.
+func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
+	other := tr.lane.trial(t)
+	verify := network(t, other)
+	peer := slices.IndexFunc(other.flags, func(s string) bool { return strings.HasPrefix(s, "LANE_PEER=") })
+	tr.flags = append(tr.flags, "--env", other.flags[peer])
+	other.flags = append(other.flags, "--workspace-exec", "--file", built.Probe+":probe")
+	end := other.hold("./probe reach api.test >&2")
+	return func(got outcome) {
+		end()
+		verify(got)
 	}
 }
 
