@@ -54,6 +54,9 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 	if err != nil {
 		return nil, err
 	}
+	if units[0].prepare != nil {
+		units[0].prepare()
+	}
 	closeUnits := func() (err error) {
 		for _, u := range slices.Backward(units) {
 			err = errors.Join(err, u.close())

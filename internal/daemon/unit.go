@@ -21,6 +21,7 @@ type unit struct {
 	// sweep removes what killed processes of this installation have left, others what dead installations have left, and fileless
 	// ends sandboxes whose files were removed.
 	sweep, others, fileless func(ctx context.Context) (int, error)
+	prepare                 func() // begins, in the background, what the first sandbox would wait for
 }
 
 // works reports whether the runtime is available. An unavailable one has nothing to clean up, or does not respond.

@@ -22,12 +22,11 @@ func openNative(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	defer agent.Close()
 	rt, err := native.New(o.rack(agent))
 	if err != nil {
 		return unit{}, err
 	}
-	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced, rt.Prepare}, nil
 }
 
 func openGVisor(h *Host, o openOptions) (unit, error) {
@@ -35,14 +34,13 @@ func openGVisor(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	defer agent.Close()
 	rt, err := gvisor.New(gvisor.Options{
 		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Options: o.rack(agent),
 	})
 	if err != nil {
 		return unit{}, err
 	}
-	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced, nil}, nil
 }
 
 // rack returns the options that native and gvisor share.

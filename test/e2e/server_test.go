@@ -160,7 +160,6 @@ func (s *server) purge() {
 		s.t.Error(err)
 		return
 	}
-	defer program.Close()
 	rt, err := native.New(native.Options{Agent: program, Installation: strings.TrimSpace(string(text))})
 	if err != nil {
 		s.t.Error(err)

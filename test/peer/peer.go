@@ -16,12 +16,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +38,60 @@ type Peer struct {
 	// Slow receives the address of each client of /slow, whose answer begins and does not end before its client is gone; then
 	// Gone receives it.
 	Slow, Gone chan string
+
+	mux   *http.ServeMux
+	mu    sync.Mutex
+	hosts map[string]int // that requests were for
+	asked map[string]int // names of queries
+	lies  map[string][]netip.Addr
+}
+
+// Handle serves a path.
+func (p *Peer) Handle(path string, h http.HandlerFunc) { p.mux.HandleFunc(path, h) }
+
+// Lie gives a name addresses of its own: each query for an address has the next one as its answer, and the last one stays. The
+// name "*" is every other name.
+func (p *Peer) Lie(name string, answers ...netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lies[name] = answers
+}
+
+// Hosts returns the hosts that requests were for, and Asked the names of queries, with how often.
+func (p *Peer) Hosts() map[string]int { return p.copy(p.hosts) }
+
+// Asked is described at Hosts.
+func (p *Peer) Asked() map[string]int { return p.copy(p.asked) }
+
+func (p *Peer) copy(m map[string]int) map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(m)
+}
+
+func (p *Peer) count(m map[string]int, key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m[key]++
+}
+
+// lie returns the answer to a query for an address of a name that has addresses of its own.
+func (p *Peer) lie(name string, kind dnsmessage.Type, known bool) (addr netip.Addr, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list, ok := p.lies[name]
+	if !ok && !known {
+		name = "*"
+		list, ok = p.lies[name]
+	}
+	if !ok {
+		return addr, false
+	}
+	addr = list[0]
+	if len(list) > 1 && kind == dnsmessage.TypeA { // clients ask for both kinds
+		p.lies[name] = list[1:]
+	}
+	return addr, true
 }
 
 // Start starts a peer with names. It ends with the test. Its ports need root.
@@ -44,11 +100,15 @@ func Start(t testing.TB, names ...string) *Peer {
 	if os.Geteuid() != 0 {
 		t.Skip("ports 80 and 443 of a peer need root")
 	}
-	p := &Peer{Address: address(t), Slow: make(chan string, 8), Gone: make(chan string, 8)}
+	p := &Peer{Address: Address(t), Slow: make(chan string, 8), Gone: make(chan string, 8), hosts: map[string]int{}, asked: map[string]int{}, lies: map[string][]netip.Addr{}}
 	var pair tls.Certificate
 	pair, p.CA = certificate(t, names)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello from %s\n", r.Host) })
+	p.mux = mux
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.count(p.hosts, r.Host)
+		fmt.Fprintf(w, "hello from %s\n", r.Host)
+	})
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "begun\n")
 		_ = http.NewResponseController(w).Flush()
@@ -73,8 +133,8 @@ func Start(t testing.TB, names ...string) *Peer {
 	return p
 }
 
-// address returns a loopback address that no other test uses.
-func address(t testing.TB) string {
+// Address returns a loopback address that no other test uses.
+func Address(t testing.TB) string {
 	var b [3]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		t.Fatal(err)
@@ -112,6 +172,7 @@ func (p *Peer) answer(query []byte, names []string) ([]byte, error) {
 	q := m.Questions[0]
 	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RCode: dnsmessage.RCodeNameError}, Questions: m.Questions}
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
+	p.count(p.asked, name)
 	for _, known := range names {
 		if parent, wild := strings.CutPrefix(known, "*"); name != known && (!wild || !strings.HasSuffix(name, parent)) {
 			continue
@@ -123,6 +184,16 @@ func (p *Peer) answer(query []byte, names []string) ([]byte, error) {
 			}}
 		}
 		break
+	}
+	if addr, ok := p.lie(name, q.Type, reply.RCode == dnsmessage.RCodeSuccess); ok {
+		reply.RCode, reply.Answers = dnsmessage.RCodeSuccess, nil
+		head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 0}
+		switch {
+		case q.Type == dnsmessage.TypeA && addr.Is4():
+			reply.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: addr.As4()}}}
+		case q.Type == dnsmessage.TypeAAAA && addr.Is6():
+			reply.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}}}
+		}
 	}
 	return reply.Pack()
 }

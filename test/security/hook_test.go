@@ -29,17 +29,21 @@ type hook func(*testing.T, *trial) func(outcome)
 
 func hooks() map[string]hook {
 	return map[string]hook{
-		"agentenv":   agentEnv,
-		"artifacts":  artifacts,
-		"bait":       bait,
-		"boot":       bootID,
-		"disk":       disk,
-		"elsewhere":  elsewhere,
-		"engine":     engineSocket,
-		"half":       half,
-		"listener":   listener,
-		"neighbour":  neighbour,
+		"agentenv":  agentEnv,
+		"artifacts": artifacts,
+		"bait":      bait,
+		"boot":      bootID,
+		"disk":      disk,
+		"elsewhere": elsewhere,
+		"engine":    engineSocket,
+		"half":      half,
+		"listener":  listener,
+		"neighbour": neighbour,
+		"network":   network,
+
 		"responsive": responsive,
+
+		"network-neighbour": networkNeighbour,
 
 		"takes-aio":     takes("aio"),
 		"takes-flight":  takes("flight"),

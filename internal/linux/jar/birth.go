@@ -142,8 +142,11 @@ func (b *Birth) Lifeline() (fd int, err error) {
 // Start forks the first process and returns when it has become the agent, by the program p. uses are descriptors that p
 // needs besides those that it inherits.
 func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) error {
-	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), int(b.Jar.rack.Agent.Fd())}, b.tasks(), b.heir, uses)
 	errs := b.Jar.rack.o.Errors
+	if _, err := b.Jar.rack.Agent.File(); err != nil {
+		return errs.Step(StepAgent, err, "")
+	}
+	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), b.Jar.rack.Agent.fd()}, b.tasks(), b.heir, uses)
 	var unmapped error
 	options := forkexec.Options{Flags: Namespaces, Only: only, Owner: b.IDs.Owner, Sync: func(pid int) error {
 		// As its owner, which has all rights in the new namespace, whatever rights we have in ours.

@@ -120,7 +120,6 @@ func openSelf(dir string) (*Rack, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer self.Close()
 	o := options(dir)
 	o.Agent = self
 	return Open(o)

@@ -64,5 +64,5 @@ func (b *Birth) Leave(p *forkexec.Program) {
 // Exec ends the program: the process becomes the agent.
 func (b *Birth) Exec(p *forkexec.Program, args, env []string) {
 	p.Step(StepAgent)
-	p.ExecFD(int(b.Jar.rack.Agent.Fd()), append([]string{AgentName}, args...), env)
+	p.ExecFD(b.Jar.rack.Agent.fd(), append([]string{AgentName}, args...), env)
 }

@@ -26,7 +26,7 @@ import (
 // Options configure a rack. Kind, Agent, ValidID, Adopt and Errors are required.
 type Options struct {
 	Kind   string    // of jars: a folder in RunDir, as native
-	Agent  io.Reader // the program that the first process of every jar becomes; read to its end
+	Agent  io.Reader // the program that the first process of every jar becomes; read to its end, and closed if it can be
 	RunDir string    // holds sockets, locks and records; default as [rundir.Default]
 	IDDir  string    // where claims of host ids are kept, for all installations; default as [idmap.Options]
 	// Installation keeps jars of different daemons apart. Default cli, which commands share.
@@ -62,7 +62,7 @@ type End struct {
 type Rack struct {
 	IDs      *idmap.Pool
 	Cgroups  *cgroup.Host // nil where there are none
-	Agent    *os.File     // a sealed memfd
+	Agent    *Sealed
 	Programs forkexec.Pool
 
 	// Reached observes how far a claim is; nil except in tests.
@@ -136,10 +136,11 @@ func (r *Rack) open() (err error) {
 
 func (r *Rack) release() error {
 	var errs []error
-	for _, f := range []*os.File{r.null, r.Agent} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	if r.null != nil {
+		errs = append(errs, r.null.Close())
+	}
+	if r.Agent != nil {
+		errs = append(errs, r.Agent.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -13,32 +13,63 @@ import (
 // AgentName is what the first process of a jar is called among processes.
 const AgentName = "belljar-agent"
 
-// seal puts a program in memory that no process can change, not even root inside a jar through /proc/self/exe
-// (CVE-2019-5736).
-func seal(program io.Reader) (*os.File, error) {
+// Sealed is a program in memory that no process can change, not even root inside a jar through /proc/self/exe
+// (CVE-2019-5736). Its copy is made in the background: that takes as long as everything else before the first jar.
+type Sealed struct {
+	file *os.File
+	done chan struct{} // closed when err is known
+	err  error
+}
+
+// seal begins to copy a program into memory. It closes a program that can be closed when it has read it.
+func seal(program io.Reader) (*Sealed, error) {
 	fd, err := unix.MemfdCreate(AgentName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), AgentName)
-	if n, err := copyProgram(f, program); err != nil || n == 0 {
-		f.Close()
-		return nil, fmt.Errorf("copy the agent, %d bytes: %w", n, err)
-	}
-	err = f.Chmod(0o555)
-	if err == nil {
-		seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("seal memfd: %w", err)
-	}
-	return f, nil
+	s := &Sealed{file: os.NewFile(uintptr(fd), AgentName), done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.err = s.copy(program)
+		if c, ok := program.(io.Closer); ok {
+			c.Close()
+		}
+	}()
+	return s, nil
 }
 
-// copyProgram copies a program in large steps. The file's own way to copy tries two system calls that a memfd refuses, and
-// goes in small ones.
-func copyProgram(to io.Writer, program io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{program}, make([]byte, 256<<10))
+// copy copies the whole program and seals it. It takes large steps: the file's own way to copy tries two system calls that a memfd
+// refuses, and goes in small ones.
+func (s *Sealed) copy(program io.Reader) error {
+	n, err := io.CopyBuffer(struct{ io.Writer }{s.file}, struct{ io.Reader }{program}, make([]byte, 64<<10))
+	if err != nil || n == 0 {
+		return fmt.Errorf("copy the agent, %d bytes: %w", n, err)
+	}
+	err = s.file.Chmod(0o555)
+	if err == nil {
+		seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+		_, err = unix.FcntlInt(s.file.Fd(), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		return fmt.Errorf("seal memfd: %w", err)
+	}
+	return nil
+}
+
+// File returns the program's file when it is sealed.
+func (s *Sealed) File() (*os.File, error) {
+	<-s.done
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.file, nil
+}
+
+// fd is the file's descriptor, which may not be sealed yet.
+func (s *Sealed) fd() int { return int(s.file.Fd()) }
+
+// Close waits for the copy, and gives the memory back when no process runs it.
+func (s *Sealed) Close() error {
+	<-s.done
+	return s.file.Close()
 }

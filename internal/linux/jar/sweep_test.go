@@ -3,16 +3,17 @@
 package jar
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -203,7 +204,6 @@ func TestOpenRefuses(t *testing.T) {
 	dir := tempDir(t)
 	for name, change := range map[string]func(*Options){
 		"installation":  func(o *Options) { o.Installation = "a/b" },
-		"no program":    func(o *Options) { o.Agent = bytes.NewReader(nil) },
 		"a file in way": func(o *Options) { o.RunDir = "/dev/null" },
 	} {
 		o := options(dir)
@@ -212,6 +212,39 @@ func TestOpenRefuses(t *testing.T) {
 		if r, err := Open(o); err == nil {
 			r.Close()
 			t.Errorf("%s: opened", name)
+		}
+	}
+}
+
+// A program that cannot be copied fails the first birth, not what needs none.
+func TestSealRefuses(t *testing.T) {
+	for name, program := range map[string]io.Reader{
+		"empty": strings.NewReader(""), "broken": io.MultiReader(strings.NewReader("begun"), iotest.ErrReader(os.ErrClosed)),
+	} {
+		o := options(tempDir(t))
+		o.Agent = program
+		r, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := r.Agent.File(); err == nil {
+			t.Errorf("%s: sealed %s", name, f.Name())
+		}
+		b, ctx, err := r.Begin(t.Context(), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.ClaimIDs(); err != nil {
+			t.Fatal(err)
+		}
+		program := r.Programs.New()
+		if err := b.Start(ctx, program); stepOf(err) != StepAgent {
+			t.Errorf("%s: %v", name, err)
+		}
+		program.Free()
+		b.Close()
+		if err := r.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

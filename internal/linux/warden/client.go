@@ -22,7 +22,7 @@ import (
 // for concurrent use.
 type Client struct {
 	path    string
-	program *os.File
+	program func() (*os.File, error)
 	own     bool
 
 	mu      sync.Mutex
@@ -37,17 +37,26 @@ type Client struct {
 // patience bounds the wait for a warden's answer.
 const patience = 10 * time.Second
 
-// NewClient prepares a client. The socket is at path, whose folder is made if need be; program is what knows [Command]. It
-// touches nothing before the first call. The caller closes it.
-func NewClient(path string, program *os.File) *Client {
+// NewClient prepares a client. The socket is at path, whose folder is made if need be; program returns what knows [Command].
+// It touches nothing before the first call. The caller closes it.
+func NewClient(path string, program func() (*os.File, error)) *Client {
 	return &Client{path: path, program: program, watched: map[string]Group{}}
 }
 
 // NewOwnClient prepares a client whose warden is its own, at a path that no other has, and ends with it.
-func NewOwnClient(path string, program *os.File) *Client {
+func NewOwnClient(path string, program func() (*os.File, error)) *Client {
 	c := NewClient(path, program)
 	c.own = true
 	return c
+}
+
+// Start starts the warden in the background, unless there is one. The next call waits for it, and tries again if it fails.
+func (c *Client) Start() {
+	go func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_ = c.connect()
+	}()
 }
 
 // Close leaves the warden alone, which continues with what it watches, or ends one of its own.
@@ -190,6 +199,10 @@ func (c *Client) connect() error {
 
 // start starts a warden that listens at name.
 func (c *Client) start(name string) error {
+	program, err := c.program()
+	if err != nil {
+		return err
+	}
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -213,7 +226,7 @@ func (c *Client) start(name string) error {
 	// A thread that comes back from a wait needs a processor of Go's, of which those of other waiting threads are not free.
 	cmd.Env = []string{"TZ=", "GOMAXPROCS=6", "GOTRACEBACK=none", "GOMEMLIMIT=64MiB"}
 	cmd.Dir = "/"
-	cmd.ExtraFiles = []*os.File{socket, c.program}
+	cmd.ExtraFiles = []*os.File{socket, program}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return err

@@ -64,7 +64,11 @@ func New(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.file, err = newAgentFile(r.Jars.Dir(), r.Jars.Agent); err != nil {
+	agent, err := r.Jars.Agent.File()
+	if err == nil {
+		r.file, err = newAgentFile(r.Jars.Dir(), agent)
+	}
+	if err != nil {
 		r.Jars.Close()
 		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
 	}

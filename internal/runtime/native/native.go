@@ -60,8 +60,8 @@ func New(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.warden = warden.NewClient(r.Jars.WardenSocket(), r.Jars.Agent)
-	r.own = warden.NewOwnClient(r.Jars.WardenSocket()+"-"+rand.Text(), r.Jars.Agent)
+	r.warden = warden.NewClient(r.Jars.WardenSocket(), r.Jars.Agent.File)
+	r.own = warden.NewOwnClient(r.Jars.WardenSocket()+"-"+rand.Text(), r.Jars.Agent.File)
 	return r, nil
 }
 

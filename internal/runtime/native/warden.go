@@ -21,6 +21,14 @@ func (r *Runtime) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime)
 	return r.client(life).Watch(g)
 }
 
+// Prepare starts, in the background, the warden of sandboxes that end with this process. It is up before the first of them is born,
+// and does not compete with its birth for the processors.
+func (r *Runtime) Prepare() {
+	if r.Limit(cgroup.Memory).Enforced {
+		r.own.Start()
+	}
+}
+
 // client is the warden's client that watches a sandbox.
 func (r *Runtime) client(life runtime.Lifetime) *warden.Client {
 	if life == runtime.LifetimeDetached {

@@ -410,3 +410,41 @@ func awaitEnd(t *testing.T, pidfd int) {
 		return
 	}
 }
+
+// A runtime that is prepared has one warden for its first sandbox, and one that is closed meanwhile leaves nothing.
+func TestPrepare(t *testing.T) {
+	for name, made := range map[string]bool{"used": true, "unused": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			needGroups(t, r)
+			r.Prepare()
+			if made {
+				s := small()
+				s.Lifetime = runtime.LifetimeCreator
+				box, err := r.Create(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if pids := wardensOf(t, dir); len(pids) != 1 {
+					t.Errorf("wardens %v, want one", pids)
+				}
+				if err := box.Destroy(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			if pids := wardensOf(t, dir); len(pids) > 0 {
+				t.Errorf("wardens %v are left", pids)
+			}
+			if left, err := filepath.Glob(filepath.Join(dir, "warden", "*")); err != nil || len(left) > 0 {
+				t.Errorf("left %v, %v", left, err)
+			}
+		})
+	}
+}

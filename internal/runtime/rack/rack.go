@@ -16,7 +16,8 @@ import (
 
 // Options state where a runtime keeps its things. Agent is required.
 type Options struct {
-	// Agent is the program that becomes the first process of every sandbox. It is read to its end.
+	// Agent is the program that becomes the first process of every sandbox. It is read to its end, and closed if it
+	// can be.
 	Agent io.Reader
 	// RunDir holds sockets, locks and records; default as [jar.Options].
 	RunDir string

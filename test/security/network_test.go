@@ -1,0 +1,180 @@
+//go:build linux
+
+package security
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/belljar/belljar/test/peer"
+)
+
+// network gives the sandbox a peer that it may reach, by the names api.test, pinned.test and *.wild.test, and by its address. What
+// else there is must stay out of reach: LANE_BAIT, another address of this machine, and LANE_PORT on its loopback. The resolver
+// lies: every name that is not listed is at the bait.
+func network(t *testing.T, tr *trial) func(outcome) {
+	p := peer.Start(t, "api.test", "pinned.test", "*.wild.test")
+	bait := newBait(t)
+	p.Lie("*", bait.ip)
+	own := netip.MustParseAddr(p.Address)
+	p.Lie("pinned.test", own, bait.ip)
+	p.Lie("rebind.wild.test", own, bait.ip)
+	p.Lie("bait.wild.test", bait.ip)
+	p.Lie("loopback.wild.test", netip.MustParseAddr("127.0.0.1"))
+	p.Lie("metadata.wild.test", netip.MustParseAddr("169.254.169.254"))
+	p.Lie("mapped.wild.test", netip.MustParseAddr("::ffff:10.0.0.1"))
+	first, last := marks(p, tr)
+	tr.env = append(tr.env, "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_EGRESS_PORTS=53,80,443,"+bait.port)
+	for _, rule := range []string{"api.test", "pinned.test", "*.wild.test", p.Address} {
+		tr.flags = append(tr.flags, "--allow", rule)
+	}
+	for name, value := range map[string]string{"PEER": p.Address, "BAIT": bait.ip.String(), "PORT": bait.port} {
+		tr.flags = append(tr.flags, "--env", "LANE_"+name+"="+value)
+	}
+	return func(outcome) {
+		if n := bait.calls.Load(); n != 0 {
+			t.Errorf("the host's listeners were reached %d times", n)
+		}
+		listed := func(name string) bool {
+			return name == "api.test" || name == "pinned.test" || strings.HasSuffix(name, ".wild.test")
+		}
+		for host, n := range p.Hosts() {
+			if !listed(host) {
+				t.Errorf("the peer had %d requests for %q", n, host)
+			}
+		}
+		below := 0
+		for name, n := range p.Asked() {
+			if !listed(name) || strings.HasPrefix(name, "text-") {
+				t.Errorf("the resolver was asked %d times for %q", n, name)
+			}
+			if strings.HasSuffix(name, ".wild.test") {
+				below++
+			}
+		}
+		if below > 256 {
+			t.Errorf("the resolver was asked for %d names", below)
+		}
+		if len(p.Asked()) == 0 {
+			t.Error("control: the resolver was not asked")
+		}
+		if was, now := first.Load(), last.Load(); now > was+settled {
+			t.Errorf("belljar has %d descriptors, %d before", now, was)
+		}
+	}
+}
+
+// networkNeighbour keeps another sandbox alive meanwhile, which uses the network that the attack has no rules for.
+func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
+	other := tr.lane.trial(t)
+	verify := network(t, other)
+	peer := slices.IndexFunc(other.flags, func(s string) bool { return strings.HasPrefix(s, "LANE_PEER=") })
+	tr.flags = append(tr.flags, "--env", other.flags[peer])
+	other.flags = append(other.flags, "--workspace-exec", "--file", built.Probe+":probe")
+	end := other.hold("./probe reach api.test >&2")
+	return func(got outcome) {
+		end()
+		verify(got)
+	}
+}
+
+// settled is how many more descriptors belljar may have than before: those of the connection that asks, and of the Go runtime.
+const settled = 8
+
+// marks counts belljar's descriptors whenever a program asks for /mark, which answers settled or busy.
+func marks(p *peer.Peer, tr *trial) (first, last *atomic.Int64) {
+	first, last = new(atomic.Int64), new(atomic.Int64)
+	p.Handle("/mark", func(w http.ResponseWriter, _ *http.Request) {
+		n := int64(tr.descriptors())
+		last.Store(n)
+		if first.CompareAndSwap(0, n) || n <= first.Load()+settled {
+			fmt.Fprintf(w, "settled: %d\n", n)
+			return
+		}
+		fmt.Fprintf(w, "busy: %d\n", n)
+	})
+	return first, last
+}
+
+// descriptors counts those of the trial's processes on the host. A sandbox's programs do not have its environment.
+func (tr *trial) descriptors() int {
+	n := 0
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	for _, dir := range all {
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !bytes.Contains(env, []byte("HOME="+tr.dir+"\x00")) {
+			continue // it has ended, or is another's
+		}
+		if list, err := os.ReadDir(filepath.Join(dir, "fd")); err == nil {
+			n += len(list)
+		}
+	}
+	return n
+}
+
+// lure listens where no sandbox may come.
+type lure struct {
+	ip    netip.Addr
+	port  string // that it also has on 127.0.0.1
+	calls atomic.Int64
+}
+
+func newBait(t *testing.T) *lure {
+	b := &lure{ip: netip.MustParseAddr(peer.Address(t))}
+	listen := func(addr string) net.Listener {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	shared := listen("127.0.0.1:0")
+	b.port = strconv.Itoa(shared.Addr().(*net.TCPAddr).Port)
+	go b.serve(shared, false)
+	for _, port := range []string{"53", "80", "443", b.port} {
+		at := net.JoinHostPort(b.ip.String(), port)
+		go b.serve(listen(at), true)
+		c, err := net.ListenPacket("udp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		go func() {
+			for buf := make([]byte, 1500); ; b.calls.Add(1) {
+				if _, _, err := c.ReadFrom(buf); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	return b
+}
+
+// serve counts calls: all of them, or those with the probe's word where strangers may call.
+func (b *lure) serve(l net.Listener, all bool) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if all {
+			b.calls.Add(1)
+		}
+		go func() {
+			if answered(c) == insideWord && !all {
+				b.calls.Add(1)
+			}
+		}()
+	}
+}

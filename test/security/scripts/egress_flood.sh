@@ -1,0 +1,18 @@
+# Attack: Open 2,000 connections to an allowed host that say nothing, half a request, or end one side.
+# Why it matters: Each could keep a descriptor of the host.
+# What must hold: The host's descriptors are as before, and the next connection works.
+# Needs: probe
+# Host: network
+# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
+
+failed=0
+./probe settle || failed=1
+for i in 1 2 3 4; do
+	./probe crowd 500 >crowd.$i || touch failed &
+done
+wait
+cat crowd.*
+[ ! -e failed ] || failed=1
+./probe settle || failed=1
+./probe reach api.test || failed=1
+exit $failed

@@ -1,0 +1,14 @@
+# Attack: Use names whose resolver lies: first the allowed address and then another, or the loopback, metadata and private ones only.
+# Why it matters: Who owns a name chooses its addresses, at any time.
+# What must hold: A name keeps its address; a name with special addresses only does not exist.
+# Needs: probe
+# Host: network
+# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
+# Expect: warning private_address
+
+failed=0
+for i in 1 2 3 4 5 6; do
+	./probe reach pinned.test rebind.wild.test || failed=1
+done
+./probe names loopback.wild.test metadata.wild.test mapped.wild.test bait.wild.test || failed=1
+exit $failed
