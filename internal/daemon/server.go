@@ -237,6 +237,9 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	door.Register(mux)
 	d.streams.Register(mux)
 	terminals.Register(mux)
+	if err := d.openTunnels(edge, limits, events, mux); err != nil {
+		return err
+	}
 	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies, Logger: d.log})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
@@ -111,6 +112,8 @@ type Options struct {
 	Stdin, MaxStdin stdin.Limits
 	// Terminals bound those in sessions.
 	Terminals terminal.Limits
+	// Ports bound the connections with programs in sessions.
+	Ports port.Limits
 	// FreeBytes returns the free space on the disk for data. Below MinFreeBytes new runs are refused. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64

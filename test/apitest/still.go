@@ -56,6 +56,7 @@ type (
 	sessions  struct{}
 	files     struct{}
 	terminals struct{}
+	ports     struct{}
 	images    struct{}
 	node      struct{}
 	admin     struct{}
@@ -66,6 +67,7 @@ func (still) Artifacts() belljar.Artifacts { return artifacts{} }
 func (still) Sessions() belljar.Sessions   { return sessions{} }
 func (still) Files() belljar.Files         { return files{} }
 func (still) Terminals() belljar.Terminals { return terminals{} }
+func (still) Ports() belljar.Ports         { return ports{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Node() belljar.Node           { return node{} }
 func (still) Admin() belljar.Admin         { return admin{} }
@@ -344,3 +346,14 @@ func (admin) Tokens(context.Context) ([]belljar.Token, error) {
 }
 
 func (admin) RevokeToken(_ context.Context, id string) error { return known(id) }
+
+func (ports) List(_ context.Context, id string) ([]belljar.Port, error) {
+	return []belljar.Port{{Port: 3000, Address: "127.0.0.1"}}, known(id)
+}
+
+func (ports) Dial(_ context.Context, id string, port int) (belljar.PortConn, error) {
+	if err := known(id); err != nil {
+		return nil, err
+	}
+	return nil, &belljar.Error{Code: belljar.CodeNotFound, Message: "no program listens there"}
+}

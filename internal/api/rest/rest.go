@@ -102,6 +102,7 @@ func New(opts Options) (*Door, error) {
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
 	d.terminals()
+	d.ports()
 	d.uploads()
 	d.files()
 	d.runs()
