@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -30,6 +31,31 @@ func (p ports) List(ctx context.Context, sessionID string) ([]belljar.Port, erro
 	}
 	err := p.c.get(ctx, &list, nil, "sessions", sessionID, "ports")
 	return list.Items, err
+}
+
+// Preview makes a preview. It is not retried after a broken connection.
+func (p ports) Preview(ctx context.Context, sessionID string, spec belljar.PreviewSpec) (belljar.Preview, error) {
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return belljar.Preview{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	var made belljar.Preview
+	err = p.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", sessionID, "previews"), body: body, once: true}, &made)
+	return made, err
+}
+
+// Previews returns a session's previews.
+func (p ports) Previews(ctx context.Context, sessionID string) ([]belljar.Preview, error) {
+	var list struct {
+		Items []belljar.Preview `json:"items"`
+	}
+	err := p.c.get(ctx, &list, nil, "sessions", sessionID, "previews")
+	return list.Items, err
+}
+
+// Revoke ends a preview.
+func (p ports) Revoke(ctx context.Context, sessionID, label string) error {
+	return p.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "previews", label)}, nil)
 }
 
 // closeReset is the server's close code for a connection that the program has reset.

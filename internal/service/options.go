@@ -131,6 +131,9 @@ type Options struct {
 // TerminalOptions bound the terminals in sessions.
 type TerminalOptions = terminal.Limits
 
+// PortLimits bound the connections with programs in sessions.
+type PortLimits = port.Limits
+
 // Node is one daemon among those that share a store.
 type Node struct {
 	ID string // "" where there is only one

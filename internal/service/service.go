@@ -92,7 +92,7 @@ func New(opts Options) (*Service, error) {
 		Record: s.emit, Slack: opts.Slack, Work: &s.work, Clock: opts.Clock, Log: opts.Logger,
 	})
 	s.ports = port.New(port.Options{
-		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.clock.Now,
+		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
 	return s, nil
 }

@@ -357,3 +357,13 @@ func (ports) Dial(_ context.Context, id string, port int) (belljar.PortConn, err
 	}
 	return nil, &belljar.Error{Code: belljar.CodeNotFound, Message: "no program listens there"}
 }
+
+func (ports) Preview(_ context.Context, id string, spec belljar.PreviewSpec) (belljar.Preview, error) {
+	if err := spec.Validate(); err != nil {
+		return belljar.Preview{}, err
+	}
+	return belljar.Preview{Label: "label", SessionID: id, Port: spec.Port, Public: spec.Public, CreatedAt: then(), ExpiresAt: then(), Token: "token"}, known(id)
+}
+
+func (ports) Previews(_ context.Context, id string) ([]belljar.Preview, error) { return nil, known(id) }
+func (ports) Revoke(_ context.Context, id, _ string) error                     { return known(id) }

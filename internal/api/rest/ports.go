@@ -25,6 +25,56 @@ func (d *Door) ports() {
 	})
 }
 
+// PreviewList is a session's previews.
+type PreviewList struct {
+	Items []belljar.Preview `json:"items"`
+}
+
+type previewPath struct {
+	sessionPath
+	Label string `path:"label" doc:"The preview's label"`
+}
+
+func (d *Door) previews() {
+	const of = api.Prefix + "/sessions/{session_id}/previews"
+	handle(d, huma.Operation{
+		OperationID: "create-preview", Method: http.MethodPost, Path: of, Tags: []string{"ports"},
+		Summary: "Make a host name at which browsers reach a port",
+		Description: "Needs SANDBOX_PREVIEW_DOMAIN on the server. A private preview, the default, is opened once with token_url, which sets a cookie and leads to url. " +
+			"A public one needs SANDBOX_PREVIEW_PUBLIC. A preview ends with its ttl_sec, its session, and the server.",
+	}, func(c *call, p *sessionPath, body *belljar.PreviewSpec) (belljar.Preview, error) {
+		made, err := c.Ports().Preview(c, p.ID, *body)
+		return d.addressed(c.r, made), err
+	})
+	handle(d, huma.Operation{
+		OperationID: "list-previews", Method: http.MethodGet, Path: of, Tags: []string{"ports"},
+		Summary: "List a session's previews", Description: "Oldest first, without their tokens.",
+	}, func(c *call, p *sessionPath, _ *none) (PreviewList, error) {
+		list, err := c.Ports().Previews(c, p.ID)
+		for i := range list {
+			list[i] = d.addressed(c.r, list[i])
+		}
+		return PreviewList{filled(list)}, err
+	})
+	command(d, huma.Operation{
+		OperationID: "revoke-preview", Method: http.MethodDelete, Path: of + "/{label}", Tags: []string{"ports"},
+		Summary: "Revoke a preview", Description: "Its open connections end at once.",
+	}, func(c *call, p *previewPath) error {
+		return c.Ports().Revoke(c, p.ID, p.Label)
+	})
+}
+
+// addressed adds the addresses of a preview.
+func (d *Door) addressed(r *http.Request, p belljar.Preview) belljar.Preview {
+	if d.opts.PreviewURL == nil || p.Label == "" {
+		return p
+	}
+	if p.URL = d.opts.PreviewURL(r, p.Label); p.Token != "" {
+		p.TokenURL = p.URL + "?belljar_token=" + p.Token
+	}
+	return p
+}
+
 // declareTunnel adds the WebSocket of package tunnel.
 func declareTunnel(doc *huma.OpenAPI) {
 	doc.AddOperation(&huma.Operation{

@@ -24,6 +24,8 @@ type Options struct {
 	StreamURL func(r *http.Request, run belljar.Run) string
 	// Terminal handles WebSocket requests on the route that lists a session's terminals; nil lists them.
 	Terminal http.HandlerFunc
+	// PreviewURL returns the address of a preview for the client of r, with a slash at its end; nil omits addresses.
+	PreviewURL func(r *http.Request, label string) string
 	// BasePath is the path of SANDBOX_PUBLIC_URL, which a proxy strips, without a trailing slash.
 	BasePath string
 	// Version of this server, for the document; "" means "dev".
@@ -103,6 +105,7 @@ func New(opts Options) (*Door, error) {
 	d.sessions()
 	d.terminals()
 	d.ports()
+	d.previews()
 	d.uploads()
 	d.files()
 	d.runs()

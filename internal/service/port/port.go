@@ -32,6 +32,10 @@ type Session interface {
 type Limits struct {
 	// PerSession is how many connections to one session may be open; 0 is 128.
 	PerSession int
+	// Previews allows them at all, PublicPreviews those without a token.
+	Previews, PublicPreviews bool
+	// PreviewsPerSession is how many there may be; 0 is 32.
+	PreviewsPerSession int
 }
 
 // Options is what the ports of a service are made of.
@@ -44,19 +48,22 @@ type Options struct {
 	// Refused turns an error into the one that the caller gets, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Record records an event and fills in its time and component.
-	Record func(event.Event)
-	Now    func() time.Time
+	Record    func(event.Event)
+	Now       func() time.Time
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
 // Ports is the connections to all sessions.
 type Ports struct {
-	opts  Options
-	table table
+	opts     Options
+	table    table
+	previews previews
 }
 
 // New returns a service without connections.
 func New(opts Options) *Ports {
 	opts.Limits.PerSession = cmp.Or(opts.Limits.PerSession, 128)
+	opts.Limits.PreviewsPerSession = cmp.Or(opts.Limits.PreviewsPerSession, 32)
 	return &Ports{opts: opts}
 }
 

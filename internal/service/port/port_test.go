@@ -69,10 +69,11 @@ func newWorld(t *testing.T, limits Limits) *world {
 			}
 			return w, func() {}, nil
 		},
-		Ended:   func(belljar.Session) *belljar.Error { return &belljar.Error{Code: belljar.CodeConflict} },
-		Refused: func(_ belljar.Caller, _ string, err error) error { return err },
-		Record:  func(e event.Event) { w.events <- e },
-		Now:     time.Now,
+		Ended:     func(belljar.Session) *belljar.Error { return &belljar.Error{Code: belljar.CodeConflict} },
+		Refused:   func(_ belljar.Caller, _ string, err error) error { return err },
+		Record:    func(e event.Event) { w.events <- e },
+		Now:       time.Now,
+		AfterFunc: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
 	})
 	t.Cleanup(func() {
 		w.end(nil)
