@@ -14,7 +14,7 @@ import (
 // checkPreviewDomain refuses what cannot be the domain of previews.
 func checkPreviewDomain(s string) error {
 	host, port := s, ""
-	if strings.Contains(s, ":") {
+	if strings.Contains(s, ":") && !strings.Contains(s, "/") {
 		var err error
 		if host, port, err = net.SplitHostPort(s); err != nil {
 			return errors.New("must be a domain, or domain:port")

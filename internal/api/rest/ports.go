@@ -14,7 +14,8 @@ type PortList struct {
 	Items []belljar.Port `json:"items"`
 }
 
-func (d *Door) ports() {
+// addPorts adds the operations about ports.
+func addPorts(d *Door) {
 	handle(d, huma.Operation{
 		OperationID: "list-ports", Method: http.MethodGet, Path: api.Prefix + "/sessions/{session_id}/ports", Tags: []string{"ports"},
 		Summary:     "List the ports that programs in a session listen on",
@@ -31,11 +32,12 @@ type PreviewList struct {
 }
 
 type previewPath struct {
-	sessionPath
+	ID    string `path:"session_id" doc:"The session's id"`
 	Label string `path:"label" doc:"The preview's label"`
 }
 
-func (d *Door) previews() {
+// addPreviews adds the operations about previews.
+func addPreviews(d *Door) {
 	const of = api.Prefix + "/sessions/{session_id}/previews"
 	handle(d, huma.Operation{
 		OperationID: "create-preview", Method: http.MethodPost, Path: of, Tags: []string{"ports"},
@@ -44,7 +46,7 @@ func (d *Door) previews() {
 			"A public one needs SANDBOX_PREVIEW_PUBLIC. A preview ends with its ttl_sec, its session, and the server.",
 	}, func(c *call, p *sessionPath, body *belljar.PreviewSpec) (belljar.Preview, error) {
 		made, err := c.Ports().Preview(c, p.ID, *body)
-		return d.addressed(c.r, made), err
+		return addressed(d, c.r, made), err
 	})
 	handle(d, huma.Operation{
 		OperationID: "list-previews", Method: http.MethodGet, Path: of, Tags: []string{"ports"},
@@ -52,7 +54,7 @@ func (d *Door) previews() {
 	}, func(c *call, p *sessionPath, _ *none) (PreviewList, error) {
 		list, err := c.Ports().Previews(c, p.ID)
 		for i := range list {
-			list[i] = d.addressed(c.r, list[i])
+			list[i] = addressed(d, c.r, list[i])
 		}
 		return PreviewList{filled(list)}, err
 	})
@@ -65,7 +67,7 @@ func (d *Door) previews() {
 }
 
 // addressed adds the addresses of a preview.
-func (d *Door) addressed(r *http.Request, p belljar.Preview) belljar.Preview {
+func addressed(d *Door, r *http.Request, p belljar.Preview) belljar.Preview {
 	if d.opts.PreviewURL == nil || p.Label == "" {
 		return p
 	}

@@ -95,7 +95,7 @@ func listen(p Pair) (net.Listener, error) {
 	e := &belljar.Error{Code: belljar.CodeConflict, Message: fmt.Sprintf("cannot listen on port %d of this machine", p.Local), Err: err}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		e.Message = fmt.Sprintf("port %d of this machine is in use", p.Local)
+		e.Message, e.Err = fmt.Sprintf("port %d of this machine is in use", p.Local), nil
 		e.Hint = fmt.Sprintf("choose another one: %d:%d, or %d:0 for any", p.Port, p.Local%65535+1, p.Port)
 	case errors.Is(err, syscall.EACCES):
 		e.Code, e.Hint = belljar.CodeForbidden, fmt.Sprintf("choose a port above 1023: %d:%d", p.Port, 8000+p.Port%1000)

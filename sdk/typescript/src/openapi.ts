@@ -853,6 +853,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the ports that programs in a session listen on
+         * @description At most 256, in order. A program must listen on 127.0.0.1, on ::1 or on all addresses to be reached. Connect to a port over the WebSocket …/ports/{port}/tunnel.
+         */
+        get: operations["list-ports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/ports/{port}/tunnel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Connect to a port over a WebSocket
+         * @description A TCP connection with the program that listens there. Binary messages are its bytes, in both directions. The server's first message is the text `{"type":"open"}`. The text `{"type":"eof"}` from either side ends that side's direction; the other stays open. Close codes: 1000 both directions have ended, 1001 server shutting down, 1008 a message that is not understood or a refused request, 1011 server failed, 1013 cannot connect now, 4001 authentication failed, 4004 no such session, it has ended, or no program listens there, 4012 the program reset the connection. Before a code other than 1000, 1001 and 4012 comes a text `{"type":"error","code":…,"message":…}`.
+         */
+        get: operations["open-tunnel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a session's previews
+         * @description Oldest first, without their tokens.
+         */
+        get: operations["list-previews"];
+        put?: never;
+        /**
+         * Make a host name at which browsers reach a port
+         * @description Needs SANDBOX_PREVIEW_DOMAIN on the server. A private preview, the default, is opened once with token_url, which sets a cookie and leads to url. A public one needs SANDBOX_PREVIEW_PUBLIC. A preview ends with its ttl_sec, its session, and the server.
+         */
+        post: operations["create-preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/previews/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a preview
+         * @description Its open connections end at once.
+         */
+        delete: operations["revoke-preview"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/shell": {
         parameters: {
             query?: never;
@@ -2350,6 +2434,53 @@ export interface components {
             user_id?: string;
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
+        };
+        Port: {
+            address: string;
+            /** Format: int64 */
+            pid?: number;
+            /** Format: int64 */
+            port: number;
+            program?: string;
+        };
+        PortList: {
+            /** @description The entries */
+            items: components["schemas"]["Port"][];
+        };
+        Preview: {
+            /**
+             * Format: date-time
+             * @description When it was accepted
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it ends if nothing happens
+             */
+            expires_at: string;
+            label: string;
+            /** Format: int64 */
+            port: number;
+            public: boolean;
+            /** @description The session's id */
+            session_id: string;
+            token?: string;
+            token_url?: string;
+            url?: string;
+        };
+        PreviewList: {
+            /** @description The entries */
+            items: components["schemas"]["Preview"][];
+        };
+        PreviewSpec: {
+            /** Format: int64 */
+            port: number;
+            public?: boolean;
+            /**
+             * Format: double
+             * @description Life in seconds; 0 is the server's default
+             */
+            ttl_sec?: number;
         };
         Problem: {
             /** @description What went wrong, as text */
@@ -5113,6 +5244,133 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["FileDone"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "open-tunnel": {
+        parameters: {
+            query?: {
+                /** @description A ticket */
+                token?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The port */
+                port: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection begins */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "create-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "revoke-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The preview's label */
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

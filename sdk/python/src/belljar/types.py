@@ -880,6 +880,54 @@ class OpenedSession(_OpenedSession, total=False):
     """The owner."""
 
 
+class _Port(TypedDict):
+    address: str
+    port: int
+
+
+class Port(_Port, total=False):
+    pid: int
+    program: str
+
+
+class PortList(TypedDict):
+    items: List[Port]
+    """The entries."""
+
+
+class _Preview(TypedDict):
+    created_at: str
+    """When it was accepted."""
+    expires_at: str
+    """When it ends if nothing happens."""
+    label: str
+    port: int
+    public: bool
+    session_id: str
+    """The session's id."""
+
+
+class Preview(_Preview, total=False):
+    token: str
+    token_url: str
+    url: str
+
+
+class PreviewList(TypedDict):
+    items: List[Preview]
+    """The entries."""
+
+
+class _PreviewSpec(TypedDict):
+    port: int
+
+
+class PreviewSpec(_PreviewSpec, total=False):
+    public: bool
+    ttl_sec: float
+    """Life in seconds; 0 is the server's default."""
+
+
 class Problem(TypedDict):
     detail: str
     """What went wrong, as text."""
