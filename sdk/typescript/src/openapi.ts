@@ -2436,11 +2436,19 @@ export interface components {
             workdir: string;
         };
         Port: {
+            /** @description The address that the program listens on: 127.0.0.1, 0.0.0.0, ::1 or :: */
             address: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Its process in the sandbox
+             */
             pid?: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Its number
+             */
             port: number;
+            /** @description The name that the program gives itself; absent if it cannot be seen */
             program?: string;
         };
         PortList: {
@@ -2458,14 +2466,22 @@ export interface components {
              * @description When it ends if nothing happens
              */
             expires_at: string;
+            /** @description The first part of its host name */
             label: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description The port that browsers reach
+             */
             port: number;
+            /** @description Whether it needs no token */
             public: boolean;
             /** @description The session's id */
             session_id: string;
+            /** @description The token of a private preview; only in the answer that creates it */
             token?: string;
+            /** @description Its address with the token, to be opened first; only in the answer that creates it */
             token_url?: string;
+            /** @description Its address */
             url?: string;
         };
         PreviewList: {
@@ -2473,12 +2489,16 @@ export interface components {
             items: components["schemas"]["Preview"][];
         };
         PreviewSpec: {
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description The port that browsers reach
+             */
             port: number;
+            /** @description Whether it needs no token; if the server allows that */
             public?: boolean;
             /**
              * Format: double
-             * @description Life in seconds; 0 is the server's default
+             * @description Its life, at most 604800; 3600 if it is not given
              */
             ttl_sec?: number;
         };
