@@ -2463,7 +2463,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When it ends if nothing happens
+             * @description When it ends if it is not used
              */
             expires_at: string;
             /** @description The first part of its host name */

@@ -903,7 +903,7 @@ class _Preview(TypedDict):
     created_at: str
     """When it was accepted."""
     expires_at: str
-    """When it ends if nothing happens."""
+    """When it ends if it is not used."""
     label: str
     """The first part of its host name."""
     port: int
