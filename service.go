@@ -20,11 +20,17 @@ type Service interface {
 	Runs() Runs
 	Artifacts() Artifacts
 	Sessions() Sessions
-	Files() Files
-	Terminals() Terminals
+	Inside
 	Images() Images
 	Node() Node
 	Admin() Admin
+}
+
+// Inside is what a caller has in their sessions.
+type Inside interface {
+	Files() Files
+	Terminals() Terminals
+	Ports() Ports
 }
 
 // Tail as the seq that [Runs.Frames] begins with means: only what comes from now on.

@@ -210,6 +210,9 @@ func (c *Client) Files() belljar.Files { return files{c} }
 // Terminals gives access to the terminals in the caller's sessions.
 func (c *Client) Terminals() belljar.Terminals { return terminals{c} }
 
+// Ports gives access to the ports that programs in the caller's sessions listen on.
+func (c *Client) Ports() belljar.Ports { return ports{c} }
+
 // Node describes the server and the caller.
 func (c *Client) Node() belljar.Node { return node{c} }
 

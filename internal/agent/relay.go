@@ -73,28 +73,53 @@ func (c *Client) Connect(ctx context.Context, port uint16) (*Conn, error) {
 	return c.newConn(s), nil
 }
 
+// Ports returns the ports of the sandbox that [Client.Connect] reaches, in order, at most [wire.MaxListeners]; cut means that there
+// are more.
+func (c *Client) Ports(ctx context.Context) (list []wire.Listener, cut bool, err error) {
+	s, err := c.open(ctx, wire.Request{Op: wire.OpPorts})
+	if err != nil {
+		return nil, false, fmt.Errorf("ports: %w", unsupported(err))
+	}
+	defer s.close()
+	reply, err := s.done()
+	if err == nil && len(reply.Listeners) > wire.MaxListeners {
+		err = fmt.Errorf("%w: %d ports", ErrProtocol, len(reply.Listeners))
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("ports: %w", err)
+	}
+	return reply.Listeners, reply.Cut, nil
+}
+
 // opened opens a stream of [wire.FeatureRelay] and waits for the agent's Done.
 func (c *Client) opened(ctx context.Context, req wire.Request) (*stream, error) {
 	s, err := c.open(ctx, req)
 	if err != nil {
 		return nil, unsupported(err)
 	}
-	reply, err := s.reply()
-	if err != nil {
+	if _, err := s.done(); err != nil {
 		s.close()
-		if s.greet && !slices.Contains(s.hello.Features, wire.FeatureRelay) {
-			err = errors.Join(err, errors.ErrUnsupported)
-		}
-		return nil, unsupported(err)
-	}
-	if !reply.Done {
-		s.close()
-		return nil, fmt.Errorf("%w: answer without done", ErrProtocol)
+		return nil, err
 	}
 	if err := s.detach(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// done waits for the agent's Done.
+func (s *stream) done() (wire.Reply, error) {
+	reply, err := s.reply()
+	switch {
+	case err != nil:
+		if s.greet && !slices.Contains(s.hello.Features, wire.FeatureRelay) {
+			err = errors.Join(err, errors.ErrUnsupported)
+		}
+		return reply, unsupported(err)
+	case !reply.Done:
+		return reply, fmt.Errorf("%w: answer without done", ErrProtocol)
+	}
+	return reply, nil
 }
 
 // unsupported makes an agent's CodeUnsupported an [errors.ErrUnsupported], too.

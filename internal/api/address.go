@@ -1,11 +1,20 @@
 package api
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 )
+
+// ClientOf returns the address of a request's client, "" if it has none, and the scheme that it used, as the edge sees them.
+func ClientOf(ctx context.Context) (address, scheme string) {
+	if rec := recordOf(ctx); rec != nil {
+		return rec.address, rec.scheme
+	}
+	return "", "http"
+}
 
 // proxies are the networks whose X-Forwarded headers are trusted.
 type proxies []netip.Prefix

@@ -96,7 +96,13 @@ func setDefault[T int64 | time.Duration](field *T, value T) {
 
 // Wrap puts the edge in front of next. It handles request and trace ids, the client's address, body and rate limits,
 // CORS, security headers and panics, and writes one log line and one event per request.
-func (e *Edge) Wrap(next http.Handler) http.Handler {
+func (e *Edge) Wrap(next http.Handler) http.Handler { return e.wrap(next, true) }
+
+// WrapForeign is Wrap for host names whose answers are not Belljar's: without CORS and security headers, which are the business
+// of what answers there.
+func (e *Edge) WrapForeign(next http.Handler) http.Handler { return e.wrap(next, false) }
+
+func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun := e.opts.Now()
 		w := &writer{ResponseWriter: rw, idle: e.opts.WriteIdle}
@@ -112,12 +118,14 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 		}
 		defer e.report(w, r, rec, begun)
 		defer e.recoverPanic(w, r)
-		setHeaders(w, r, rec)
+		if own {
+			setHeaders(w, r, rec)
+		}
 		if err := e.admit(r, rec); err != nil {
 			Fail(w, r, err)
 			return
 		}
-		if e.origins.cors(w, r) {
+		if own && e.origins.cors(w, r) {
 			Route(r.Context(), "OPTIONS preflight")
 			return
 		}

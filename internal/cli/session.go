@@ -26,6 +26,8 @@ type sessionCommands struct {
 	CP      sessionCopy    `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
 	Upload  sessionUpload  `cmd:"" help:"Put files into a session's workspace, all or none."`
 	Network sessionNetwork `cmd:"" help:"Show or change what a session may reach."`
+	Ports   sessionPorts   `cmd:"" help:"List the ports that programs in a session listen on."`
+	Forward sessionForward `cmd:"" help:"Reach ports of a session at ports of this machine."`
 	Close   sessionClose   `cmd:"" aliases:"rm" help:"End sessions."`
 }
 

@@ -22,6 +22,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	AllowedOrigins []string
 	MetricsOpen    bool
+	PreviewDomain  string // host or host:port; "" has no previews
+	PreviewPublic  bool
 
 	// Authentication.
 	APIKey       string // "" generates one, stored in the data folder
@@ -162,6 +164,8 @@ type Config struct {
 	WSSigningSecret string // "" generates one, stored in the data folder
 	WSPollTimeout   time.Duration
 	WSSynthetic     bool // always false
+
+	PortConnections int // per session
 
 	// Terminals.
 	SessionTokenSecret  string // "" derives it from WSSigningSecret

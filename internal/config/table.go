@@ -55,6 +55,9 @@ func server(c *Config) []row {
 			doc: "Networks of the reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers are trusted."},
 		{name: "ALLOWED_ORIGINS", value: list(&c.AllowedOrigins, checkOrigin), def: "[]",
 			doc: "Origins of web pages that may call from a browser: scheme://host[:port], or * for all (without credentials)."},
+		{name: "PREVIEW_DOMAIN", value: text(&c.PreviewDomain, checkPreviewDomain),
+			doc: "Domain below which each preview has a host name of its own, with :port if clients need one: preview.example.net. It needs a wildcard DNS record and certificate, and a registrable domain other than that of SANDBOX_PUBLIC_URL. If unset, there are no previews."},
+		{name: "PREVIEW_PUBLIC", value: boolean(&c.PreviewPublic), def: "false", doc: "Allow previews that need no token."},
 		{name: "METRICS_OPEN", value: boolean(&c.MetricsOpen), def: "false", doc: "Serve /metrics without authentication."},
 	}
 }
@@ -186,6 +189,7 @@ func streams(c *Config) []row {
 		{name: "WS_SIGNED_URLS", value: boolean(&c.WSSignedURLs), def: "false", doc: "Add a token to log_stream_url, so that a client without headers can open it."},
 		{name: "WS_SIGNED_URL_TTL_SEC", value: span(&c.WSSignedURLTTL, time.Second, 1, 86400), unit: "seconds", def: "60", doc: "Life of such a token."},
 		{name: "WS_SIGNING_SECRET", value: text(&c.WSSigningSecret, checkLongSecret), secret: true, doc: "Key of such tokens, at least 32 bytes. If unset, the first start makes one and keeps it in the data folder."},
+		{name: "PORT_CONNECTIONS", value: integer(&c.PortConnections, 1, 1024), unit: "connections", def: "128", doc: "Open connections with programs in one session, of tunnels and previews together."},
 		{name: "SESSION_TOKEN_SECRET", value: text(&c.SessionTokenSecret, checkLongSecret), secret: true, alias: "SESSION_TOKEN_SECRET", doc: "Key of the tokens with which browsers reattach to a terminal, at least 32 bytes; SESSION_TOKEN_SECRET without a prefix works, too. If unset, it is derived from SANDBOX_WS_SIGNING_SECRET."},
 		{name: "TERMINAL_TOKEN_TTL_SEC", value: span(&c.TerminalTokenTTL, time.Second, 900, 3600), unit: "seconds", def: "1800", doc: "Life of such a token. An open connection receives new ones in time."},
 		{name: "TERMINAL_REATTACH_SEC", value: span(&c.TerminalReattach, time.Second, 1, 31536000), unit: "seconds", def: "900", doc: "Life of a terminal without an attached client."},

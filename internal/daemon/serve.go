@@ -217,6 +217,9 @@ func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.S
 	closing, done := context.WithTimeout(context.Background(), closeTime)
 	defer done()
 	shut := n.streams.Close()
+	if n.previews != nil {
+		shut = errors.Join(shut, n.previews.Close())
+	}
 	if n.models != nil {
 		shut = errors.Join(shut, n.models.Close())
 	}

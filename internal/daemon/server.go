@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/internal/api/preview"
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/internal/api/shell"
 	"github.com/belljar/belljar/internal/api/stream"
@@ -36,13 +37,14 @@ import (
 
 // server holds everything that serves the server's address.
 type server struct {
-	version string
-	handler http.Handler
-	service *service.Service
-	streams *stream.Door
-	models  *mcp.Door    // nil if disabled
-	pools   []*pool.Pool // of the runtimes that support one
-	log     *slog.Logger
+	version  string
+	handler  http.Handler
+	service  *service.Service
+	streams  *stream.Door
+	previews *preview.Door // nil if disabled
+	models   *mcp.Door     // nil if disabled
+	pools    []*pool.Pool  // of the runtimes that support one
+	log      *slog.Logger
 
 	runtimes []string // in order, the default first
 	runtime  string   // the default
@@ -228,7 +230,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	door, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
-		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New,
+		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
 	})
 	if err != nil {
 		return err
@@ -240,6 +242,9 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	door.Register(mux)
 	d.streams.Register(mux)
 	terminals.Register(mux)
+	if err := d.openTunnels(edge, limits, events, mux); err != nil {
+		return err
+	}
 	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies, Logger: d.log})
 	if err != nil {
 		return err
@@ -251,7 +256,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	mux.Handle("/", api.NoRoute(mux, "the API is below "+api.Prefix+"; /docs shows it"))
 	d.handler = edge.Wrap(rest.RequireCleanPath(mux))
-	return nil
+	return d.openPreviews(cfg, edge, events)
 }
 
 // openThreads opens the thread door.
@@ -309,6 +314,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
 		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,
+		Ports:     service.PortLimits{PerSession: cfg.PortConnections, Previews: cfg.PreviewDomain != "", PublicPreviews: cfg.PreviewPublic},
 		Terminals: terminalOptions(cfg), IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,
 	}
 }

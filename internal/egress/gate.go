@@ -36,7 +36,7 @@ type Resolver interface {
 
 // Limits bound a sandbox. A zero field has its default.
 type Limits struct {
-	Connections int   // open at once: 256
+	Connections int   // open at once: [wire.MuxCarried], for which every runtime has streams
 	Names       int   // that programs have used: 256
 	NewNames    int   // names under wildcards to resolve, in a second: 10
 	Bytes       int64 // each way: 1 GiB
@@ -44,7 +44,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	if l.Connections == 0 {
-		l.Connections = 256
+		l.Connections = wire.MuxCarried
 	}
 	if l.Names == 0 {
 		l.Names = 256

@@ -24,8 +24,8 @@ const (
 // carryHTTP ends the program's HTTP and speaks its own to the host, so that both read each request in the same way and every
 // request's Host is the host.
 func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
-	guest := &readConn{Conn: stream, c: c}
 	p := &proxy{c: c, first: target}
+	guest := &readConn{Conn: stream, c: c, answering: &p.answering}
 	silent := log.New(io.Discard, "", 0)
 	transport := &http.Transport{
 		DialContext: p.dial, DisableCompression: true, Protocols: new(http.Protocols), MaxConnsPerHost: 1,
@@ -60,6 +60,8 @@ type proxy struct {
 	reverse  *httputil.ReverseProxy
 	requests sync.WaitGroup
 	asked    atomic.Bool
+	// answering is set while a response is incomplete.
+	answering atomic.Bool
 
 	mu    sync.Mutex
 	first net.Conn // dialled before the first request; nil once it is used
@@ -80,12 +82,14 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed {
 		c.allow("")
 	}
+	p.answering.Store(true)                                 // a response that breaks off panics
 	for _, name := range []string{"Content-Type", "Date"} { // the server would add them to a response without
 		w.Header()[name] = nil
 	}
 	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
 	p.reverse.ServeHTTP(w, r.WithContext(ctx))
+	p.answering.Store(false)
 }
 
 // wrong returns why a request is not for the host, or "".
@@ -163,11 +167,21 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { return nil }
 func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// readConn knows whether anything was read, and ends the connection when the program's side breaks.
+// readConn knows whether anything was read, and ends the connection when the program's side breaks. Closing it in the middle of a
+// response resets it, so that the program notices.
 type readConn struct {
 	net.Conn
-	c    *conn
-	read atomic.Bool
+	c         *conn
+	read      atomic.Bool
+	answering *atomic.Bool
+}
+
+// Close ends the connection: after complete responses the program reads their end.
+func (c *readConn) Close() error {
+	if !c.answering.Load() {
+		_ = c.CloseWrite() // fails where the connection is broken already
+	}
+	return c.Conn.Close()
 }
 
 func (c *readConn) Read(p []byte) (int, error) {

@@ -228,6 +228,33 @@ func TestHTTPKeepsAlive(t *testing.T) {
 	}
 }
 
+// TestHTTPEnds: a program that reads to the end of the connection finds the end after a whole response, and a reset after a part.
+func TestHTTPEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer string
+		broken       bool
+	}{
+		{"whole", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody", false},
+		{"until the end", "HTTP/1.1 200 OK\r\n\r\nbody", false},
+		{"cut", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.peer("a.example.com", public, 80, func(c net.Conn) {
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.WriteString(c, tt.answer)
+				}
+			})
+			c := w.connect("a.example.com", 80)
+			write(t, c, "GET / HTTP/1.0\r\nHost: a.example.com\r\n\r\n")
+			got, err := readAll(t, c)
+			if (err != nil) != tt.broken || !tt.broken && !strings.HasSuffix(string(got), "\r\n\r\nbody") {
+				t.Errorf("read %q, %v", got, err)
+			}
+		})
+	}
+}
+
 // The upgrade to WebSocket passes; another protocol, which could name other hosts inside, does not begin.
 func TestHTTPUpgrades(t *testing.T) {
 	w := newWorld(t, nil)

@@ -54,9 +54,9 @@ func TestHalfOpen(t *testing.T) {
 			t.Fatal("the relay ended")
 		}
 	}
-	w.wait("the others to be denied", func() bool { return w.gate.Report().Denied == 10_000-256 })
-	w.wait("the dials", func() bool { return dialling.Load() == 256 })
-	if got := most.Load(); got != 256 {
+	w.wait("the others to be denied", func() bool { return w.gate.Report().Denied == 10_000-wire.MuxCarried })
+	w.wait("the dials", func() bool { return dialling.Load() == wire.MuxCarried })
+	if got := most.Load(); got != wire.MuxCarried {
 		t.Errorf("%d dials at once", got)
 	}
 	if got := w.records(); len(got) != 1 || got[0].Reason != Limit {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -345,7 +346,25 @@ func (g *guest) accept(_ context.Context, id uint64) (Stream, error) {
 		return nil, err
 	}
 	c <- program
-	return host, nil
+	return &stream{TCPConn: host}, nil
+}
+
+// stream is the host's end of a connection. As in the service, Close without CloseWrite resets it.
+type stream struct {
+	*net.TCPConn
+	ended atomic.Bool
+}
+
+func (s *stream) CloseWrite() error {
+	s.ended.Store(true)
+	return s.TCPConn.CloseWrite()
+}
+
+func (s *stream) Close() error {
+	if !s.ended.Load() {
+		_ = s.SetLinger(0)
+	}
+	return s.TCPConn.Close()
 }
 
 // pair returns the two ends of a connection. Unlike a pipe, they have half closes and resets.

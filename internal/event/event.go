@@ -40,6 +40,10 @@ const (
 	StdinClosed     = "sandbox.run.stdin_closed" // Count is the bytes taken
 	TerminalOpened  = "sandbox.terminal.opened"
 	TerminalEnded   = "sandbox.terminal.ended" // Reason is how
+	PortOpened      = "sandbox.port.opened"    // the first of the connections to a port that are open at once; Kind is the port
+	PortClosed      = "sandbox.port.closed"    // the last of them; Count is their bytes
+	PreviewCreated  = "sandbox.preview.created"
+	PreviewEnded    = "sandbox.preview.ended" // Reason is how: revoked, expired, session
 	TokenCreated    = "sandbox.token.created"
 	TokenRevoked    = "sandbox.token.revoked"
 	QuotaSet        = "sandbox.quota.set"

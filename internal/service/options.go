@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
@@ -114,6 +115,8 @@ type Options struct {
 	Stdin, MaxStdin stdin.Limits
 	// Terminals bound those in sessions.
 	Terminals terminal.Limits
+	// Ports bound the connections with programs in sessions.
+	Ports port.Limits
 	// FreeBytes returns the free space on the disk for data. Below MinFreeBytes new runs are refused. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
@@ -133,6 +136,9 @@ type EgressOptions = box.Egress
 
 // TerminalOptions bound the terminals in sessions.
 type TerminalOptions = terminal.Limits
+
+// PortLimits bound the connections with programs in sessions.
+type PortLimits = port.Limits
 
 // Node is one daemon among those that share a store.
 type Node struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/image"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
 	"github.com/belljar/belljar/internal/service/run"
@@ -43,6 +44,7 @@ type Service struct {
 	runs      *run.Runs
 	images    *image.Images
 	files     *file.Files
+	ports     *port.Ports
 
 	work  lifecycle.Group // every run and teardown under way
 	gone  context.Context // ends when no work is under way any longer
@@ -92,6 +94,9 @@ func New(opts Options) (*Service, error) {
 	s.terminals = terminal.New(terminal.Options{
 		Limits: opts.Terminals, Acquire: s.useTerminals, Living: s.living, Ended: session.Ended, Refused: s.refused, Destroy: s.boxes.Destroy,
 		Record: s.emit, Slack: opts.Slack, Work: &s.work, Clock: opts.Clock, Log: opts.Logger,
+	})
+	s.ports = port.New(port.Options{
+		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
 	return s, nil
 }

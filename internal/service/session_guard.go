@@ -6,6 +6,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/terminal"
 )
 
@@ -36,6 +37,11 @@ func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id st
 		return nil, nil, err
 	}
 	return u, u.Release, nil
+}
+
+// usePorts counts a use of a session whose ports caller may connect to.
+func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string) (port.Session, func(), error) {
+	return s.useTerminals(ctx, caller, id)
 }
 
 // living reports whether a session that caller may see is alive.

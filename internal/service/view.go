@@ -31,6 +31,9 @@ func (v view) Files() belljar.Files { return v.service.files.As(v.caller) }
 // Terminals are those in the caller's sessions.
 func (v view) Terminals() belljar.Terminals { return v.service.terminals.As(v.caller) }
 
+// Ports are those that programs in the caller's sessions listen on.
+func (v view) Ports() belljar.Ports { return v.service.ports.As(v.caller) }
+
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 

@@ -57,6 +57,7 @@ type (
 	sessions  struct{}
 	files     struct{}
 	terminals struct{}
+	ports     struct{}
 	images    struct{}
 	node      struct{}
 	admin     struct{}
@@ -67,6 +68,7 @@ func (still) Artifacts() belljar.Artifacts { return artifacts{} }
 func (still) Sessions() belljar.Sessions   { return sessions{} }
 func (still) Files() belljar.Files         { return files{} }
 func (still) Terminals() belljar.Terminals { return terminals{} }
+func (still) Ports() belljar.Ports         { return ports{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Node() belljar.Node           { return node{} }
 func (still) Admin() belljar.Admin         { return admin{} }
@@ -358,3 +360,24 @@ func (admin) Tokens(context.Context) ([]belljar.Token, error) {
 }
 
 func (admin) RevokeToken(_ context.Context, id string) error { return known(id) }
+
+func (ports) List(_ context.Context, id string) ([]belljar.Port, error) {
+	return []belljar.Port{{Port: 3000, Address: "127.0.0.1"}}, known(id)
+}
+
+func (ports) Dial(_ context.Context, id string, port int) (belljar.PortConn, error) {
+	if err := known(id); err != nil {
+		return nil, err
+	}
+	return nil, &belljar.Error{Code: belljar.CodeNotFound, Message: "no program listens there"}
+}
+
+func (ports) Preview(_ context.Context, id string, spec belljar.PreviewSpec) (belljar.Preview, error) {
+	if err := spec.Validate(); err != nil {
+		return belljar.Preview{}, err
+	}
+	return belljar.Preview{Label: "label", SessionID: id, Port: spec.Port, Public: spec.Public, CreatedAt: then(), ExpiresAt: then(), Token: "token"}, known(id)
+}
+
+func (ports) Previews(_ context.Context, id string) ([]belljar.Preview, error) { return nil, known(id) }
+func (ports) Revoke(_ context.Context, id, _ string) error                     { return known(id) }

@@ -27,7 +27,7 @@ type World struct {
 func NewWorld(tb testing.TB, enforces []string, change ...func(*service.Options)) *World {
 	tb.Helper()
 	dir := tb.TempDir()
-	w := &World{Runtime: fake.New(fake.Options{Dir: dir, Enforces: enforces}), Dir: dir}
+	w := &World{Runtime: fake.New(fake.Options{Dir: dir, Enforces: enforces, Ports: true}), Dir: dir}
 	o := service.Options{
 		Runtimes: []runtime.Runtime{w.Runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
 		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir,

@@ -163,7 +163,7 @@ func (s *stream) serve(req wire.Request) error {
 		}
 		s.a.lease.set(time.Duration(req.Lease) * time.Millisecond)
 		return s.done(nil)
-	case wire.OpRelay, wire.OpAccept, wire.OpConnect:
+	case wire.OpRelay, wire.OpAccept, wire.OpConnect, wire.OpPorts:
 		if s.a.relay == nil {
 			return fault.New(wire.CodeUnsupported, "this sandbox has no relay")
 		}
@@ -186,6 +186,13 @@ func (s *stream) relay(req wire.Request) error {
 		return s.a.relay.Accept(to, req.Conn)
 	case wire.OpConnect:
 		return s.a.relay.Connect(to, req.Port)
+	}
+	if req.Op == wire.OpPorts {
+		list, cut, err := relay.Ports()
+		if err != nil {
+			return err
+		}
+		return s.reply(wire.Reply{Done: true, Listeners: list, Cut: cut})
 	}
 	if req.Relay == nil {
 		return fault.Invalid("relay without its ports")

@@ -91,6 +91,7 @@
 //	relay     Relay                    Reply{Done}, then Reply{Ask}…, until either side closes
 //	accept    Conn                     Reply{Done}, then Data…, EOF in both directions; not_found if it does not wait
 //	connect   Port                     the same; not_found if no program listens there
+//	ports                              Reply{Done, Listeners, Cut}: the ports that connect reaches
 //
 // A stream of Data that ends without its EOF frame is incomplete. The agent then discards an incomplete write; the host reports
 // the failure. Paths in replies are relative to the workspace, with "." for itself.

@@ -48,6 +48,7 @@ const (
 	OpScan     Op = "scan"      // packs the text files among Paths, for a search
 	OpSpace    Op = "space"     // use and size of the workspace's file system
 	OpAccept   Op = "accept"    // carries a connection that the agent has asked for
+	OpPorts    Op = "ports"     // the ports that OpConnect reaches
 )
 
 // Request is the second frame of a stream, from the host.
@@ -254,8 +255,8 @@ type Space struct {
 	MaxFiles int64 `json:"max_files"`
 }
 
-// Reply is the agent's reply. Exactly one field is set, apart from More and Cut, which qualify Files, and Bytes, which comes with
-// Done.
+// Reply is the agent's reply. Exactly one field is set, apart from More and Cut, which qualify Files and Listeners, and Bytes and
+// Listeners, which come with Done.
 type Reply struct {
 	Error   *Error     `json:"error,omitempty"`
 	Info    *Info      `json:"info,omitempty"`
@@ -273,6 +274,8 @@ type Reply struct {
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`
 	// Ask, on a relay stream, is a question to the host.
 	Ask *Ask `json:"ask,omitempty"`
+	// Listeners are the ports that programs listen on.
+	Listeners []Listener `json:"listeners,omitempty"`
 }
 
 // Info is an agent's description of itself.

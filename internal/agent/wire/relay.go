@@ -1,6 +1,6 @@
 package wire
 
-// FeatureRelay means that an agent supports OpRelay, OpAccept and OpConnect.
+// FeatureRelay means that an agent supports OpRelay, OpAccept, OpConnect and OpPorts.
 const FeatureRelay = "relay"
 
 // What an agent binds inside its sandbox while it has, or had, a relay. No program can be reached at these addresses by
@@ -22,6 +22,17 @@ const (
 // MuxCarried is the number of connections that a host carries at once where it has a multiplexer, so that streams are left for
 // other requests.
 const MuxCarried = MaxMuxStreams - 64
+
+// MaxListeners bounds the answer to OpPorts.
+const MaxListeners = 256
+
+// Listener is an entry of OpPorts: a TCP port that OpConnect reaches. The program chooses its own name.
+type Listener struct {
+	Port    uint16 `json:"port"`
+	Address string `json:"address"`           // 127.0.0.1, 0.0.0.0, ::1 or ::
+	Pid     int    `json:"pid,omitempty"`     // 0 if the agent cannot see it
+	Program string `json:"program,omitempty"` // at most 15 bytes of its name
+}
 
 // Relay is the configuration of a relay.
 type Relay struct {

@@ -42,6 +42,7 @@ func (d *Door) declareByHand() {
 	})
 	d.declareFiles(doc)
 	declareImages(doc)
+	declareTunnel(doc)
 	declareShell(doc)
 	declareShellSessions(doc)
 	declareThreads(doc)

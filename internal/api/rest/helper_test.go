@@ -52,7 +52,7 @@ func onLine(t *testing.T, test func(*testing.T, *bench, *linetest.Line)) {
 // worldly returns a world and the options of a door to it.
 func worldly(change ...func(*rest.Options, *api.EdgeOptions)) (*world, rest.Options, api.EdgeOptions) {
 	w := newWorld()
-	opts := rest.Options{Engine: w, Auth: apitest.Callers(), Version: "1"}
+	opts := rest.Options{Engine: w, Auth: apitest.Callers(), Version: "1", PreviewURL: previewURL}
 	edge := api.EdgeOptions{BodyIdle: time.Minute}
 	opts.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 	for _, f := range change {

@@ -24,6 +24,8 @@ type Options struct {
 	StreamURL func(r *http.Request, run belljar.Run) string
 	// Terminal handles WebSocket requests on the route that lists a session's terminals; nil lists them.
 	Terminal http.HandlerFunc
+	// PreviewURL returns the address of a preview for the client of r, with a slash at its end; nil omits addresses.
+	PreviewURL func(r *http.Request, label string) string
 	// BasePath is the path of SANDBOX_PUBLIC_URL, which a proxy strips, without a trailing slash.
 	BasePath string
 	// Version of this server, for the document; "" means "dev".
@@ -102,6 +104,8 @@ func New(opts Options) (*Door, error) {
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
 	d.terminals()
+	addPorts(d)
+	addPreviews(d)
 	d.uploads()
 	d.files()
 	d.runs()

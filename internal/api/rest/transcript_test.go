@@ -30,6 +30,7 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := newBench(t)
+			b.world.ports = harbour{}
 			b.world.artifacts = map[string]string{"results.json": `{"ok": true}`, "out/a b.txt": "hello"}
 			for i := 0; i+1 < len(talk.Files); i += 2 {
 				as, ok := strings.CutPrefix(talk.Files[i].Name, "asks ")

@@ -28,6 +28,7 @@ type world struct {
 	files     map[string]string // uploads by path
 	workspace belljar.Files     // nil unless a test sets it
 	images    belljar.Images    // nil unless a test sets it
+	ports     belljar.Ports     // nil unless a test sets it
 	artifacts map[string]string
 	quotas    map[string]belljar.Quota
 	tokens    []belljar.Token
@@ -62,6 +63,7 @@ func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 func (v view) Sessions() belljar.Sessions   { return sessions{v} }
 func (v view) Files() belljar.Files         { return v.workspace }
 func (v view) Terminals() belljar.Terminals { return nil }
+func (v view) Ports() belljar.Ports         { return v.ports }
 func (v view) Images() belljar.Images       { return v.images }
 func (v view) Node() belljar.Node           { return node{v} }
 func (v view) Admin() belljar.Admin         { return admin{v} }

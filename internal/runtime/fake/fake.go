@@ -30,6 +30,8 @@ type Options struct {
 	Dir string
 	// Enforces are protections that it says it enforces, for tests of what depends on that.
 	Enforces []string
+	// Ports has hosts connect to the ports of sandboxes, which are those of this machine: listeners are not apart.
+	Ports bool
 	// StandIns are protections that it says something stands in for.
 	StandIns map[string]string
 }
@@ -49,13 +51,14 @@ type Runtime struct {
 	mux  bool
 	dir  string
 
+	ports    bool
 	enforces []string
 	standIns map[string]string
 }
 
 // New returns a runtime.
 func New(o Options) *Runtime {
-	r := &Runtime{host: o.Host, mux: o.Mux, dir: o.Dir, enforces: o.Enforces, standIns: o.StandIns}
+	r := &Runtime{host: o.Host, mux: o.Mux, dir: o.Dir, ports: o.Ports, enforces: o.Enforces, standIns: o.StandIns}
 	if r.host == nil {
 		r.host = NewHost()
 	}
@@ -134,7 +137,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	b.mu.Lock() // a caller that finds it waits until it is made
 	r.host.mu.Unlock()
 	defer b.mu.Unlock()
-	if err := b.start(spec, r.dir, r.mux); err != nil {
+	if err := b.start(spec, r.dir, r.mux, r.ports); err != nil {
 		r.host.forget(b)
 		b.exit = runtime.Exit{Reason: runtime.ExitDestroyed, Detail: "never made"}
 		b.ended = true

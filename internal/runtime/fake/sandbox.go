@@ -33,7 +33,7 @@ type box struct {
 	err   error
 }
 
-func (b *box) start(spec runtime.Spec, parent string, mux bool) (err error) {
+func (b *box) start(spec runtime.Spec, parent string, mux, ports bool) (err error) {
 	if b.dir, err = workspaceIn(parent); err != nil {
 		return &runtime.StepError{Step: "workspace", Err: err}
 	}
@@ -51,6 +51,7 @@ func (b *box) start(spec runtime.Spec, parent string, mux bool) (err error) {
 		Workspace: filepath.Join(b.dir, "workspace"),
 		LeaseMS:   spec.Lease.Milliseconds(),
 		Build:     "fake",
+		Relay:     ports,
 	})
 	if err != nil {
 		b.line.listener().Close()

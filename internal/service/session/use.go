@@ -7,6 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/terminal"
 )
 
@@ -19,6 +20,7 @@ type Use struct {
 var (
 	_ file.Workspace   = Use{}
 	_ terminal.Session = Use{}
+	_ port.Session     = Use{}
 )
 
 // Use counts a use of the session until [Use.Release].

@@ -191,6 +191,22 @@ async def test_the_shell(session: Any) -> None:
     assert b"".join(f.data for f in frames) == b"1\n2\n3\n" and frames[-1].last and frames[-1].info["exit_code"] == 5
 
 
+async def test_ports(belljar: Any, session: Any) -> None:
+    code = "import socket; s = socket.create_server(('127.0.0.1', 3000)); print('ready', flush=True); s.accept()"
+    run = await got(session.start(["python3", "-c", code]))
+    async for frame in each(run.logs()):
+        if frame.text == "ready\n":
+            break
+    listed = await got(session.ports())
+    assert [(p["port"], p["address"], p["program"]) for p in listed] == [(3000, "127.0.0.1", "python3")]
+    assert await got(session.previews()) == []
+    with pytest.raises(b.PolicyDeniedError) as e:
+        await got(session.preview(3000))
+    assert "SANDBOX_PREVIEW_DOMAIN" in e.value.hint
+    with pytest.raises(b.NotFoundError):
+        await got(session.revoke_preview("x"))
+
+
 async def test_terminals(belljar: Any, session: Any) -> None:
     terminal = await got(session.terminal(cols=100, rows=30, command=["bash", "--norc"]))
     await got(terminal.write("stty size; echo $((40 + 2))ü\n"))

@@ -894,6 +894,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the ports that programs in a session listen on
+         * @description At most 256, in order. A program must listen on 127.0.0.1, on ::1 or on all addresses to be reached. Connect to a port over the WebSocket …/ports/{port}/tunnel.
+         */
+        get: operations["list-ports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/ports/{port}/tunnel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Connect to a port over a WebSocket
+         * @description A TCP connection with the program that listens there. Binary messages are its bytes, in both directions. The server's first message is the text `{"type":"open"}`. The text `{"type":"eof"}` from either side ends that side's direction; the other stays open. Close codes: 1000 both directions have ended, 1001 server shutting down, 1008 a message that is not understood or a refused request, 1011 server failed, 1013 cannot connect now, 4001 authentication failed, 4004 no such session, it has ended, or no program listens there, 4012 the program reset the connection. Before a code other than 1000, 1001 and 4012 comes a text `{"type":"error","code":…,"message":…}`.
+         */
+        get: operations["open-tunnel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a session's previews
+         * @description Oldest first, without their tokens.
+         */
+        get: operations["list-previews"];
+        put?: never;
+        /**
+         * Make a host name at which browsers reach a port
+         * @description Needs SANDBOX_PREVIEW_DOMAIN on the server. A private preview, the default, is opened once with token_url, which sets a cookie and leads to url. A public one needs SANDBOX_PREVIEW_PUBLIC. A preview ends with its ttl_sec, its session, and the server.
+         */
+        post: operations["create-preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/previews/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a preview
+         * @description Its open connections end at once.
+         */
+        delete: operations["revoke-preview"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/shell": {
         parameters: {
             query?: never;
@@ -2494,6 +2578,73 @@ export interface components {
             user_id?: string;
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
+        };
+        Port: {
+            /** @description The address that the program listens on: 127.0.0.1, 0.0.0.0, ::1 or :: */
+            address: string;
+            /**
+             * Format: int64
+             * @description Its process in the sandbox
+             */
+            pid?: number;
+            /**
+             * Format: int64
+             * @description Its number
+             */
+            port: number;
+            /** @description The name that the program gives itself; absent if it cannot be seen */
+            program?: string;
+        };
+        PortList: {
+            /** @description The entries */
+            items: components["schemas"]["Port"][];
+        };
+        Preview: {
+            /**
+             * Format: date-time
+             * @description When it was accepted
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it ends if it is not used
+             */
+            expires_at: string;
+            /** @description The first part of its host name */
+            label: string;
+            /**
+             * Format: int64
+             * @description The port that browsers reach
+             */
+            port: number;
+            /** @description Whether it needs no token */
+            public: boolean;
+            /** @description The session's id */
+            session_id: string;
+            /** @description The token of a private preview; only in the answer that creates it */
+            token?: string;
+            /** @description Its address with the token, to be opened first; only in the answer that creates it */
+            token_url?: string;
+            /** @description Its address */
+            url?: string;
+        };
+        PreviewList: {
+            /** @description The entries */
+            items: components["schemas"]["Preview"][];
+        };
+        PreviewSpec: {
+            /**
+             * Format: int64
+             * @description The port that browsers reach
+             */
+            port: number;
+            /** @description Whether it needs no token; if the server allows that */
+            public?: boolean;
+            /**
+             * Format: double
+             * @description Its life, at most 604800; 3600 if it is not given
+             */
+            ttl_sec?: number;
         };
         Problem: {
             /** @description What went wrong, as text */
@@ -5346,6 +5497,133 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["NetworkSpec"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "open-tunnel": {
+        parameters: {
+            query?: {
+                /** @description A ticket */
+                token?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The port */
+                port: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection begins */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "create-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "revoke-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The preview's label */
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

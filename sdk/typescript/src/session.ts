@@ -9,7 +9,7 @@ import { exec, type ExecOptions, type ExecResult } from "./shell.js";
 import type { Doorway } from "./socket.js";
 import type { Terminal } from "./terminal.js";
 import type { Terminals, TerminalSpec } from "./terminals.js";
-import type { NetworkSpec, RunSpec, SessionState, StartedRun, TerminalState } from "./types.js";
+import type { NetworkSpec, Port, Preview, RunSpec, SessionState, StartedRun, TerminalState } from "./types.js";
 
 /** What a session is made of. */
 interface Parts {
@@ -76,6 +76,33 @@ export class Session {
   /** terminals are those in this session, oldest first. */
   terminals(options?: CallOptions): Promise<TerminalState[]> {
     return this.#parts.terminals.list(this.id, options);
+  }
+
+  /** ports are those that programs in this session listen on. `belljar session forward` reaches them from this machine. */
+  async ports(options?: CallOptions): Promise<Port[]> {
+    const { items } = await this.#ask<{ items: Port[] | null }>("GET", ["ports"], options);
+    return items ?? [];
+  }
+
+  /** preview makes a host name at which browsers reach a port: `url`, and for a private one `token_url`, to be opened first. */
+  preview(port: number, spec: { public?: boolean; ttlSec?: number } = {}, options?: CallOptions): Promise<Preview> {
+    const json = { port, public: spec.public, ttl_sec: spec.ttlSec };
+    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "previews"), json }, options);
+  }
+
+  /** previews are those of this session, oldest first, without their tokens. */
+  async previews(options?: CallOptions): Promise<Preview[]> {
+    const { items } = await this.#ask<{ items: Preview[] | null }>("GET", ["previews"], options);
+    return items ?? [];
+  }
+
+  /** revokePreview ends a preview, and its connections, at once. */
+  async revokePreview(label: string, options?: CallOptions): Promise<void> {
+    await this.#ask("DELETE", ["previews", label], options);
+  }
+
+  #ask<T>(method: "GET" | "DELETE", parts: string[], options?: CallOptions): Promise<T> {
+    return this.#parts.doorway.connection.json<T>({ method, path: route("sessions", this.id, ...parts) }, options);
   }
 
   /** get is the session as it stands. */

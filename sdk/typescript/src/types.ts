@@ -58,6 +58,10 @@ export type Space = Schemas["Space"];
 export type UploadResult = Schemas["UploadResult"];
 /** A terminal as the server shows it. */
 export type TerminalState = Schemas["Terminal"];
+/** A port that a program in a session listens on. */
+export type Port = Schemas["Port"];
+/** A host name at which browsers reach a port. */
+export type Preview = Schemas["Preview"];
 /** An image that is on the server. */
 export type Image = Schemas["Image"];
 /** How far a pull has come. */

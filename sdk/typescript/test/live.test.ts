@@ -290,6 +290,17 @@ async function collect(terminal: AsyncIterable<TerminalEvent>, done: (all: strin
   return { all, last };
 }
 
+test("ports are listed, and previews are the operator's to allow", async (t) => {
+  const session = await keep(t);
+  const code = "import socket; s = socket.create_server(('127.0.0.1', 3000)); print('ready', flush=True); s.accept()";
+  const run = await session.start(["python3", "-c", code]);
+  for await (const frame of belljar.runs.frames(run.run_id)) if (frame.type === "stdout") break;
+  assert.deepEqual((await session.ports()).map((p) => [p.port, p.address, p.program]), [[3000, "127.0.0.1", "python3"]]);
+  assert.deepEqual(await session.previews(), []);
+  await assert.rejects(session.preview(3000), (e: PolicyDeniedError) => e.hint?.includes("SANDBOX_PREVIEW_DOMAIN") ?? false);
+  await assert.rejects(session.revokePreview("x"), NotFoundError);
+});
+
 test("terminals: typed, resized, left, come back to, ended", async (t) => {
   const session = await keep(t);
   const terminal = await session.terminal({ cols: 100, rows: 30, command: ["sh"], name: "mine" });

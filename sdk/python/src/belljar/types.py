@@ -974,6 +974,66 @@ class OpenedSession(_OpenedSession, total=False):
     """The owner."""
 
 
+class _Port(TypedDict):
+    address: str
+    """The address that the program listens on: 127.0.0.1, 0.0.0.0, ::1 or ::."""
+    port: int
+    """Its number."""
+
+
+class Port(_Port, total=False):
+    pid: int
+    """Its process in the sandbox."""
+    program: str
+    """The name that the program gives itself; absent if it cannot be seen."""
+
+
+class PortList(TypedDict):
+    items: List[Port]
+    """The entries."""
+
+
+class _Preview(TypedDict):
+    created_at: str
+    """When it was accepted."""
+    expires_at: str
+    """When it ends if it is not used."""
+    label: str
+    """The first part of its host name."""
+    port: int
+    """The port that browsers reach."""
+    public: bool
+    """Whether it needs no token."""
+    session_id: str
+    """The session's id."""
+
+
+class Preview(_Preview, total=False):
+    token: str
+    """The token of a private preview; only in the answer that creates it."""
+    token_url: str
+    """Its address with the token, to be opened first; only in the answer that creates it."""
+    url: str
+    """Its address."""
+
+
+class PreviewList(TypedDict):
+    items: List[Preview]
+    """The entries."""
+
+
+class _PreviewSpec(TypedDict):
+    port: int
+    """The port that browsers reach."""
+
+
+class PreviewSpec(_PreviewSpec, total=False):
+    public: bool
+    """Whether it needs no token; if the server allows that."""
+    ttl_sec: float
+    """Its life, at most 604800; 3600 if it is not given."""
+
+
 class Problem(TypedDict):
     detail: str
     """What went wrong, as text."""

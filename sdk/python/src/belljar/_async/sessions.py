@@ -178,6 +178,26 @@ class AsyncSession:
         """Its terminals, oldest first."""
         return await AsyncTerminals(self._transport).list(self.id)
 
+    async def ports(self) -> List[types.Port]:
+        """The ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""
+        return cast("list[types.Port]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "ports")), "items"))["items"])
+
+    async def preview(self, port: int, *, public: bool = False, ttl: Optional[float] = None) -> types.Preview:
+        """Makes a host name at which browsers reach a port: ``url``, and for a private one ``token_url``, to be opened first.
+
+        ``ttl`` is its life in seconds, an hour by default.
+        """
+        body = _spec.given({"port": port, "public": True if public else None, "ttl_sec": ttl})
+        return cast("types.Preview", await self._transport.ask(Ask("POST", path("sessions", self.id, "previews"), body), "label"))
+
+    async def previews(self) -> List[types.Preview]:
+        """Its previews, oldest first, without their tokens."""
+        return cast("list[types.Preview]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "previews")), "items"))["items"])
+
+    async def revoke_preview(self, label: str) -> None:
+        """Ends a preview, and its connections, at once."""
+        await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
+
 
 class AsyncSessions:
     """The caller's sessions."""

@@ -179,6 +179,26 @@ class Session:
         """Its terminals, oldest first."""
         return Terminals(self._transport).list(self.id)
 
+    def ports(self) -> List[types.Port]:
+        """The ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""
+        return cast("list[types.Port]", (self._transport.ask(Ask("GET", path("sessions", self.id, "ports")), "items"))["items"])
+
+    def preview(self, port: int, *, public: bool = False, ttl: Optional[float] = None) -> types.Preview:
+        """Makes a host name at which browsers reach a port: ``url``, and for a private one ``token_url``, to be opened first.
+
+        ``ttl`` is its life in seconds, an hour by default.
+        """
+        body = _spec.given({"port": port, "public": True if public else None, "ttl_sec": ttl})
+        return cast("types.Preview", self._transport.ask(Ask("POST", path("sessions", self.id, "previews"), body), "label"))
+
+    def previews(self) -> List[types.Preview]:
+        """Its previews, oldest first, without their tokens."""
+        return cast("list[types.Preview]", (self._transport.ask(Ask("GET", path("sessions", self.id, "previews")), "items"))["items"])
+
+    def revoke_preview(self, label: str) -> None:
+        """Ends a preview, and its connections, at once."""
+        self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
+
 
 class Sessions:
     """The caller's sessions."""

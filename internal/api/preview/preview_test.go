@@ -1,0 +1,167 @@
+package preview
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+func newDoor(t *testing.T, dial func(context.Context, string) (net.Conn, error)) *Door {
+	t.Helper()
+	d, err := New(Options{
+		Domain: "preview.example.net", Dial: dial,
+		Open: func(label string, tokens ...string) (belljar.Preview, error) {
+			if label != "abc" {
+				return belljar.Preview{}, &belljar.Error{Code: belljar.CodeNotFound}
+			}
+			if !slices.Contains(tokens, "token") {
+				return belljar.Preview{}, &belljar.Error{Code: belljar.CodeUnauthorized}
+			}
+			return belljar.Preview{Label: label, Port: 3000}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestLabel(t *testing.T) {
+	d := newDoor(t, func(context.Context, string) (net.Conn, error) { return nil, errors.New("no") })
+	for host, want := range map[string]string{
+		"abc.preview.example.net": "abc", "ABC.Preview.Example.NET:8443": "abc", "abc.preview.example.net.": "abc", "abc.preview.example.net.:1": "abc",
+		"preview.example.net": "", "preview.example.net.": "", "a.b.preview.example.net": "", ".preview.example.net": "",
+	} {
+		if label, ours := d.label(host); !ours || label != want {
+			t.Errorf("%s: %q, %v", host, label, ours)
+		}
+	}
+	for _, host := range []string{"", "example.net", "xpreview.example.net", "preview.example.net.evil.example", "127.0.0.1:80", "[::1]:80", "[::1]", "abc"} {
+		if label, ours := d.label(host); ours {
+			t.Errorf("%s: %q", host, label)
+		}
+	}
+}
+
+// What a program cannot be reached for is a sentence, and no answer of the API.
+func TestFail(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err    error
+		status int
+		text   string
+	}{
+		"nobody listens": {&belljar.Error{Code: belljar.CodeNotFound, Details: map[string]any{"port": 3000}}, 502, "No program listens on port 3000"},
+		"ended":          {&belljar.Error{Code: belljar.CodeConflict}, 502, "has ended"},
+		"busy":           {&belljar.Error{Code: belljar.CodeQuotaExceeded}, 503, "too many connections"},
+		"broken":         {errors.New("secret"), 502, "did not answer"},
+	} {
+		d := newDoor(t, func(context.Context, string) (net.Conn, error) { return nil, tt.err })
+		r := httptest.NewRequest("GET", "http://abc.preview.example.net/", nil)
+		r.Header.Set("Cookie", cookieName+"=token")
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.text) || strings.Contains(w.Body.String(), "secret") || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	d := newDoor(t, func(context.Context, string) (net.Conn, error) { return nil, errors.New("no") })
+	for name, tt := range map[string]struct {
+		method, path string
+		status       int
+		location     string
+	}{
+		"good":             {"GET", "/?belljar_token=token", 303, "/"},
+		"with more":        {"GET", "/a%20b?x=1&belljar_token=token&y=2", 303, "/a%20b?x=1&y=2"},
+		"to another host":  {"GET", "//evil.example?belljar_token=token", 303, "/evil.example"},
+		"with a backslash": {"GET", "/%5Cevil.example?belljar_token=token", 303, "/evil.example"},
+		"wrong":            {"GET", "/?belljar_token=x", 401, ""},
+		"two":              {"GET", "/?belljar_token=x&belljar_token=token", 401, ""},
+		"in a form":        {"POST", "/?belljar_token=token", 405, ""},
+	} {
+		r := httptest.NewRequest(tt.method, "http://abc.preview.example.net/", nil)
+		r.URL.Path, r.URL.RawQuery, _ = strings.Cut(tt.path, "?")
+		r.URL.Path = strings.NewReplacer("%20", " ", "%5C", `\`).Replace(r.URL.Path)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		if w.Code != tt.status || w.Header().Get("Location") != tt.location || (w.Header().Get("Set-Cookie") != "") != (tt.status == 303) {
+			t.Errorf("%s: %d %v", name, w.Code, w.Header())
+		}
+	}
+}
+
+func TestForeign(t *testing.T) {
+	for name, tt := range map[string]struct {
+		method string
+		header http.Header
+		want   bool
+	}{
+		"no browser":      {"POST", http.Header{}, false},
+		"own":             {"POST", http.Header{"Origin": {"https://abc.preview.example.net"}}, false},
+		"sibling":         {"GET", http.Header{"Origin": {"https://b.preview.example.net"}, "Sec-Fetch-Site": {"same-origin"}}, true},
+		"null":            {"POST", http.Header{"Origin": {"null"}}, true},
+		"two":             {"GET", http.Header{"Origin": {"https://abc.preview.example.net", "https://evil.example"}}, true},
+		"typed":           {"GET", http.Header{"Sec-Fetch-Site": {"none"}, "Sec-Fetch-Mode": {"navigate"}}, false},
+		"link":            {"GET", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}}, false},
+		"form of another": {"POST", http.Header{"Sec-Fetch-Site": {"same-site"}, "Sec-Fetch-Mode": {"navigate"}}, true},
+		"image":           {"GET", http.Header{"Sec-Fetch-Site": {"same-site"}, "Sec-Fetch-Mode": {"no-cors"}}, true},
+	} {
+		r := httptest.NewRequest(tt.method, "https://abc.preview.example.net/", nil)
+		r.Header = tt.header
+		if got := foreign(r); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// FuzzCookie checks that no cookie reaches beyond its host, as the library of Go reads it, and that none has our name.
+func FuzzCookie(f *testing.F) {
+	for _, seed := range []string{
+		"a=b", "a=b; Domain=example.net; Path=/", "a=b;DOMAIN = x;Secure", cookieName + "=x", "=" + cookieName + "=x", cookieName, ";a=b", "a=b;;domain",
+		"a=b; domain=x; domain=y", " " + cookieName + " =x", "a=\"b; Domain=x\"", "a=b\x00; domain=x", "\t=1",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := confineCookie(text)
+		if !ok {
+			return
+		}
+		if again, ok := confineCookie(got); !ok || again != got {
+			t.Errorf("%q, then %q, %v", got, again, ok)
+		}
+		if c, err := http.ParseSetCookie(got); err == nil && (c.Domain != "" || strings.EqualFold(c.Name, cookieName)) {
+			t.Errorf("%q became %+v", text, c)
+		}
+	})
+}
+
+// FuzzHide checks that a program never gets our cookie, and gets the others.
+func FuzzHide(f *testing.F) {
+	f.Add("a=b; " + cookieName + "=x; c=d")
+	f.Add(cookieName + "=x;" + strings.ToUpper(cookieName) + " =y")
+	f.Add("=;;a")
+	f.Fuzz(func(t *testing.T, text string) {
+		h := http.Header{"Cookie": {text, "kept=1"}}
+		hideCookie(h)
+		r := &http.Request{Header: h}
+		for _, c := range r.Cookies() {
+			if strings.EqualFold(c.Name, cookieName) {
+				t.Errorf("%q became %q", text, h.Get("Cookie"))
+			}
+		}
+		if len(r.CookiesNamed("kept")) == 0 {
+			t.Errorf("%q lost the other: %q", text, h.Get("Cookie"))
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package preview
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"strings"
+
+	"github.com/belljar/belljar/internal/api"
+)
+
+// rewrite makes the request for the program.
+func rewrite(r *httputil.ProxyRequest) {
+	label, _ := r.In.Context().Value(labelKey{}).(string)
+	out := r.Out
+	out.URL.Scheme, out.URL.Host, out.URL.RawQuery = "http", label, r.In.URL.RawQuery
+	out.Host = r.In.Host
+	h := out.Header
+	for name := range h {
+		if strings.HasPrefix(name, "X-Belljar-") {
+			delete(h, name)
+		}
+	}
+	// Credentials of the API, which a client may send by mistake.
+	h.Del("Authorization")
+	h.Del("X-Api-Key")
+	hideCookie(h)
+	address, scheme := api.ClientOf(r.In.Context())
+	if address != "" {
+		h.Set("X-Forwarded-For", address)
+	}
+	h.Set("X-Forwarded-Host", r.In.Host)
+	h.Set("X-Forwarded-Proto", scheme)
+}
+
+// hideCookie removes our cookie from a request.
+func hideCookie(h http.Header) {
+	var kept []string
+	for _, line := range h.Values("Cookie") {
+		for pair := range strings.SplitSeq(line, ";") {
+			pair = strings.TrimSpace(pair)
+			if name, _, _ := strings.Cut(pair, "="); pair != "" && !ours(name) {
+				kept = append(kept, pair)
+			}
+		}
+	}
+	h.Del("Cookie")
+	if len(kept) > 0 {
+		h.Set("Cookie", strings.Join(kept, "; "))
+	}
+}
+
+// ours reports whether a cookie's name is ours. Browsers compare the prefix without regard to case.
+func ours(name string) bool { return strings.EqualFold(strings.TrimSpace(name), cookieName) }
+
+// confine removes from an answer what reaches beyond its host: cookies for the domain, the removal of what a browser keeps for the
+// whole site, and other servers for this host.
+func confine(resp *http.Response) error {
+	h := resp.Header
+	for _, name := range []string{"Clear-Site-Data", "Alt-Svc", "Set-Cookie2"} {
+		h.Del(name)
+	}
+	cookies := h.Values("Set-Cookie")
+	h.Del("Set-Cookie")
+	for _, cookie := range cookies {
+		if cookie, ok := confineCookie(cookie); ok {
+			h.Add("Set-Cookie", cookie)
+		}
+	}
+	delete(resp.Trailer, "Set-Cookie")
+	return nil
+}
+
+// confineCookie removes the Domain of a cookie; false if the program may not set it: one of our name, or one that browsers may read
+// in more than one way.
+func confineCookie(cookie string) (string, bool) {
+	if strings.ContainsFunc(cookie, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", false
+	}
+	pair, attributes, _ := strings.Cut(cookie, ";")
+	name, _, named := strings.Cut(pair, "=")
+	if !named || strings.TrimSpace(name) == "" || ours(name) {
+		return "", false
+	}
+	kept := []string{pair}
+	for attribute := range strings.SplitSeq(attributes, ";") {
+		name, _, _ := strings.Cut(attribute, "=")
+		if name = strings.TrimSpace(name); name != "" && !strings.EqualFold(name, "domain") {
+			kept = append(kept, attribute)
+		}
+	}
+	return strings.Join(kept, ";"), true
+}

@@ -1,0 +1,296 @@
+package tunnel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+)
+
+const (
+	// closeGrace limits the last message and the close handshake.
+	closeGrace = 5 * time.Second
+	// maxText limits a text message of the client.
+	maxText = 4 << 10
+	// pieceBytes is how much of a client's message goes to the program at once.
+	pieceBytes = 32 << 10
+)
+
+// tunnel is a WebSocket and the connection that it carries. Two goroutines move bytes, one in each direction.
+type tunnel struct {
+	door *Door
+	ws   *websocket.Conn
+	conn belljar.PortConn
+
+	goroutines sync.WaitGroup
+	finished   chan struct{} // closed when the program has the client's eof
+}
+
+// opened is the server's first message.
+type opened struct {
+	Type    string `json:"type"` // open
+	Session string `json:"session_id"`
+	Port    int    `json:"port"`
+}
+
+// signal is a message without fields.
+type signal struct {
+	Type string `json:"type"`
+}
+
+const typeEOF = "eof"
+
+// verdict is why a tunnel ends: an optional message, a close code and its reason.
+type verdict struct {
+	code    websocket.StatusCode // 0 if the client is gone
+	reason  string
+	message any    // nil for none
+	cause   string // for the metrics
+}
+
+// The close codes of this door.
+const (
+	closeUnauthorized websocket.StatusCode = 4001
+	closeNotFound     websocket.StatusCode = 4004
+	closeReset        websocket.StatusCode = 4012
+)
+
+// failure is an error message.
+type failure struct {
+	Type    string         `json:"type"` // error
+	Code    belljar.Code   `json:"code"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details,omitempty"`
+	Hint    string         `json:"hint,omitempty"`
+}
+
+// refused is the verdict for a failed request.
+func refused(err error) verdict {
+	code := belljar.CodeOf(err)
+	var e *belljar.Error
+	if code == belljar.CodeInternal || !errors.As(err, &e) {
+		return verdict{websocket.StatusInternalError, "internal error", failure{Type: "error", Code: belljar.CodeInternal, Message: "internal error"}, "error"}
+	}
+	v := verdict{websocket.StatusPolicyViolation, e.Message, failure{"error", code, e.Message, e.Details, e.Hint}, "refused"}
+	switch code {
+	case belljar.CodeUnauthorized:
+		v.code = closeUnauthorized
+	case belljar.CodeNotFound, belljar.CodeConflict: // a session that has ended
+		v.code = closeNotFound
+	case belljar.CodeRuntimeUnavailable, belljar.CodeTimeout:
+		v.code = websocket.StatusTryAgainLater
+	}
+	return v
+}
+
+// run carries the connection to its end and returns the reason.
+func (t *tunnel) run(ctx context.Context, first opened) verdict {
+	ctx, cancel := context.WithCancel(ctx)
+	v := verdict{cause: "client"}
+	if t.send(ctx, first) == nil {
+		v = t.carry(ctx)
+	}
+	t.close(v)
+	cancel()
+	select {
+	case <-t.finished:
+		_ = t.conn.Close() // the program still gets all bytes
+	default:
+		_ = t.conn.Abort()
+	}
+	t.goroutines.Wait()
+	return v
+}
+
+// carry moves bytes until both directions have ended, or one has failed.
+func (t *tunnel) carry(ctx context.Context) verdict {
+	up, down := make(chan *verdict, 1), make(chan *verdict, 1)
+	t.goroutines.Go(func() { up <- t.up(ctx) })
+	t.goroutines.Go(func() { down <- t.down(ctx) })
+	ping := time.NewTicker(t.door.opts.PingEvery)
+	defer ping.Stop()
+	finished := t.finished
+	var last *verdict // when down has ended
+	said := false     // down has ended with the program's end of file
+	for finished != nil || !said {
+		select {
+		case v := <-up:
+			if v.code != closeReset || said {
+				return *v
+			}
+			last = v // the program may have sent something before that
+		case <-finished:
+			finished = nil
+		case v := <-down:
+			switch {
+			case v != nil:
+				return *v
+			case last != nil:
+				return *last
+			}
+			said = true
+		case <-t.door.closing.Done():
+			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
+		case <-ctx.Done():
+			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
+		case <-ping.C:
+			t.goroutines.Go(func() { t.ping(ctx) })
+		}
+	}
+	return verdict{websocket.StatusNormalClosure, "", nil, "end"}
+}
+
+// ping keeps the connection alive at proxies. A side that is made to wait does not answer, which is no fault: TCP finds out about
+// clients that are gone.
+func (t *tunnel) ping(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, t.door.opts.PingEvery)
+	defer cancel()
+	_ = t.ws.Ping(ctx)
+}
+
+// up moves bytes from the client to the program, until the client is gone or the program has reset the connection.
+func (t *tunnel) up(ctx context.Context) *verdict {
+	buf := make([]byte, pieceBytes)
+	for {
+		kind, message, err := t.ws.Reader(ctx)
+		if err != nil {
+			return lost(err)
+		}
+		if kind == websocket.MessageText {
+			if v := t.command(message); v != nil {
+				return v
+			}
+			if err := t.conn.CloseWrite(); err != nil {
+				return reset(err)
+			}
+			close(t.finished)
+			if _, _, err := t.ws.Reader(ctx); err != nil { // until the client goes away
+				return lost(err)
+			}
+			return broken("no message can follow the eof")
+		}
+		for {
+			n, err := message.Read(buf)
+			if n > 0 {
+				if _, err := t.conn.Write(buf[:n]); err != nil {
+					return reset(err)
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return lost(err)
+			}
+		}
+	}
+}
+
+// command reads a text message, which can be an eof only.
+func (t *tunnel) command(message io.Reader) *verdict {
+	raw, err := io.ReadAll(io.LimitReader(message, maxText+1))
+	if err != nil {
+		return lost(err)
+	}
+	var m signal
+	if len(raw) > maxText || json.Unmarshal(raw, &m) != nil || m.Type != typeEOF {
+		return broken(`a text message must be {"type":"eof"}; bytes are binary messages`)
+	}
+	return nil
+}
+
+// broken is the verdict on an invalid message.
+func broken(text string) *verdict {
+	return &verdict{websocket.StatusPolicyViolation, text, failure{Type: "error", Code: belljar.CodeInvalidRequest, Message: text}, "protocol"}
+}
+
+// down moves bytes from the program to the client. It returns nil after the end of file.
+func (t *tunnel) down(ctx context.Context) *verdict {
+	out := &writer{ctx: ctx, ws: t.ws}
+	_, err := io.Copy(out, t.conn)
+	switch {
+	case out.err != nil:
+		return lost(out.err)
+	case err != nil:
+		return reset(err)
+	case t.send(ctx, signal{typeEOF}) != nil:
+		return &verdict{cause: "client"}
+	}
+	return nil
+}
+
+// writer sends binary messages.
+type writer struct {
+	ctx context.Context
+	ws  *websocket.Conn
+	err error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if err := w.ws.Write(w.ctx, websocket.MessageBinary, p); err != nil {
+		w.err = err
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// send sends a text message.
+func (t *tunnel) send(ctx context.Context, m any) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return t.ws.Write(ctx, websocket.MessageText, raw)
+}
+
+// close sends the verdict and closes the WebSocket.
+func (t *tunnel) close(v verdict) {
+	if v.code != 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		if v.code != websocket.StatusNormalClosure { // a client that does not read gets no more
+			late := time.AfterFunc(closeGrace, func() { _ = t.ws.CloseNow() })
+			defer late.Stop()
+		}
+		if v.message != nil {
+			_ = t.send(ctx, v.message) // best effort: the client may be gone
+		}
+		reason := v.reason
+		if len(reason) > 120 { // a close frame takes 123 bytes
+			reason = reason[:100] + "…"
+		}
+		_ = t.ws.Close(v.code, reason)
+	}
+	_ = t.ws.CloseNow()
+}
+
+// reset is the verdict on an error of the program's connection.
+func reset(err error) *verdict {
+	var e *belljar.Error
+	if errors.As(err, &e) { // the session, or the server, has ended
+		v := refused(err)
+		if e.Code == belljar.CodeRuntimeUnavailable {
+			v = verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
+		}
+		return &v
+	}
+	return &verdict{closeReset, "the program reset the connection", nil, "reset"}
+}
+
+// lost is the verdict on a WebSocket that can no longer be read or written.
+func lost(err error) *verdict {
+	var failed net.Error
+	switch {
+	case websocket.CloseStatus(err) != -1, errors.As(err, &failed), errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
+		return &verdict{cause: "client"}
+	}
+	return &verdict{websocket.StatusProtocolError, "message breaks the protocol", nil, "protocol"}
+}

@@ -1,0 +1,120 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Pair{"3000": {3000, 3000}, "3000:8080": {3000, 8080}, "1:0": {1, 0}, "65535": {65535, 65535}} {
+		if got, err := Parse(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "65536", "-1", "3000:", ":3000", "http", "3000:65536", "127.0.0.1:80:80", "+3", "3 "} {
+		if got, err := Parse(text); belljar.CodeOf(err) != belljar.CodeInvalidRequest || belljar.HintOf(err) == "" {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// ports is a session whose program answers with what it was sent.
+type ports struct {
+	belljar.Ports
+	mu  sync.Mutex
+	err error
+}
+
+func (p *ports) Dial(context.Context, string, int) (belljar.PortConn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	in, out := io.Pipe()
+	return &loop{in, out}, nil
+}
+
+type loop struct {
+	*io.PipeReader
+	w *io.PipeWriter
+}
+
+func (l *loop) Write(p []byte) (int, error) { return l.w.Write(p) }
+func (l *loop) CloseWrite() error           { return l.w.Close() }
+func (l *loop) Abort() error                { return l.w.CloseWithError(net.ErrClosed) }
+
+// lines are what was printed.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	for line := range strings.Lines(string(b)) {
+		l <- strings.TrimSuffix(line, "\n")
+	}
+	return len(b), nil
+}
+
+func TestForward(t *testing.T) {
+	p, said := &ports{}, make(lines, 100)
+	f := Forward{Ports: p, Session: "s1", Notice: &notice.Writer{Stderr: said}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx, []Pair{{3000, 0}}) }()
+	line := <-said
+	addr, rest, ok := strings.Cut(strings.TrimPrefix(line, "belljar: http://"), " → ")
+	if !ok || rest != "port 3000 of s1" {
+		t.Fatal(line)
+	}
+	ask := func() (string, error) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = c.Write([]byte("hello"))
+		_ = c.(*net.TCPConn).CloseWrite()
+		b, err := io.ReadAll(c)
+		return string(b), err
+	}
+	if got, err := ask(); err != nil || got != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	fail := func(err error) { p.mu.Lock(); p.err = err; p.mu.Unlock() }
+	fail(&belljar.Error{Code: belljar.CodeNotFound, Message: "no program listens on port 3000", Hint: "start it", Details: map[string]any{"port": 3000}})
+	for range 2 {
+		if got, err := ask(); err == nil && got != "" {
+			t.Errorf("nobody listens: %q", got)
+		}
+	}
+	fail(nil)
+	if got, err := ask(); err != nil || got != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if a, b := <-said, <-said; a != "belljar: no program listens on port 3000" || b != "hint: start it" || len(said) > 0 {
+		t.Errorf("%q %q and %d more", a, b, len(said))
+	}
+
+	_, port, _ := net.SplitHostPort(addr)
+	local, _ := strconv.Atoi(port)
+	err := (&Forward{Ports: p, Session: "s1", Notice: f.Notice}).Run(ctx, []Pair{{3000, local}})
+	if belljar.CodeOf(err) != belljar.CodeConflict || !strings.Contains(err.Error(), "port "+port+" of this machine is in use") || belljar.HintOf(err) == "" {
+		t.Errorf("busy: %v", err)
+	}
+
+	gone := &belljar.Error{Code: belljar.CodeConflict, Message: "session s1 has ended"}
+	fail(gone)
+	_, _ = ask()
+	if err := <-done; !errors.Is(err, gone) {
+		t.Errorf("session has ended: %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/forward"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// sessionPorts is belljar session ports.
+type sessionPorts struct {
+	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	JSON bool   `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists the ports that programs listen on.
+func (p *sessionPorts) Run(ctx context.Context, c *console) error {
+	return c.remote(p.JSON, func(s belljar.Service) error {
+		id, err := findSession(ctx, s, p.ID)
+		if err != nil {
+			return err
+		}
+		list, err := s.Ports().List(ctx, id)
+		if err != nil {
+			return err
+		}
+		if p.JSON {
+			if list == nil {
+				list = []belljar.Port{}
+			}
+			return show.JSON(c.stdout, list)
+		}
+		rows := [][]string{}
+		for _, port := range list {
+			pid := ""
+			if port.PID > 0 {
+				pid = strconv.Itoa(port.PID)
+			}
+			rows = append(rows, []string{strconv.Itoa(port.Port), port.Address, port.Program, pid})
+		}
+		return show.Table(c.stdout, "PORT ADDRESS PROGRAM PID", rows)
+	})
+}
+
+// sessionForward is belljar session forward.
+type sessionForward struct {
+	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Ports []string `arg:"" name:"port[:local]" help:"Ports of the session, each with a port of this machine if it is another one; 0 is any free one."`
+}
+
+// Help is the long help.
+func (f *sessionForward) Help() string {
+	return `A program in the session is reached at 127.0.0.1 until Ctrl-C. It must listen on 127.0.0.1 or on all addresses, and may
+start later. A new connection works again after the server was away.
+
+Examples:
+  belljar session forward 01a1fe25-cb55 3000
+  belljar session forward 01a1fe25-cb55 3000:8080 5432`
+}
+
+// Run forwards ports until a signal, or the end of the session.
+func (f *sessionForward) Run(ctx context.Context, c *console) error {
+	var pairs []forward.Pair
+	for _, text := range f.Ports {
+		p, err := forward.Parse(text)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, p)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.remote(false, func(s belljar.Service) error {
+		id, err := findSession(ctx, s, f.ID)
+		if err != nil {
+			return err
+		}
+		session, err := s.Sessions().Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if session.State.Ended() {
+			return &belljar.Error{Code: belljar.CodeConflict, Message: "session " + id + " has ended: it is " + string(session.State)}
+		}
+		to := forward.Forward{Ports: s.Ports(), Session: id, Notice: &c.Writer}
+		return to.Run(ctx, pairs)
+	})
+}

@@ -1,0 +1,19 @@
+package service
+
+import (
+	"context"
+	"net"
+
+	"github.com/belljar/belljar"
+)
+
+// OpenPreview returns the preview of a label if one of the tokens opens it, or it is public. The error is [belljar.CodeNotFound] or
+// [belljar.CodeUnauthorized].
+func (s *Service) OpenPreview(label string, tokens ...string) (belljar.Preview, error) {
+	return s.ports.OpenPreview(label, tokens...)
+}
+
+// DialPreview connects to the port of a preview, for a request that [Service.OpenPreview] has admitted.
+func (s *Service) DialPreview(ctx context.Context, label string) (net.Conn, error) {
+	return s.ports.DialPreview(ctx, label)
+}
