@@ -99,7 +99,11 @@ func (d *Door) enter() (leave func(), err error) {
 // admit checks a request before it becomes a WebSocket. unknown is the error of a caller who is not known, which is sent over the
 // WebSocket.
 func (d *Door) admit(w http.ResponseWriter, r *http.Request) (caller belljar.Caller, unknown, err error) {
+	caller, unknown = d.opts.Auth.Authenticate(r)
 	if !api.IsWebSocket(r) {
+		if unknown != nil {
+			return caller, nil, unknown
+		}
 		w.Header().Set("Upgrade", "websocket")
 		return caller, nil, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
@@ -113,7 +117,6 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request) (caller belljar.Cal
 			Hint: "name its origin in SANDBOX_ALLOWED_ORIGINS", Details: map[string]any{"field": "Origin"},
 		}
 	}
-	caller, unknown = d.opts.Auth.Authenticate(r)
 	if unknown != nil && belljar.CodeOf(unknown) != belljar.CodeUnauthorized {
 		return caller, nil, unknown
 	}

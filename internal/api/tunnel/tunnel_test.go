@@ -210,15 +210,22 @@ func TestRefused(t *testing.T) {
 		}
 		ws.CloseNow()
 	}
-	resp, err := http.Get(b.url + api.Prefix + "/sessions/" + b.session + "/ports/80/tunnel")
-	if err != nil {
-		t.Fatal(err)
+	for key, status := range map[string]int{"alice": 400, "": 401} {
+		r, err := http.NewRequest(http.MethodGet, b.url+api.Prefix+"/sessions/"+b.session+"/ports/80/tunnel", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-API-KEY", key)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("without an upgrade, %q: %d", key, resp.StatusCode)
+		}
 	}
-	resp.Body.Close()
-	if resp.StatusCode != 400 {
-		t.Errorf("without an upgrade: %d", resp.StatusCode)
-	}
-	_, resp, err = websocket.Dial(b.context(), b.url+api.Prefix+"/sessions/"+b.session+"/ports/80/tunnel", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
+	_, resp, err := websocket.Dial(b.context(), b.url+api.Prefix+"/sessions/"+b.session+"/ports/80/tunnel", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
 	if err == nil || resp.StatusCode != 403 {
 		t.Errorf("foreign page: %v", err)
 	}
