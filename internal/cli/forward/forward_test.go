@@ -78,7 +78,7 @@ func TestForward(t *testing.T) {
 	ask := func() (string, error) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			t.Fatal(err)
+			return "", err // the reset may be that early
 		}
 		defer c.Close()
 		_, _ = c.Write([]byte("hello"))
