@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 		{"steps: [{id: a, type: agent, agent: ../x}, {id: b, type: end}]", "step a cannot be run"},
 		{"steps: [{id: a, type: end}, {id: b, type: agent, agent: x}]", "step b cannot be run"},
 		{"steps: [{id: c, type: switch, expression: 1 + 1, transitions: [{condition: a, next: c}]}]", "step c cannot be run"},
-		{"steps: [{id: a, type: switch, expression: steps.a.output.b, transitions: [{condition: a, next: x}]}]", "which is no step"},
+		{"steps: [{id: a, type: switch, expression: steps.a.output.b, transitions: [{condition: a, next: x}]}]", "which is not a step"},
 	} {
 		file := filepath.Join(t.TempDir(), "workflow.yaml")
 		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
