@@ -93,7 +93,7 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 		"shell": map[string]any{"cmd": "true"}, "write-file": map[string]any{"path": "x", "contents": "a"}, "v1-write": map[string]any{"path": "x", "text": "a"},
 		"write-files": map[string]any{"files": []any{map[string]any{"path": "x", "contents": "a"}}}, "rename-file": map[string]any{"from": "x", "to": "y"},
 		"search-files": map[string]any{"name": "x"}, "put-file": strings.NewReader("x"), "upload-files": strings.NewReader("x"),
-		"create-preview": map[string]any{"port": 3000},
+		"create-preview": map[string]any{"port": 3000}, "set-session-network": map[string]any{"network_policy": "deny_all"},
 	}
 	asked := 0
 	for path, item := range doc.Paths {

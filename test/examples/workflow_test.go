@@ -50,7 +50,7 @@ func TestWorkflowLeavesNothing(t *testing.T) {
 	}
 	out, err := bash(t, dir, "python3 ../model/model.py play.json -- ./workflow -run run_1 -project project workflow.yaml",
 		"BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+key)
-	if err == nil || !strings.Contains(out, "workflow: step test has told no all_passed") || !strings.Contains(out, "closed workflow:run_1:default") {
+	if err == nil || !strings.Contains(out, "workflow: step test has reported no all_passed") || !strings.Contains(out, "closed workflow:run_1:default") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	page, err := c.Sessions().List(t.Context(), belljar.SessionQuery{})
