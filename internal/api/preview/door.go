@@ -291,7 +291,7 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text + "\n")) // a client that is gone needs no answer
 }
 
-// final drops what a program says before its answer, apart from a change of the protocol: nobody has checked its headers.
+// final drops what a program says before its answer, apart from a change of the protocol: its headers are unchecked.
 type final struct{ http.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].

@@ -22,8 +22,8 @@ type conn struct {
 	tcp *net.TCPConn
 	// stream is nil while the connection waits for the host. The relay's mu guards it.
 	stream *Stream
-	// Of the front: what the program is told when the connection is carried, what it has sent already, and what it is told if
-	// the connection is not carried. Without refuse it is reset.
+	// Of the front: the answer to the program when the connection is carried, what the program has sent already, and the answer
+	// if the connection is not carried. Without refuse it is reset.
 	granted []byte
 	early   []byte
 	refuse  func(wire.Answer) []byte

@@ -53,7 +53,7 @@ func (r *Relay) closeOnStop(c *net.TCPConn) (stop func()) {
 	return func() { close(over) }
 }
 
-// handshake reads where a program wants to go, and prepares what it is told then. A refusal, which may be empty, ends the
+// handshake reads where a program wants to go, and prepares the answers to it. A refusal, which may be empty, ends the
 // connection.
 func handshake(b *bufio.Reader, w io.Writer, c *conn) (to wire.Open, refusal []byte) {
 	first, err := b.Peek(1)

@@ -78,7 +78,7 @@ func (r *Relay) resolve(text string) (netip.Addr, wire.Answer, error) {
 	return r.names[text].addr, q.answer, nil
 }
 
-// question returns the question for a name; a new one has yet to be asked.
+// question returns the question for a name. The caller asks a new one with ask, which is nil for a known one.
 func (r *Relay) question(text string) (q *question, ask func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
