@@ -251,7 +251,7 @@ type guest struct {
 	id      uint64
 	waiting map[uint64]chan wire.Answer
 	streams map[uint64]chan *net.TCPConn
-	strange []wire.Answer // to asks that nobody waits for
+	strange []wire.Answer // to asks without a waiter
 }
 
 func newGuest() *guest {

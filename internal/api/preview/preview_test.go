@@ -58,10 +58,10 @@ func TestFail(t *testing.T) {
 		status int
 		text   string
 	}{
-		"nobody listens": {&belljar.Error{Code: belljar.CodeNotFound, Details: map[string]any{"port": 3000}}, 502, "No program listens on port 3000"},
-		"ended":          {&belljar.Error{Code: belljar.CodeConflict}, 502, "has ended"},
-		"busy":           {&belljar.Error{Code: belljar.CodeQuotaExceeded}, 503, "too many connections"},
-		"broken":         {errors.New("secret"), 502, "did not answer"},
+		"no listener": {&belljar.Error{Code: belljar.CodeNotFound, Details: map[string]any{"port": 3000}}, 502, "No program listens on port 3000"},
+		"ended":       {&belljar.Error{Code: belljar.CodeConflict}, 502, "has ended"},
+		"busy":        {&belljar.Error{Code: belljar.CodeQuotaExceeded}, 503, "too many connections"},
+		"broken":      {errors.New("secret"), 502, "did not answer"},
 	} {
 		d := newDoor(t, func(context.Context, string) (net.Conn, error) { return nil, tt.err })
 		r := httptest.NewRequest("GET", "http://abc.preview.example.net/", nil)

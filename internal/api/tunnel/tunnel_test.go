@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 		code               websocket.StatusCode
 		said               belljar.Code
 	}{
-		"nobody listens":  {"alice", b.session, strconv.Itoa(port), 4004, belljar.CodeNotFound},
+		"no listener":     {"alice", b.session, strconv.Itoa(port), 4004, belljar.CodeNotFound},
 		"no session":      {"alice", belljar.NewID(), "80", 4004, belljar.CodeNotFound},
 		"another user's":  {"bob", b.session, strconv.Itoa(port), 4004, belljar.CodeNotFound},
 		"unknown caller":  {"", b.session, "80", 4001, belljar.CodeUnauthorized},

@@ -93,7 +93,7 @@ func TestForward(t *testing.T) {
 	fail(&belljar.Error{Code: belljar.CodeNotFound, Message: "no program listens on port 3000", Hint: "start it", Details: map[string]any{"port": 3000}})
 	for range 2 {
 		if got, err := ask(); err == nil && got != "" {
-			t.Errorf("nobody listens: %q", got)
+			t.Errorf("no listener: %q", got)
 		}
 	}
 	fail(nil)

@@ -228,7 +228,7 @@ func TestProbeSaysWhyNot(t *testing.T) {
 		hint   string
 	}{
 		"no socket":       {o: docker.Options{Host: "unix://" + filepath.Join(t.TempDir(), "none.sock")}, code: "host_prerequisite_missing", hint: "SANDBOX_DOCKER_HOST"},
-		"nobody listens":  {o: docker.Options{Host: "tcp://" + closed.Listener.Addr().String()}, code: "host_prerequisite_missing", hint: "start the engine"},
+		"no listener":     {o: docker.Options{Host: "tcp://" + closed.Listener.Addr().String()}, code: "host_prerequisite_missing", hint: "start the engine"},
 		"ssh":             {o: docker.Options{Host: "ssh://somewhere"}, code: "host_prerequisite_missing", hint: "ssh -L"},
 		"nonsense":        {o: docker.Options{Host: "nonsense"}, code: "host_prerequisite_missing", hint: "unix:///path"},
 		"old":             {engine: func(e *engine) { e.api = "1.39" }, code: "host_prerequisite_missing", hint: "19.03"},

@@ -165,11 +165,11 @@ func TestDialRefused(t *testing.T) {
 		port          int
 		code          belljar.Code
 	}{
-		"no port":        {"ann", w.state.ID, 0, belljar.CodeInvalidRequest},
-		"no such port":   {"ann", w.state.ID, 65536, belljar.CodeInvalidRequest},
-		"nobody listens": {"ann", w.state.ID, closed.Addr().(*net.TCPAddr).Port, belljar.CodeNotFound},
-		"other session":  {"ann", belljar.NewID(), port, belljar.CodeNotFound},
-		"other user":     {"bob", w.state.ID, port, belljar.CodeNotFound},
+		"no port":       {"ann", w.state.ID, 0, belljar.CodeInvalidRequest},
+		"no such port":  {"ann", w.state.ID, 65536, belljar.CodeInvalidRequest},
+		"no listener":   {"ann", w.state.ID, closed.Addr().(*net.TCPAddr).Port, belljar.CodeNotFound},
+		"other session": {"ann", belljar.NewID(), port, belljar.CodeNotFound},
+		"other user":    {"bob", w.state.ID, port, belljar.CodeNotFound},
 	} {
 		_, err := w.As(belljar.Caller{ID: tt.user}).Dial(t.Context(), tt.session, tt.port)
 		if belljar.CodeOf(err) != tt.code {

@@ -149,7 +149,7 @@ func closed(c net.Conn, err error) error {
 func (r *report) noWay(target string, ways map[string]func(string) (net.Conn, error)) {
 	for name, way := range ways {
 		c, err := way(target)
-		if err == nil { // whoever answers knows us by it
+		if err == nil { // the peer knows us by it
 			_, _ = io.WriteString(c, "inside")
 			c.Close()
 		}

@@ -104,7 +104,7 @@ func dial(r *report, args []string) {
 			continue
 		}
 		c, err := net.DialTimeout(network, address, 2*time.Second)
-		if err == nil { // for UDP the way begins here; whoever answers knows us by it
+		if err == nil { // for UDP the way begins here; the peer knows us by it
 			_, err = c.Write([]byte("inside"))
 		}
 		if c != nil {

@@ -328,7 +328,7 @@ func TestRelayTakenPorts(t *testing.T) {
 		t.Errorf("a name without a port: %v", list)
 	}
 	if _, err := net.Dial("tcp", netip.AddrPortFrom(list[0], 443).String()); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("a port that no relay has any more: %v", err)
+		t.Errorf("a port that no relay has: %v", err)
 	}
 }
 
