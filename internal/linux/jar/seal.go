@@ -45,10 +45,17 @@ func (s *Sealed) copy(program io.Reader) error {
 	if err != nil || n == 0 {
 		return fmt.Errorf("copy the agent, %d bytes: %w", n, err)
 	}
-	err = s.file.Chmod(0o555)
+	return forbidWriting(s.file)
+}
+
+// forbidWriting seals a file in memory that no process has mapped for writing. F_SEAL_WRITE, which would revoke such mappings, fails with
+// EBUSY while the kernel, or any process, holds a page for a moment: under memory pressure, or in a pipe. F_SEAL_FUTURE_WRITE (Linux 5.1)
+// forbids every later write and mapping all the same.
+func forbidWriting(f *os.File) error {
+	err := f.Chmod(0o555)
 	if err == nil {
-		seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-		_, err = unix.FcntlInt(s.file.Fd(), unix.F_ADD_SEALS, seals)
+		seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {
 		return fmt.Errorf("seal memfd: %w", err)

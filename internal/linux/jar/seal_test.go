@@ -1,0 +1,49 @@
+//go:build linux
+
+package jar
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSealHeldPage: a program is sealed although one of its pages is held elsewhere, here in a pipe, and nobody writes to it then.
+func TestSealHeldPage(t *testing.T) {
+	t.Parallel()
+	fd, err := unix.MemfdCreate("held", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "held")
+	defer f.Close()
+	if _, err := f.WriteString("program"); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	start := int64(0)
+	if n, err := unix.Splice(fd, &start, int(w.Fd()), nil, 7, 0); n != 7 || err != nil {
+		t.Fatalf("splice: %d, %v", n, err)
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); !errors.Is(err, unix.EBUSY) {
+		t.Fatalf("the page is not held: %v", err)
+	}
+	if err := forbidWriting(f); err != nil {
+		t.Fatal(err)
+	}
+	_, written := f.WriteAt([]byte("x"), 0)
+	_, mapped := unix.Mmap(fd, 0, 4, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	_, unsealed := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_EXEC)
+	for what, err := range map[string]error{"write": written, "map": mapped, "unseal": unsealed, "shrink": f.Truncate(1), "grow": f.Truncate(100)} {
+		if !errors.Is(err, unix.EPERM) {
+			t.Errorf("%s: %v, want %v", what, err, unix.EPERM)
+		}
+	}
+}
