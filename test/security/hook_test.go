@@ -43,6 +43,7 @@ func hooks() map[string]hook {
 
 		"responsive": responsive,
 
+		"network-empty":     networkEmpty,
 		"network-neighbour": networkNeighbour,
 
 		"takes-aio":     takes("aio"),

@@ -74,6 +74,24 @@ func network(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
+// networkEmpty gives the sandbox rules that the server's list has none of: together they allow nothing.
+func networkEmpty(t *testing.T, tr *trial) func(outcome) {
+	p := peer.Start(t, "api.test", "pinned.test", "*.wild.test")
+	bait := newBait(t)
+	p.Lie("*", bait.ip)
+	tr.env = append(tr.env, "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_EGRESS_ALLOW=api.test,"+p.Address)
+	tr.flags = append(tr.flags, "--allow", "pinned.test", "--allow", "*.wild.test", "--allow", bait.ip.String(),
+		"--env", "LANE_PEER="+p.Address, "--env", "LANE_BAIT="+bait.ip.String())
+	return func(outcome) {
+		if n := bait.calls.Load(); n != 0 {
+			t.Errorf("the host's listeners were reached %d times", n)
+		}
+		if len(p.Hosts()) > 0 || len(p.Asked()) > 0 {
+			t.Errorf("the peer had requests for %v, the resolver for %v", p.Hosts(), p.Asked())
+		}
+	}
+}
+
 // networkNeighbour keeps another sandbox alive meanwhile, which uses the network that the attack has no rules for.
 func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
 	other := tr.lane.trial(t)
