@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,9 +17,10 @@ import (
 )
 
 // reachable starts a server whose sandboxes may reach a peer.
-func reachable(t *testing.T, data string, p *peer.Peer) *server {
+func reachable(t *testing.T, data string, p *peer.Peer, more ...string) *server {
 	t.Helper()
-	return serve(t, data, "--set", "egress_allow=api.test,*.wild.test,"+p.Address, "--set", "egress_private=true", "--set", "egress_resolver="+p.Resolver)
+	return serve(t, data, append(more, "--set", "egress_allow=api.test,*.wild.test,"+p.Address, "--set", "egress_private=true",
+		"--set", "egress_resolver="+p.Resolver)...)
 }
 
 // egressOf is what a finished run reports about its network.
@@ -102,6 +104,35 @@ print("quick" if time.monotonic() - begun < 5 else "slow", os.environ["BELLJAR_P
 	status, found := s.ask(http.MethodGet, api+"/runtimes", nil)
 	if first := found["runtimes"].([]any)[0].(map[string]any); status != http.StatusOK || first["egress_allowlist_supported"] != true {
 		t.Errorf("%d %v", status, first)
+	}
+}
+
+// TestNetworkReady: a sandbox that was ready before anyone asked has the network of the request that gets it, and no other.
+func TestNetworkReady(t *testing.T) {
+	p := peer.Start(t, "api.test")
+	s := reachable(t, t.TempDir(), p, "--set", "pool_size=2")
+	get := func(network map[string]any) map[string]any {
+		t.Helper()
+		s.full()
+		request := oneShot("curl -sS --max-time 60 http://api.test/")
+		maps.Copy(request, network)
+		_, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request)
+		return run
+	}
+	allowed := map[string]any{"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test"}, "ips": []string{p.Address}}}
+	const noName = 6.0 // curl: the name does not resolve
+	for i, c := range []struct {
+		network map[string]any
+		exit    float64
+	}{
+		{allowed, 0}, {nil, noName}, {map[string]any{"network_policy": "allowlist"}, noName}, {allowed, 0},
+	} {
+		if run := get(c.network); run["exit_code"] != c.exit || (run["egress"] == nil) != (c.network == nil) {
+			t.Errorf("request %d: %v", i, run)
+		}
+	}
+	if hits := s.figure(poolHits); hits != 4 {
+		t.Errorf("%d of 4 sandboxes were ready", hits)
 	}
 }
 
