@@ -61,6 +61,8 @@ type UserUsage struct {
 	ArtifactBytes   int64   `json:"artifact_bytes"`
 	LogBytes        int64   `json:"log_bytes"`         // of logs that are kept, with what stands between the output
 	CPUSecondsToday float64 `json:"cpu_seconds_today"` // since midnight UTC
+	// EgressBytesToday is what runs have sent and received over the network since midnight UTC.
+	EgressBytesToday int64 `json:"egress_bytes_today"`
 }
 
 // Quota is how much one user may have. A zero field is no limit of that kind.
@@ -71,4 +73,6 @@ type Quota struct {
 	LogMB            int     `json:"log_mb,omitempty"`    // of logs kept at once
 	MemoryMB         int     `json:"memory_mb,omitempty"` // that sandboxes may use together, files in memory included
 	CPU              float64 `json:"cpu,omitempty"`       // cores that sandboxes may use together
+	// EgressMBPerDay is what runs may send and receive over the network from midnight UTC to the next, in MiB.
+	EgressMBPerDay int `json:"egress_mb_per_day,omitempty"`
 }

@@ -93,6 +93,8 @@ type Used struct {
 	LogBytes        int64   `json:"log_bytes"` // of logs that are kept, those of runs under way included
 	MemoryMB        int     `json:"memory_mb"` // that sandboxes may use, those that wait included
 	CPU             float64 `json:"cpu"`       // cores that they may use
+
+	EgressBytesToday int64 `json:"egress_bytes_today"` // sent and received by runs that have ended
 }
 
 // TokenSpec asks for an API key.

@@ -28,6 +28,7 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 			{"runs", fmt.Sprintf("%d running of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},
 			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
+			{"network today", fmt.Sprintf("%s of %s", show.Bytes(me.Used.EgressBytesToday), mostMB(me.Quota.EgressMBPerDay))},
 			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", show.Bytes(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
 			{"artifacts", fmt.Sprintf("%s of %s", show.Bytes(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
 			{"logs", fmt.Sprintf("%s of %s", show.Bytes(me.Used.LogBytes), mostMB(me.Quota.LogMB))},

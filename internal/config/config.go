@@ -129,6 +129,7 @@ type Config struct {
 	QuotaLogMB            int     // MiB; 0 is no limit
 	QuotaCPU              float64 // cores; 0 is no limit
 	QuotaCPUSeconds       float64 // a day; 0 is no limit
+	QuotaEgressMB         int     // a day; 0 is no limit
 	MaxArtifactUserMB     int     // MiB; 0 is no limit
 	RateLimitPerMin       int     // 0 is no limit
 	RateLimitPerAddress   int     // a minute; 0 is no limit

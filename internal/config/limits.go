@@ -50,6 +50,6 @@ func (c *Config) MaxLimits() belljar.Limits {
 func (c *Config) Quota() belljar.Quota {
 	return belljar.Quota{
 		ConcurrentRuns: c.QuotaConcurrentRuns, CPUSecondsPerDay: c.QuotaCPUSeconds, ArtifactMB: c.MaxArtifactUserMB,
-		LogMB: c.QuotaLogMB, MemoryMB: c.QuotaMemoryMB, CPU: c.QuotaCPU,
+		LogMB: c.QuotaLogMB, MemoryMB: c.QuotaMemoryMB, CPU: c.QuotaCPU, EgressMBPerDay: c.QuotaEgressMB,
 	}
 }

@@ -89,7 +89,7 @@ func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 		value float64
 	}{
 		{"concurrent_runs", float64(q.ConcurrentRuns)}, {"cpu_seconds_per_day", q.CPUSecondsPerDay}, {"artifact_mb", float64(q.ArtifactMB)}, {"log_mb", float64(q.LogMB)},
-		{"memory_mb", float64(q.MemoryMB)}, {"cpu", q.CPU},
+		{"memory_mb", float64(q.MemoryMB)}, {"cpu", q.CPU}, {"egress_mb_per_day", float64(q.EgressMBPerDay)},
 	} {
 		if f.value < 0 || math.IsNaN(f.value) || math.IsInf(f.value, 0) {
 			return fault.Refuse(f.name, f.value, f.name+" must not be negative; 0 is no limit")

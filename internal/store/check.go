@@ -59,6 +59,14 @@ func (r *Run) CPUSeconds() float64 {
 	return sum
 }
 
+// EgressBytes returns the bytes over the network that the run adds to its owner's daily usage.
+func (r *Run) EgressBytes() int64 {
+	if r.Egress == nil {
+		return 0
+	}
+	return max(0, r.Egress.BytesIn) + max(0, r.Egress.BytesOut)
+}
+
 func cpuSeconds(u *belljar.ResourceUsage) float64 {
 	if u == nil || u.CPUTimeSec == nil {
 		return 0

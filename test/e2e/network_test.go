@@ -136,6 +136,27 @@ func TestNetworkReady(t *testing.T) {
 	}
 }
 
+// TestNetworkQuota: what a user's runs have sent and received counts, until the day's quota refuses the next run with a network.
+func TestNetworkQuota(t *testing.T) {
+	p := peer.Start(t, "api.test")
+	p.Handle("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
+	s := reachable(t, t.TempDir(), p, "--set", "quota_egress_mb_per_day=1")
+	request := oneShot("curl -sS --max-time 60 -o large http://api.test/large")
+	request["network_policy"], request["egress"] = "allowlist", map[string]any{"hosts": []string{"api.test"}, "ips": []string{p.Address}}
+	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request); status != http.StatusOK || run["exit_code"] != 0.0 {
+		t.Fatalf("%d %v", status, run)
+	}
+	if status, refused := s.ask(http.MethodPost, api+"/runs?wait=100s", request); status != http.StatusTooManyRequests || !strings.Contains(toText(refused), "egress_mb_per_day") {
+		t.Errorf("%d %v", status, refused)
+	}
+	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("true")); status != http.StatusOK || run["exit_code"] != 0.0 {
+		t.Errorf("a run without a network: %d %v", status, run)
+	}
+	if _, me := s.ask(http.MethodGet, api+"/me", nil); me["used"].(map[string]any)["egress_bytes_today"].(float64) < 1<<20 {
+		t.Errorf("%v", me["used"])
+	}
+}
+
 // wait waits for the end of a run.
 func (s *server) wait(id string) (run map[string]any) {
 	s.t.Helper()

@@ -89,9 +89,11 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 // SetQuota notes a quota that was stored.
 func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
 
-// CheckCPUTime refuses a run to a user whose CPU time of the day is used up. The day ends at midnight UTC.
-func (a *Accounts) CheckCPUTime(ctx context.Context, user string, q belljar.Quota) error {
-	if q.CPUSecondsPerDay <= 0 {
+// CheckDay refuses a run to a user whose CPU time of the day is used up, and one with a network to a user whose bytes of the day
+// are. The day ends at midnight UTC.
+func (a *Accounts) CheckDay(ctx context.Context, user string, q belljar.Quota, network bool) error {
+	network = network && q.EgressMBPerDay > 0
+	if q.CPUSecondsPerDay <= 0 && !network {
 		return nil
 	}
 	now := a.Now().UTC()
@@ -99,14 +101,21 @@ func (a *Accounts) CheckCPUTime(ctx context.Context, user string, q belljar.Quot
 	if err != nil {
 		return fault.Record("read the usage of "+user, err)
 	}
-	if used.CPUSecondsToday < q.CPUSecondsPerDay {
-		return nil
+	switch egress := float64(used.EgressBytesToday) / (1 << 20); {
+	case q.CPUSecondsPerDay > 0 && used.CPUSecondsToday >= q.CPUSecondsPerDay:
+		return usedUp(now, "cpu_seconds_per_day", "CPU seconds", used.CPUSecondsToday, q.CPUSecondsPerDay)
+	case network && egress >= float64(q.EgressMBPerDay):
+		return usedUp(now, "egress_mb_per_day", "MiB over the network", egress, float64(q.EgressMBPerDay))
 	}
+	return nil
+}
+
+func usedUp(now time.Time, quota, of string, used, limit float64) error {
 	return &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
-		Message: fmt.Sprintf("%v of %v CPU seconds of the day are used up", Hundredths(used.CPUSecondsToday), Hundredths(q.CPUSecondsPerDay)),
+		Message: fmt.Sprintf("%v of %v %s of the day are used up", Hundredths(used), Hundredths(limit), of),
 		Details: map[string]any{
-			"quota": "cpu_seconds_per_day", "limit": q.CPUSecondsPerDay, "used": used.CPUSecondsToday,
+			"quota": quota, "limit": limit, "used": used,
 			"retry_after_sec": int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now).Seconds()) + 1,
 		},
 		Hint: "the count starts again at midnight UTC",

@@ -92,6 +92,14 @@ func egressFrame(e egress.Event) belljar.Frame {
 	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEgress, Data: data}
 }
 
+// network reports whether the run can reach something.
+func (p *plan) network() bool {
+	if p.session != nil {
+		return p.session.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist
+	}
+	return p.Egress != nil
+}
+
 // recordEgress records what the sandbox of a run reached, or was denied.
 func (s *recorder) recordEgress(r *Run, e egress.Event) {
 	state := r.Snapshot()

@@ -40,7 +40,7 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	}
 	quota, err := s.accounts.Quota(ctx, caller.ID)
 	if err == nil {
-		err = s.accounts.CheckCPUTime(ctx, caller.ID, quota)
+		err = s.accounts.CheckDay(ctx, caller.ID, quota, p.network())
 	}
 	if err != nil {
 		return nil, first, err

@@ -26,6 +26,7 @@ type Store struct {
 	bytes    map[string]int64 // artifacts kept, by user
 	logs     map[string]int64 // log bytes kept, by user
 	cpu      map[userDay]float64
+	egress   map[userDay]int64
 	quotas   map[string]belljar.Quota
 }
 
@@ -49,6 +50,7 @@ func New() *Store {
 		bytes:    map[string]int64{},
 		logs:     map[string]int64{},
 		cpu:      map[userDay]float64{},
+		egress:   map[userDay]int64{},
 		quotas:   map[string]belljar.Quota{},
 	}
 }

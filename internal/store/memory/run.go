@@ -112,7 +112,9 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 func (s *Store) addUsage(r store.Run) {
 	s.bytes[r.UserID] += r.KeptBytes()
 	s.logs[r.UserID] += r.KeptLog()
-	s.cpu[userDay{r.UserID, day(*r.FinishedAt)}] += r.CPUSeconds()
+	on := userDay{r.UserID, day(*r.FinishedAt)}
+	s.cpu[on] += r.CPUSeconds()
+	s.egress[on] += r.EgressBytes()
 }
 
 // replaceRun replaces a run's mutable fields.

@@ -15,6 +15,7 @@ type users struct{ s *Store }
 func (q users) usage(userID string, t time.Time) belljar.UserUsage {
 	return belljar.UserUsage{
 		UserID: userID, ArtifactBytes: q.s.bytes[userID], LogBytes: q.s.logs[userID], CPUSecondsToday: q.s.cpu[userDay{userID, day(t)}],
+		EgressBytesToday: q.s.egress[userDay{userID, day(t)}],
 	}
 }
 

@@ -15,8 +15,9 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.U
 	u := belljar.UserUsage{UserID: userID}
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce((SELECT artifact_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
 		"coalesce((SELECT log_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
-		"coalesce((SELECT cpu_seconds FROM sandbox_usage_daily WHERE user_id = ?1 AND day = ?2), 0.0)", userID, t.UTC().Format(dayLayout))
-	if err := row.Scan(&u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday); err != nil {
+		"coalesce((SELECT cpu_seconds FROM sandbox_usage_daily WHERE user_id = ?1 AND day = ?2), 0.0), "+
+		"coalesce((SELECT egress_bytes FROM sandbox_usage_daily WHERE user_id = ?1 AND day = ?2), 0)", userID, t.UTC().Format(dayLayout))
+	if err := row.Scan(&u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday, &u.EgressBytesToday); err != nil {
 		return belljar.UserUsage{}, q.s.failed(ctx, err)
 	}
 	return u, nil
@@ -25,10 +26,10 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.U
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
 	limit, _ = store.Page(limit, 0)
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, u.log_bytes, coalesce(d.cpu_seconds, 0.0) FROM sandbox_usage u "+
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, u.log_bytes, coalesce(d.cpu_seconds, 0.0), coalesce(d.egress_bytes, 0) FROM sandbox_usage u "+
 		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)
 	return collect(ctx, q.s, rows, err, func(row scanner) (u belljar.UserUsage, err error) {
-		err = row.Scan(&u.UserID, &u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday)
+		err = row.Scan(&u.UserID, &u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday, &u.EgressBytesToday)
 		return u, scanFailed("usage", u.UserID, err)
 	})
 }
@@ -45,8 +46,8 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 // Quota returns a user's stored quota.
 func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
 	var quota belljar.Quota
-	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu FROM sandbox_quotas WHERE user_id = ?", userID)
-	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB, &quota.LogMB, &quota.MemoryMB, &quota.CPU)
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu, egress_mb_per_day FROM sandbox_quotas WHERE user_id = ?", userID)
+	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB, &quota.LogMB, &quota.MemoryMB, &quota.CPU, &quota.EgressMBPerDay)
 	if err == nil {
 		return quota, nil
 	}
@@ -56,8 +57,8 @@ func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 // SetQuota stores a user's quota.
 func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
-		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu) VALUES (?,?,?,?,?,?,?)",
-			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB, quota.LogMB, quota.MemoryMB, quota.CPU)
+		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu, egress_mb_per_day) VALUES (?,?,?,?,?,?,?,?)",
+			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB, quota.LogMB, quota.MemoryMB, quota.CPU, quota.EgressMBPerDay)
 		return err
 	}})
 }

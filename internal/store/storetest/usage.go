@@ -21,9 +21,9 @@ func usageOf(t *testing.T, s store.Store, user string, at time.Time) belljar.Use
 func usageOnce(t *testing.T, s store.Store) {
 	same(t, "of a stranger", usageOf(t, s, "ann", start()), belljar.UserUsage{UserID: "ann"})
 	r := ended(openRun("ann", 0), start().Add(time.Minute), 1.5, 100)
-	r.LogBytes = 70
+	r.LogBytes, r.Egress = 70, &belljar.EgressReport{BytesIn: 900, BytesOut: 99}
 	addEnded(t, s, r)
-	want := belljar.UserUsage{UserID: "ann", ArtifactBytes: 100, LogBytes: 70, CPUSecondsToday: 1.5}
+	want := belljar.UserUsage{UserID: "ann", ArtifactBytes: 100, LogBytes: 70, CPUSecondsToday: 1.5, EgressBytesToday: 999}
 	same(t, "after one", usageOf(t, s, "ann", start()), want)
 	for range 3 {
 		ok(t, s.Runs().Finish(t.Context(), r))
@@ -34,7 +34,7 @@ func usageOnce(t *testing.T, s store.Store) {
 	nothing.ResourceUsage, nothing.LogBytes = nil, 7
 	addEnded(t, s, nothing)
 	noFigure := ended(openRun("ann", 2), start(), 0, 50)
-	noFigure.ResourceUsage.CPUTimeSec = nil
+	noFigure.ResourceUsage.CPUTimeSec, noFigure.Egress = nil, &belljar.EgressReport{BytesOut: 1}
 	addEnded(t, s, noFigure)
 	gone := ended(openRun("ann", 3), start(), 0.5, 1000)
 	gone.ArtifactsGone, gone.LogBytes = true, 30
@@ -42,7 +42,7 @@ func usageOnce(t *testing.T, s store.Store) {
 	noLog := ended(openRun("ann", 4), start(), 0, 11)
 	noLog.LogGone, noLog.LogBytes = true, 5000
 	addEnded(t, s, noLog)
-	want.ArtifactBytes, want.LogBytes, want.CPUSecondsToday = 161, 107, 2
+	want.ArtifactBytes, want.LogBytes, want.CPUSecondsToday, want.EgressBytesToday = 161, 107, 2, 1000
 	same(t, "after runs without figures", usageOf(t, s, "ann", start()), want)
 	ok(t, s.Runs().Swept(t.Context(), gone.ID, nothing.ID, noFigure.ID, noLog.ID))
 	want.ArtifactBytes, want.LogBytes = 100, 70
@@ -149,7 +149,7 @@ func usageTop(t *testing.T, s store.Store) {
 
 	_, err = s.Users().Quota(ctx, "ann")
 	wantErr(t, "quota", err, store.ErrNotFound)
-	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7, LogMB: 8, MemoryMB: 9, CPU: 2.5}, {}, {ArtifactMB: 1}} {
+	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7, LogMB: 8, MemoryMB: 9, CPU: 2.5, EgressMBPerDay: 11}, {}, {ArtifactMB: 1}} {
 		ok(t, s.Users().SetQuota(ctx, "ann", quota))
 		got, err := s.Users().Quota(ctx, "ann")
 		ok(t, err)

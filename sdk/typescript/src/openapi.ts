@@ -2686,6 +2686,11 @@ export interface components {
             cpu_seconds_per_day: number;
             /**
              * Format: int64
+             * @description MiB over the network per day; 0 is no limit
+             */
+            egress_mb_per_day?: number;
+            /**
+             * Format: int64
              * @description MiB of logs kept at once; 0 is no limit
              */
             log_mb?: number;
@@ -3867,6 +3872,11 @@ export interface components {
             cpu_seconds_today: number;
             /**
              * Format: int64
+             * @description Bytes that runs have sent and received over the network since midnight UTC
+             */
+            egress_bytes_today: number;
+            /**
+             * Format: int64
              * @description Bytes of logs kept, including those of current runs
              */
             log_bytes: number;
@@ -3897,6 +3907,11 @@ export interface components {
              * @description CPU seconds since midnight UTC
              */
             cpu_seconds_today: number;
+            /**
+             * Format: int64
+             * @description Bytes that runs have sent and received over the network since midnight UTC
+             */
+            egress_bytes_today: number;
             /**
              * Format: int64
              * @description Bytes of logs kept

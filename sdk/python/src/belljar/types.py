@@ -1059,6 +1059,8 @@ class _Quota(TypedDict):
 class Quota(_Quota, total=False):
     cpu: float
     """Cores that sandboxes may use together; 0 is no limit."""
+    egress_mb_per_day: int
+    """MiB over the network per day; 0 is no limit."""
     log_mb: int
     """MiB of logs kept at once; 0 is no limit."""
     memory_mb: int
@@ -1899,6 +1901,8 @@ class Used(TypedDict):
     """Cores that sandboxes may use together."""
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
+    egress_bytes_today: int
+    """Bytes that runs have sent and received over the network since midnight UTC."""
     log_bytes: int
     """Bytes of logs kept, including those of current runs."""
     memory_mb: int
@@ -1914,6 +1918,8 @@ class UserUsage(TypedDict):
     """Bytes of artifacts."""
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
+    egress_bytes_today: int
+    """Bytes that runs have sent and received over the network since midnight UTC."""
     log_bytes: int
     """Bytes of logs kept."""
     user_id: str

@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// used is the usage of every user.
+type used struct {
+	Users
+	belljar.UserUsage
+}
+
+func (u used) Usage(context.Context, string, time.Time) (belljar.UserUsage, error) {
+	return u.UserUsage, nil
+}
+
+// TestCheckDay: the quotas of a day refuse at their limit and not before, that of the network only what has one.
+func TestCheckDay(t *testing.T) {
+	evening := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC)
+	quota := belljar.Quota{CPUSecondsPerDay: 10, EgressMBPerDay: 3}
+	for name, c := range map[string]struct {
+		used    belljar.UserUsage
+		quota   belljar.Quota
+		network bool
+		refused string
+	}{
+		"nothing used":             {belljar.UserUsage{}, quota, true, ""},
+		"almost all":               {belljar.UserUsage{CPUSecondsToday: 9.9, EgressBytesToday: 3<<20 - 1}, quota, true, ""},
+		"all the CPU time":         {belljar.UserUsage{CPUSecondsToday: 10}, quota, false, "cpu_seconds_per_day"},
+		"all the bytes":            {belljar.UserUsage{EgressBytesToday: 3 << 20}, quota, true, "egress_mb_per_day"},
+		"all, and without network": {belljar.UserUsage{EgressBytesToday: 3 << 20}, quota, false, ""},
+		"all, and no limit":        {belljar.UserUsage{CPUSecondsToday: 10, EgressBytesToday: 3 << 20}, belljar.Quota{}, true, ""},
+	} {
+		a := Accounts{Users: used{UserUsage: c.used}, Now: func() time.Time { return evening }}
+		err := a.CheckDay(t.Context(), "ann", c.quota, c.network)
+		var e *belljar.Error
+		switch {
+		case c.refused == "" && err == nil:
+		case !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["quota"] != c.refused || e.Details["retry_after_sec"] != 3601:
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
