@@ -46,9 +46,9 @@ gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the fi
 		chmod a+rx ../bin/belljar-runsc # sandboxes have users of their own
 
 .PHONY: sdk
-sdk: ## build the TypeScript SDK
+sdk: ## build the TypeScript SDK and its tests
 	@command -v npm >/dev/null || .ci/packages npm
-	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
+	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build:test
 
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
@@ -80,11 +80,11 @@ test-go:
 .PHONY: test-sdk
 test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && npm run build:test && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
+	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
-soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
+soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
 		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)
