@@ -46,9 +46,9 @@ gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the fi
 		chmod a+rx ../bin/belljar-runsc # sandboxes have users of their own
 
 .PHONY: sdk
-sdk: ## build the TypeScript SDK
+sdk: ## build the TypeScript SDK and its tests
 	@command -v npm >/dev/null || .ci/packages npm
-	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
+	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build:test
 
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
@@ -59,6 +59,9 @@ demo: build ## run the examples, friendly and hostile, and show what happened to
 RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress ./internal/event/... ./internal/image ./internal/image/archive ./internal/image/registry ./internal/image/stream ./internal/logbook/... \
         ./internal/runtime/pool ./internal/service/... ./internal/store/memory
 
+# These have tests that run without the race detector, and others with it.
+BOTH := ./internal/runtime/pool
+
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
 @set -e; umask 022; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
@@ -66,25 +69,35 @@ $(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS=
 [ $$failed = 0 ]
 endef
 
+# The packages that take longest start first, or one of them would run alone in the end.
+LONGEST_RACE := ./internal/api/rest ./internal/runtime/pool
+LONGEST      := ./test/security ./test/e2e ./test/vm ./test/examples ./internal/runtime/gvisor ./internal/runtime/native ./internal/store/sqlite
+
 .PHONY: test
-test: packages lint-quick build gvisor sdk ## everything that can be tested here; as root on Debian it installs what it needs
+test: packages ## everything that can be tested here; as root on Debian it installs what it needs
+	@$(MAKE) --no-print-directory -j2 sdk vetted
 	@$(MAKE) --no-print-directory -j2 test-go test-sdk
+
+# The TypeScript compiler uses one processor only, so this runs alongside. Each step begins when the one in front of it has succeeded.
+.PHONY: vetted
+vetted:
+	@for step in lint-quick build gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
 
 .PHONY: test-go
 test-go:
 	$(call with-programs, \
-		CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(RACE) || failed=1; \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))") || failed=1;)
+		CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(LONGEST_RACE) $(RACE) || failed=1; \
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk
 test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && npm run build:test && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
+	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
-soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
+soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
 		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)

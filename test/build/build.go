@@ -25,6 +25,9 @@ type Programs struct {
 	Net     string // a program that uses the network
 }
 
+// Prepared reports whether make test has built what the tests need, the SDK for TypeScript in its folder included.
+func Prepared() bool { return os.Getenv(programsVariable) != "" }
+
 // Into returns the programs: those of BELLJAR_TEST_PROGRAMS, or else built into dir.
 func Into(dir string) (Programs, error) {
 	p := programs(dir)
@@ -64,7 +67,7 @@ func Agent(dir string) (string, error) {
 // Net returns the program that uses the network alone, as Agent does. Beside it lies one that uses musl, where that can be compiled.
 func Net(dir string) (string, error) {
 	path, err := one(dir, "./test/net", func(p Programs) string { return p.Net })
-	if err != nil || os.Getenv(programsVariable) != "" {
+	if err != nil || Prepared() {
 		return path, err
 	}
 	source, err := root()

@@ -87,9 +87,14 @@ func decoded(t *testing.T, header http.Header, body string) (answer map[string]a
 func (w *workspace) everything(path string) map[string]string {
 	w.t.Helper()
 	codes := map[string]string{}
+	note := func(name string, answer map[string]any) {
+		if codes[name] = codeOf(answer); codes[name] == "internal" { // the server's log knows why
+			w.t.Errorf("%s %.60q: %v\n%s", name, path, answer, w.said)
+		}
+	}
 	ask := func(name, op string, body map[string]any) {
 		_, answer := w.fs(op, body)
-		codes[name] = codeOf(answer)
+		note(name, answer)
 	}
 	at := func(more ...any) map[string]any {
 		body := map[string]any{"path": path}
@@ -116,7 +121,7 @@ func (w *workspace) everything(path string) map[string]string {
 		status, header, body := w.raw(c.method, c.name, path, "", c.body)
 		codes[c.method+" "+c.name] = ""
 		if status != http.StatusOK {
-			codes[c.method+" "+c.name] = codeOf(decoded(w.t, header, body))
+			note(c.method+" "+c.name, decoded(w.t, header, body))
 		}
 	}
 	w.fs("delete", at("recursive", true))

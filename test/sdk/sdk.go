@@ -1,4 +1,4 @@
-// Package sdk makes the SDKs ready for tests that use them as programs do, and leaves the source tree alone.
+// Package sdk makes the SDKs ready for tests that use them as programs do. It writes nothing into the source tree.
 package sdk
 
 import (
@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/belljar/belljar/test/build"
 )
 
 // Python is where the SDK for Python can be imported from.
@@ -18,13 +20,16 @@ func Python() (string, error) {
 	return filepath.Join(root, "sdk/python/src"), err
 }
 
-// TypeScript builds the SDK for TypeScript by one of its scripts (build; pretest for its tests, too), in a copy below dir, and
-// returns the copy. What it is built with comes from the checkout if it has been installed there, and else from npm, as
-// the lock file says.
+// TypeScript is the folder of the SDK for TypeScript, with its tests, as make sdk has built it for make test. Without make it is
+// a copy below dir, built by one of its scripts (build; pretest for its tests, too). What that is built with comes from the checkout if
+// it has been installed there, and else from npm, as the lock file says.
 func TypeScript(ctx context.Context, dir, script string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
+	}
+	if build.Prepared() {
+		return filepath.Join(root, "sdk/typescript"), nil
 	}
 	source, copied := filepath.Join(root, "sdk/typescript"), filepath.Join(dir, "typescript")
 	if err := copyTree(source, copied); err != nil {
