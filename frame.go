@@ -28,6 +28,8 @@ const (
 	EventError = "error"
 	// EventEgress is a host that was reached, or denied; once a host and reason.
 	EventEgress = "egress"
+	// EventGit is the clone of a run's repository: state is cloning, with url and ref, then cloned, with commit, files and bytes.
+	EventGit = "git"
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen

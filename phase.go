@@ -66,6 +66,8 @@ const (
 	ReasonSessionExpired   Reason = "session_expired"   // * its session's lifetime or idle timeout was over
 	// * killed because the sandboxes together, or the host, were out of memory, and not by its own limit
 	ReasonNodeOutOfMemory Reason = "node_out_of_memory"
+	ReasonCloneFailed     Reason = "clone_failed" // * its Git repository could not be cloned
+	ReasonPatchFailed     Reason = "patch_failed" // * the patch for its Git repository does not apply
 )
 
 // ReasonLogCap marks a log that was cut at its cap. It is a warning and a frame, never a failure.

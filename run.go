@@ -25,6 +25,7 @@ type RunSpec struct {
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`
 	Files             []InlineFile      `json:"files,omitempty"`
+	Git               *GitSpec          `json:"git,omitempty"` // a repository that the workspace begins with; not in a session
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
 	BuildTimeoutSec   float64           `json:"build_timeout_sec,omitempty" minimum:"0.001"` // of a program that is compiled first. Belljar's own
@@ -137,8 +138,10 @@ type Run struct {
 	// Shell is how the session's shell stood after its command; nil for other runs and until it has ended.
 	Shell *ShellState `json:"shell,omitempty"`
 	// Build is how its program was compiled; nil where none is, and until that begins. Belljar's own.
-	Build   *Build  `json:"build,omitempty"`
-	Details *Replay `json:"details,omitempty"`
+	Build *Build `json:"build,omitempty"`
+	// Git is the repository that its workspace began with; nil for none.
+	Git     *GitSource `json:"git,omitempty"`
+	Details *Replay    `json:"details,omitempty"`
 }
 
 // Artifact is a file captured from a run's workspace. A symbolic link that matches a

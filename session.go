@@ -17,6 +17,7 @@ type SessionSpec struct {
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"` // of a run that does not say. Belljar's own
 	NetworkPolicy     string            `json:"network_policy,omitempty"`              // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
+	Git               *GitSpec          `json:"git,omitempty"`                         // a repository that the workspace begins with
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Labels            map[string]string `json:"labels,omitempty"`
 
@@ -83,6 +84,7 @@ type Session struct {
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
+	Git            *GitSource        `json:"git,omitempty"` // the repository that its workspace began with; nil for none
 	Details        *Replay           `json:"details,omitempty"`
 }
 

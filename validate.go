@@ -34,7 +34,7 @@ func (s *RunSpec) Validate() error {
 	for _, check := range []func() error{
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
-		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -58,7 +58,25 @@ func (s *SessionSpec) Validate() error {
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
 		return err
 	}
+	if err := s.Git.Validate(); err != nil {
+		return err
+	}
 	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()
+}
+
+// checkGit checks the repository, which is a sandbox's and not a run's.
+func (s *RunSpec) checkGit() error {
+	if s.Git != nil && s.SessionID != "" {
+		e := invalid("git", "git cannot be set for a run in a session: the session has the workspace")
+		e.Hint = "make the session with git, or upload the files into it"
+		return e
+	}
+	if s.Git != nil && s.BuildCache {
+		e := invalid("build_cache", "build_cache and git exclude each other: the repository brings files that the request does not name")
+		e.Hint = "leave build_cache out"
+		return e
+	}
+	return s.Git.Validate()
 }
 
 // checkPlace checks that the spec names a session or an image, where the command runs.

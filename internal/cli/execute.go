@@ -135,6 +135,9 @@ func (s *streams) write(ctx context.Context, f belljar.Frame) error {
 	case belljar.FrameStderr:
 		to = s.c.Stderr
 	default:
+		if f.Event == belljar.EventGit {
+			s.c.noteClone(f)
+		}
 		return nil
 	}
 	if s.broken {

@@ -28,6 +28,8 @@ type runCommand struct {
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
 
+	Git gitFlags `embed:"" group:"input"`
+
 	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
 	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
@@ -78,6 +80,7 @@ Examples:
   belljar run --dir ./app --capture 'out/**' --out results main.js
   cat program | belljar run --lang py -      a program from standard input
   belljar run --allow api.example.com fetch.py   with one host to reach
+  belljar run --git https://example.com/app.git -- make test   the files of a repository
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -181,6 +184,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
 	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
+	if p.spec.Git, err = r.Git.spec(); err != nil {
+		return nil, err
+	}
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil
@@ -322,11 +328,14 @@ func flagOf(field string) string {
 	if strings.HasPrefix(field, "egress") {
 		return "--allow"
 	}
+	if field, found := strings.CutPrefix(field, "git."); found && field != "url" {
+		return "--" + strings.ReplaceAll(field, "_", "-")
+	}
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
 		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
 		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout",
-		"cpu_time_sec": "--cpu-time",
+		"cpu_time_sec": "--cpu-time", "git.url": "--git",
 	}[field]
 }
 

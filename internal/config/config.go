@@ -50,6 +50,7 @@ type Config struct {
 	EgressPorts      []uint16
 	EgressPrivate    bool
 	EgressResolver   string // "" uses the system's
+	EgressCAFile     string // "" trusts the image's alone
 
 	// The docker runtime.
 	DockerHost            string // "" uses DOCKER_HOST

@@ -27,6 +27,8 @@ func network(c *Config) []row {
 			doc: "Let requests reach private, loopback and other special addresses that they list in egress.ips or egress.cidrs. Without a server, the default is true: the caller is the operator. Enters the policy hash when true."},
 		{name: "EGRESS_RESOLVER", value: text(&c.EgressResolver, checkResolver),
 			doc: "DNS server for the names that sandboxes may reach, as address:port; 53 is the default port. If unset, the system's resolver."},
+		{name: "EGRESS_CA_FILE", value: text(&c.EgressCAFile),
+			doc: "PEM file with certificates of authorities that Belljar's own clients in sandboxes trust besides their image's: git, when it clones a repository. Programs of runs do not get them."},
 	}
 }
 

@@ -72,13 +72,17 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 		inner := closeUnits
 		closeUnits = func() error { return errors.Join(images.Close(), inner()) }
 	}
+	reach, err := egressOptions(&cfg)
+	if err != nil {
+		return nil, errors.Join(err, closeUnits())
+	}
 	opts := service.Options{
 		Limits:      localLimits(&cfg),
 		Store:       records,
 		Logs:        logbook.New(),
 		Blobs:       blobs,
 		Policy:      localPolicy(&cfg),
-		Egress:      egressOptions(&cfg),
+		Egress:      reach,
 		Require:     service.CoreProtections(),
 		Lifetime:    runtime.LifetimeCreator,
 		Concurrency: -1, // no limit for the user of this machine

@@ -2,9 +2,13 @@ package daemon
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"net"
+	"os"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/service"
 )
@@ -26,17 +30,30 @@ func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
 	}
 }
 
-// egressOptions returns how sandboxes resolve names.
-func egressOptions(cfg *config.Config) service.EgressOptions {
+// egressOptions returns how sandboxes resolve names, and what Belljar's own clients in them trust.
+func egressOptions(cfg *config.Config) (o service.EgressOptions, err error) {
+	if cfg.EgressCAFile != "" {
+		o.CA, err = os.ReadFile(cfg.EgressCAFile)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(o.CA) {
+			err = errors.New(cfg.EgressCAFile + " has no certificate")
+		}
+		if err != nil {
+			return o, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: "the certificates of SANDBOX_EGRESS_CA_FILE cannot be used", Err: err,
+				Hint: "it names a file of certificates in PEM; unset, those of the image are trusted",
+			}
+		}
+	}
 	server := cfg.Resolver()
 	if server == "" {
-		return service.EgressOptions{}
+		return o, nil
 	}
 	dialer := net.Dialer{Timeout: 2 * time.Second}
-	return service.EgressOptions{Resolver: &net.Resolver{
+	o.Resolver = &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, server)
 		},
-	}}
+	}
+	return o, nil
 }

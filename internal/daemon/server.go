@@ -151,7 +151,9 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 
 	opts := serviceOptions(cfg)
 	applyEgress(&opts.Policy, cfg, m.own)
-	opts.Egress = egressOptions(cfg)
+	if opts.Egress, err = egressOptions(cfg); err != nil {
+		return nil, err
+	}
 	opts.Require, opts.Lifetime = m.required, m.lifetime
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ type Policy struct {
 	Ports  []uint16 // none means that every port is denied
 	// Private permits the run's own rules for addresses to open ranges that are not public.
 	Private bool
+	// Open are rules for addresses that open such ranges to names as the run's own do, and are otherwise no rules.
+	Open Rules
 }
 
 // verdict is a decision about a host and a port, before any name is resolved.
@@ -114,5 +116,8 @@ func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
 		return false
 	}
 	rule, ok := p.Run.lookup(ip)
+	if !ok {
+		rule, ok = p.Open.lookup(ip)
+	}
 	return ok && rule.prefix.Bits() >= within.Bits()
 }

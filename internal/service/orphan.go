@@ -67,7 +67,7 @@ func (s sandboxes) orphansOf(ctx context.Context, h *placement.Host) ([]string, 
 	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
 	ids, err := h.List(ctx)
-	return slices.DeleteFunc(ids, func(id string) bool { return s.sessions.Get(id) != nil || s.runs.Get(id) != nil }), err
+	return slices.DeleteFunc(ids, func(id string) bool { return s.sessions.Get(id) != nil || s.runs.Get(id) != nil || s.boxes.IsSide(id) }), err
 }
 
 // Reap makes one pass over the living sessions, as [session.Sessions.Reap] does, and over suspected orphans. After

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/image"
 	"github.com/belljar/belljar/internal/service/lifecycle"
@@ -32,6 +33,7 @@ type Service struct {
 	budget    *admission.Budget
 	memory    *admission.Memory
 	boxes     *box.Maker
+	cloner    *git.Cloner
 	log       *slog.Logger
 	clock     Clock
 	queue     *queue.Queue
@@ -69,7 +71,7 @@ func New(opts Options) (*Service, error) {
 	s.assemble(reach)
 	s.runs = run.New(run.Options{
 		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory,
-		Boxes: s.boxes, Keys: s.keys, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
+		Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
 		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease,
 		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Closed: s.gone,
@@ -81,7 +83,7 @@ func New(opts Options) (*Service, error) {
 			Concurrency: opts.SessionConcurrency, MaxPerUser: opts.MaxSessions, MaxPerNode: opts.MaxNodeSessions, ReapEvery: opts.ReapEvery,
 			DefaultImage: opts.DefaultImage,
 		},
-		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Boxes: s.boxes, Keys: s.keys,
+		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys,
 		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength,
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
@@ -130,6 +132,7 @@ func (s *Service) assemble(reach *admission.Egress) {
 		Egress: o.Egress,
 	}
 	s.boxes.Egress.Count = s.countEgress
+	s.cloner = &git.Cloner{Boxes: s.boxes, TempDir: o.TempDir, CA: o.Egress.CA}
 }
 
 // Policy returns the policy in force, limits included.

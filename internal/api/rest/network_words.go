@@ -14,6 +14,13 @@ func networkWords() map[string]string {
 		"rule": "The rule that matched", "EgressHost.reason": "Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit",
 		"NetworkCheck.url": "The URL", "NetworkCheck.host": "Its host", "NetworkCheck.port": "Its port", "NetworkCheck.allowed": "Whether a program could connect to it",
 		"NetworkCheck.reason": "Why not, as in a run's egress", "NetworkCheck.message": "Both, for people", "addresses": "The addresses that the host has now",
+		"git": "A Git repository whose files the workspace begins with, cloned before the sandbox is made", "Run.git": "The repository that the workspace began with",
+		"StartedRun.git": "As in a run", "ShownRun.git": "As in a run", "Session.git": "The repository that the workspace began with",
+		"GitSpec.url": "Its https address, host[:port]/path, without a user or password", "GitSpec.ref": "A branch, a tag, or a commit by its whole hash; unset, the repository's own branch",
+		"depth": "How many commits of history are cloned; 1 by default", "patch": "A unified diff for the files of the repository; at most 1 MiB",
+		"subdir": "The folder of the repository that becomes the workspace", "keep_git": "Keep .git, with the commit checked out",
+		"keep_ignored": "Keep what the repository's .dockerignore names", "GitSource.url": "Its address", "GitSource.ref": "What was asked for",
+		"commit": "The commit's whole hash", "ignored": "How many files were left out, as the repository's .dockerignore says",
 		"NetworkQuery.url": "The URL, or a host alone", "NetworkQuery.session_id": "The session that would connect; without one, network_policy and egress apply",
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -31,6 +32,8 @@ type Maker struct {
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 	Egress    Egress
 	Log       *slog.Logger
+
+	sides sync.Map // the ids of side sandboxes in use
 }
 
 // Order is one sandbox to be made.

@@ -22,6 +22,7 @@ type Egress struct {
 	Resolver egress.Resolver // nil is the system's
 	Dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	Limits   egress.Limits
+	CA       []byte             // certificates that side sandboxes trust besides their image's, in PEM
 	Count    func(egress.Event) // gets every denial, and every connection at its end; may be nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/git"
 )
 
 // byStart judges a command that never ran.
@@ -19,6 +20,7 @@ func (e Ending) byStart() Outcome {
 	var refused *wire.Error
 	var step *runtime.StepError
 	var fetching *box.FetchError
+	var cloning *git.Error
 	switch {
 	case e.Stopped != nil:
 		o.stopped(e.Stopped)
@@ -29,6 +31,9 @@ func (e Ending) byStart() Outcome {
 	case errors.As(e.Err, &fetching):
 		o.set(belljar.PhaseFailed, belljar.ReasonImagePullFailed, fetching.Reason().Message)
 		o.Hint = fetching.Reason().Hint
+	case errors.As(e.Err, &cloning):
+		o.set(belljar.PhaseFailed, cloning.Reason, cloning.Err.Message)
+		o.Step, o.Hint = "git", cloning.Err.Hint
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
 	case e.Sandbox != nil:

@@ -28,6 +28,7 @@ type plan struct {
 	build               *build               // how argv is built before it runs; nil for a program that is there
 	patterns            []string             // of artifacts, relative to the workspace
 	session             *session.Session     // where it runs; nil for a sandbox of its own
+	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 }
 
 // admitter decides whether a request may run, and how.
@@ -67,7 +68,9 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 	} else {
 		ask := admission.AskOfRun(req.RunSpec)
 		ask.Digest = digest
-		p.Placement, err = s.rules.Place(ctx, caller, ask)
+		if p.Placement, err = s.rules.Place(ctx, caller, ask); err == nil {
+			p.git, err = s.rules.PlaceGit(ctx, caller, &p.Placement, ask, req.Git)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 )
@@ -23,6 +24,7 @@ import (
 type runner struct {
 	*recorder
 	boxes         *box.Maker
+	cloner        *git.Cloner
 	memory        *admission.Memory
 	accounts      *admission.Accounts
 	blobs         blob.Store
@@ -50,6 +52,7 @@ type execution struct {
 	out  *transcript
 	end  outcome.Ending
 	net  network
+	tree *git.Tree // of its repository, whose files are gone once the command runs; nil for none
 
 	mu   sync.Mutex     // guards what follows while the command is followed
 	proc *agent.Process // nil until there is a command; replaced when the stream to its agent breaks
@@ -109,8 +112,12 @@ func (c *execution) start() bool {
 	if e.Err = c.awaitMemory(c.run); e.Err != nil {
 		return false
 	}
+	if c.tree, e.Err = c.clone(); e.Err != nil {
+		return false
+	}
+	defer c.tree.Close()
 	begin := time.Now()
-	if c.box, e.Err = c.provision(c.run, c.plan, begin); e.Err != nil {
+	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree); e.Err != nil {
 		return false
 	}
 	c.watchNetwork()
@@ -174,7 +181,7 @@ func (c *execution) settle() {
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {
 		o.Warn("%s", w)
 	}
-	o.Warnings = append(append(o.Warnings, troubles...), c.endNetwork()...)
+	o.Warnings = append(append(append(o.Warnings, c.tree.Warnings()...), troubles...), c.endNetwork()...)
 	if e.Building {
 		e.Usage = runtime.Usage{} // the build's alone
 	}

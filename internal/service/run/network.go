@@ -16,6 +16,7 @@ type network struct {
 	// earlier is what a former process counted; lost reports that it did not get to put that on record.
 	earlier *belljar.EgressReport
 	lost    bool
+	side    *belljar.EgressReport // of side sandboxes; nil for none
 }
 
 // mostDenied is how many hosts that were denied the warnings of a run name.
@@ -36,22 +37,32 @@ func (c *execution) watchNetwork() {
 
 // endNetwork puts into the run what went through the gate, and returns warnings about what was denied.
 func (c *execution) endNetwork() (warnings []string) {
-	if c.net.watch == nil {
-		return nil
+	var report *belljar.EgressReport
+	if c.net.watch != nil {
+		c.net.watch.End()
+		report = c.net.watch.Report()
 	}
-	c.net.watch.End()
-	report := c.net.watch.Report()
+	c.reportEgress(c.net.side)
 	if report == nil {
 		return nil
 	}
 	whole := outcome.AddEgress(c.net.earlier, *report)
-	c.run.mu.Lock()
-	c.run.state.Egress = &whole
-	c.run.mu.Unlock()
+	with := outcome.AddEgress(c.net.side, whole)
+	c.reportEgress(&with)
 	if c.net.lost {
 		warnings = append(warnings, "network: what left the sandbox before belljar was restarted is not counted")
 	}
 	return append(warnings, c.denied(whole)...)
+}
+
+// reportEgress puts a report into the run, unless there is none.
+func (c *execution) reportEgress(report *belljar.EgressReport) {
+	if report == nil {
+		return
+	}
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	c.run.state.Egress = report
 }
 
 // denied are the warnings about hosts that were denied, one for each.

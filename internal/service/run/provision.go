@@ -9,11 +9,12 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/git"
 )
 
 // provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
 // session's. The sandbox is returned with an error too, if there is one.
-func (s *runner) provision(r *Run, p *plan, begin time.Time) (*box.Box, error) {
+func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree) (*box.Box, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
 	var b *box.Box
@@ -35,6 +36,9 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time) (*box.Box, error) {
 		if err != nil {
 			return b, err
 		}
+	}
+	if err := tree.Unpack(ctx, b); err != nil {
+		return b, err
 	}
 	return b, b.Upload(ctx, p.request.Upload, p.files)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -74,7 +75,18 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err != nil {
 		return nil, err
 	}
-	return s.create(caller, spec, &p, s.termsOf(spec)), nil
+	repository := spec.Git
+	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, admission.AskOfSession(spec), repository)
+	if err != nil {
+		return nil, err
+	}
+	spec.Git = nil // it is no part of the session once its files are there
+	x := s.create(caller, spec, &p, s.termsOf(spec))
+	if repository != nil {
+		x.git = &source{spec: repository, place: side}
+		x.state.Git = &belljar.GitSource{URL: repository.URL, Ref: repository.Ref}
+	}
+	return x, nil
 }
 
 // enter adds a session to the table, after the former session of its scope has ended.
@@ -151,6 +163,11 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })()
+	tree, err := x.clone(ctx)
+	if err != nil {
+		return makeError(x, err)
+	}
+	defer tree.Close()
 	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
 	defer end()
 	b, err := s.opts.Boxes.Make(ctx, box.Order{
@@ -160,6 +177,9 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	})
 	if b == nil {
 		return makeError(x, err)
+	}
+	if err == nil {
+		err = tree.Unpack(ctx, b)
 	}
 	if err == nil {
 		err = s.recordActive(x)
@@ -237,6 +257,7 @@ func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
 func makeError(x *Session, err error) error {
 	var step *runtime.StepError
 	var fetching *box.FetchError
+	var cloning *git.Error
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
@@ -250,6 +271,8 @@ func makeError(x *Session, err error) error {
 		e.Code, e.Message, e.Err = belljar.CodeCanceled, "the request for the session was cancelled while its sandbox was made", nil
 	case errors.As(err, &fetching):
 		return aboutSession(fetching.Reason(), x.id)
+	case errors.As(err, &cloning):
+		return aboutSession(cloning.Err, x.id)
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step

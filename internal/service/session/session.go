@@ -25,6 +25,7 @@ type Session struct {
 	scope  string               // by which the table knows it; "" for none
 	runs   *queue.Queue         // of its runs; their owners' bounds count everywhere
 	shell  *queue.Queue         // of its shell's commands, one of which runs at a time
+	git    *source              // of its workspace, until that is made; nil for none
 
 	Network Network // what it may reach
 

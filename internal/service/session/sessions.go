@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
@@ -50,6 +51,7 @@ type Options struct {
 	Accounts   *admission.Accounts
 	Memory     *admission.Memory
 	Boxes      *box.Maker
+	Cloner     *git.Cloner
 	Keys       *idempotency.Keys
 	Runs       Runs
 	PolicyHash string

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+)
+
+// gitFlags name a repository that a workspace begins with.
+type gitFlags struct {
+	Git         string `placeholder:"URL" help:"Begin with the files of a Git repository, cloned over HTTPS in a sandbox of its own. It needs no --allow."`
+	Ref         string `placeholder:"REF" help:"Branch, tag, or whole hash of a commit of --git."`
+	Depth       *count `placeholder:"N" help:"Commits of history of --git (default 1)."`
+	Patch       string `placeholder:"FILE" help:"Unified diff to apply to the files of --git."`
+	Subdir      string `placeholder:"DIR" help:"Folder of --git that becomes the workspace."`
+	KeepGit     bool   `help:"Keep .git of --git."`
+	KeepIgnored bool   `help:"Keep what the .dockerignore of --git names."`
+}
+
+// spec returns the flags as a part of a request; nil without --git.
+func (g *gitFlags) spec() (*belljar.GitSpec, error) {
+	if g.Git == "" {
+		if stray := cmp.Or(g.Ref, g.Patch, g.Subdir); stray != "" || g.Depth != nil || g.KeepGit || g.KeepIgnored {
+			return nil, mistake.New("--git URL", "--ref, --depth, --patch, --subdir, --keep-git and --keep-ignored need --git")
+		}
+		return nil, nil
+	}
+	spec := &belljar.GitSpec{URL: g.Git, Ref: g.Ref, Depth: int(whole(g.Depth)), Subdir: g.Subdir, KeepGit: g.KeepGit, KeepIgnored: g.KeepIgnored}
+	if g.Patch != "" {
+		patch, err := os.ReadFile(g.Patch)
+		if err != nil {
+			return nil, mistake.New("", "--patch %s: %s", g.Patch, mistake.Reason(err))
+		}
+		spec.Patch = string(patch)
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, inFlags(err)
+	}
+	return spec, nil
+}
+
+// noteClone prints how the clone of a repository goes.
+func (c *console) noteClone(f belljar.Frame) {
+	switch f.Data["state"] {
+	case "cloning":
+		c.Note("cloning %v", f.Data["url"])
+	case "cloned":
+		c.Note("cloned commit %.12v, %v files", f.Data["commit"], f.Data["files"])
+	}
+}

@@ -1,0 +1,92 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// PlaceGit decides about the side sandbox in which the repository of a request is cloned, before the sandbox is made whose
+// placement is p. It has the same limits, so that what is claimed for one will do for both, this machine's programs where the
+// runtime has them, and reaches the repository's host alone. nil is for a request without a repository.
+func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placement.Placement, ask Ask, g *belljar.GitSpec) (*placement.Placement, error) {
+	if g == nil {
+		return nil, nil
+	}
+	if !p.Caps.Relay {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s has no network, which a clone needs", p.Host.Name()),
+			Details: map[string]any{"field": "git", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
+			Hint:    "name a runtime whose egress_allowlist_supported is true, or upload the files",
+		}
+	}
+	policy, err := r.Egress.gitHost(caller, ask, g)
+	if err != nil {
+		return nil, err
+	}
+	side := *p
+	side.Egress, side.Exec, side.CompilerMB, side.Image.GoCache = policy, false, 0, ""
+	if p.Caps.HostImage && r.MayUse(ctx, runtime.HostRef) == nil {
+		side.Image, side.Fetch = runtime.Root{Ref: runtime.HostRef}, ""
+	}
+	return &side, nil
+}
+
+// gitHost is the policy of a sandbox that reaches a repository's host alone. An address of it that is not public needs a rule
+// of the request for it, as always, or one of the server: a request may have no network otherwise.
+func (e *Egress) gitHost(caller belljar.Caller, ask Ask, g *belljar.GitSpec) (*egress.Policy, error) {
+	host, port, err := g.Host()
+	if err != nil {
+		return nil, err
+	}
+	_, p, err := e.Network(caller, ask.Trust, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{host}}})
+	if err != nil {
+		return nil, aboutURL(err)
+	}
+	switch _, reason := p.Decide(host, port); reason {
+	case "":
+	case egress.PortDenied:
+		return nil, aboutURL(&belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("git.url has port %d, which sandboxes may not connect to here", port),
+			Details: map[string]any{"provided": port, "supported": p.Ports, "rule": "SANDBOX_EGRESS_PORTS"},
+			Hint:    "an operator lists the ports in SANDBOX_EGRESS_PORTS",
+		})
+	default:
+		return nil, aboutURL(&belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the host of git.url, %s, is not among those that sandboxes may reach here", host),
+			Details: map[string]any{"provided": host, "rule": "SANDBOX_EGRESS_ALLOW"},
+			Hint:    "an operator lists the host in SANDBOX_EGRESS_ALLOW",
+		})
+	}
+	p.Open = p.Server
+	if own := (belljar.Egress{CIDRs: ask.Network.Egress.CIDRs, IPs: ask.Network.Egress.IPs}); !own.IsZero() {
+		p.Open, err = egress.ParseRules(own)
+	}
+	return p, err
+}
+
+// aboutURL is an error about the repository's address.
+func aboutURL(err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	about := *e
+	if about.Details = maps.Clone(e.Details); about.Details == nil {
+		about.Details = map[string]any{}
+	}
+	if field, _ := about.Details["field"].(string); field == "network_policy" {
+		about.Message = "this server lets sandboxes reach nothing, so that no repository can be cloned"
+		delete(about.Details, "provided")
+	} else if field != "" {
+		about.Message = "git.url: " + e.Message
+	}
+	about.Details["field"] = "git.url"
+	return &about
+}

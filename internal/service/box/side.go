@@ -1,0 +1,107 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// A side sandbox prepares something for the sandbox of a run or session, before that is made: a command of the service's own runs
+// in it, with a network of its own. It is neither a run nor a session, so that a process that finds it after a restart removes it.
+
+// SideOrder is one side sandbox to be made.
+type SideOrder struct {
+	Caller belljar.Caller
+	// Placement is where and how it is made, with what it may reach. Its limits must be within what is claimed for the sandbox
+	// that it is for, as the two never exist at the same time.
+	Placement *placement.Placement
+	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists; may be nil
+	Egress    func(egress.Event)    // receives what its gate records; may be nil
+	Time      time.Duration         // that the work may take
+}
+
+// ErrSideTime means that the work in a side sandbox took longer than its order allows.
+var ErrSideTime = errors.New("the time for it is over")
+
+// Side makes a sandbox within its startup timeout, has work done in it, and destroys it before it returns, however the work
+// ends. It returns what left the sandbox; nil if it had no network. The work must end with its context, whose cause says why.
+func (m *Maker) Side(ctx context.Context, o SideOrder, work func(ctx context.Context, b *Box) error) (*belljar.EgressReport, error) {
+	id := belljar.NewID()
+	m.sides.Store(id, nil)
+	defer m.sides.Delete(id) // after it is gone
+	p := *o.Placement
+	starting, started := context.WithTimeoutCause(ctx, clock.Seconds(p.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
+	defer started()
+	b, err := m.Make(starting, Order{
+		ID: id, Caller: o.Caller, Placement: &p, Know: func(root runtime.Root) { p.Image = root },
+		Made: func(s runtime.Sandbox) {
+			if o.Made != nil {
+				o.Made(s)
+			}
+		},
+	})
+	if b == nil {
+		return nil, err
+	}
+	defer m.Destroy(id, b)
+	watch := b.Network.Watch(func(e egress.Event, _ bool) {
+		if o.Egress != nil {
+			o.Egress(e)
+		}
+	})
+	defer watch.End()
+	if err == nil {
+		err = b.Network.Pin(starting)
+	}
+	if err == nil {
+		working, done := context.WithTimeoutCause(ctx, o.Time, ErrSideTime)
+		defer done()
+		if err = work(working, b); err != nil && working.Err() != nil {
+			err = context.Cause(working)
+		}
+	} else if starting.Err() != nil {
+		err = context.Cause(starting)
+	}
+	if errors.Is(err, agent.ErrDisconnected) || errors.Is(err, runtime.ErrGone) {
+		if exit := ExitOf(ctx, b); exit != nil {
+			err = &SideExitError{Exit: *exit}
+		}
+	}
+	return watch.Report(), err
+}
+
+// SideExitError is how a side sandbox ended under its work.
+type SideExitError struct{ Exit runtime.Exit }
+
+func (e *SideExitError) Error() string { return "the sandbox ended: " + e.Exit.String() }
+
+// IsSide reports whether a sandbox is a side sandbox that is in use.
+func (m *Maker) IsSide(id string) bool {
+	_, is := m.sides.Load(id)
+	return is
+}
+
+// Run runs a command as the box's user to its end, and returns how it ended. print, which may be nil, receives its output.
+func (b *Box) Run(ctx context.Context, e wire.Exec, print func(s wire.Stream, p []byte)) (wire.Exit, error) {
+	e.ID, e.UID, e.GID, e.KillAll = belljar.NewID(), b.UID, b.GID, true
+	proc, err := b.Agent.Exec(ctx, e)
+	if err != nil {
+		return wire.Exit{}, err
+	}
+	defer proc.Close()
+	return proc.Output(ctx, func(_ int64, s wire.Stream, p []byte) error {
+		if print != nil {
+			print(s, p)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,147 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// settings are git's, over what any file says: there is no such file in the sandbox either. The reasons are in
+// docs/git.md#what-a-repository-cannot-do.
+func settings() []string {
+	return []string{
+		"protocol.allow=never", "protocol.https.allow=always", "protocol.file.allow=never", "protocol.ext.allow=never",
+		"core.bare=false", "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.symlinks=false", "core.protectNTFS=true", "core.protectHFS=true",
+		"core.autocrlf=false", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null",
+		"submodule.recurse=false", "fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "transfer.bundleURI=false", "fetch.bundleURI=",
+		"http.followRedirects=initial", "http.sslVerify=true", "http.lowSpeedLimit=1", "http.lowSpeedTime=60", "credential.helper=", "core.askPass=",
+		"gc.auto=0", "maintenance.auto=false", "advice.detachedHead=false", "init.defaultBranch=main",
+	}
+}
+
+// environment is the whole environment of git.
+func environment(ca bool) []string {
+	env := []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "TMPDIR=/tmp",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_ALLOW_PROTOCOL=https", "GIT_LFS_SKIP_SMUDGE=1", "GIT_PROTOCOL_FROM_USER=0", "GIT_ADVICE=0",
+	}
+	if ca {
+		env = append(env, "GIT_SSL_CAINFO="+path.Join(belljar.WorkspaceDir, caFile), "GIT_SSL_CAPATH="+caFolder)
+	}
+	return env
+}
+
+// maxSaid is how much of git's messages is kept, in bytes.
+const maxSaid = 64 << 10
+
+// stream runs git and hands on its output.
+func (w *clone) stream(ctx context.Context, print func(p []byte) error, args ...string) error {
+	_, err := w.start(ctx, print, args...)
+	return err
+}
+
+// check runs git without a look at its output.
+func (w *clone) check(ctx context.Context, args ...string) error {
+	_, err := w.start(ctx, nil, args...)
+	return err
+}
+
+// git runs git and returns up to so many bytes of its output, and what it said besides.
+func (w *clone) git(ctx context.Context, most int, args ...string) (out, said string, err error) {
+	var b bytes.Buffer
+	said, err = w.start(ctx, func(p []byte) error {
+		b.Write(p[:min(len(p), most-b.Len())])
+		return nil
+	}, args...)
+	return b.String(), said, err
+}
+
+// start runs git to its end, in the tree if there is one. An end that is not well is a [gitError].
+func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...string) (said string, err error) {
+	e := wire.Exec{Argv: []string{"git"}, Env: environment(len(w.ca) > 0), Rlimits: w.place.Rlimits()}
+	for _, s := range settings() {
+		e.Argv = append(e.Argv, "-c", s)
+	}
+	e.Argv = append(e.Argv, args...)
+	delete(e.Rlimits, "cpu") // the clone's time is bounded as a whole
+	if args[0] != "init" {
+		e.Env = append(e.Env, "GIT_DIR="+path.Join(belljar.WorkspaceDir, repository), "GIT_WORK_TREE="+path.Join(belljar.WorkspaceDir, checkout))
+	}
+	if args[0] == "apply" || args[0] == "checkout" || args[0] == "reset" || args[0] == "ls-files" {
+		e.Cwd = path.Join(belljar.WorkspaceDir, checkout)
+	}
+	var errors bytes.Buffer
+	var stopped error
+	exit, err := w.box.Run(ctx, e, func(s wire.Stream, p []byte) {
+		switch {
+		case s == wire.Stderr:
+			errors.Write(p[:min(len(p), maxSaid-errors.Len())])
+		case print != nil && stopped == nil:
+			stopped = print(p)
+		}
+	})
+	said = strings.ToValidUTF8(errors.String(), "\ufffd")
+	switch {
+	case err != nil:
+		return said, err
+	case stopped != nil:
+		return said, stopped
+	case exit.Signal != 0 || exit.Code != 0 || exit.Cause != wire.CauseExited:
+		return said, &gitError{command: args[0], exit: exit, text: said}
+	}
+	return said, nil
+}
+
+// gitError is an end of git that is not well.
+type gitError struct {
+	command string
+	exit    wire.Exit
+	text    string // what it said
+}
+
+func (e *gitError) Error() string { return "git " + e.command + ": " + e.last() }
+
+// last returns the line of git's messages that says what went wrong.
+func (e *gitError) last() string {
+	var fatal, problem, any string
+	for line := range strings.Lines(e.text) {
+		line = plain(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "hint:"):
+		case strings.HasPrefix(line, "fatal: "):
+			fatal = strings.TrimPrefix(line, "fatal: ")
+		case strings.HasPrefix(line, "error: ") && problem == "":
+			problem = strings.TrimPrefix(line, "error: ")
+		default:
+			any = line
+		}
+	}
+	for _, line := range []string{fatal, problem, any} {
+		if line != "" {
+			return line
+		}
+	}
+	return "it failed"
+}
+
+// maxLine is how much of one line of git's messages is passed on, in bytes.
+const maxLine = 300
+
+// plain is a line without what a terminal would act on: a part of it is the server's or the repository's.
+func plain(line string) string {
+	line = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return -1
+		}
+		return r
+	}, line)
+	if len(line) > maxLine {
+		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
+	}
+	return strings.TrimSpace(line)
+}

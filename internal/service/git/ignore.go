@@ -1,0 +1,151 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// ignoreFile names what of a folder is left out, in Docker's words.
+const ignoreFile = ".dockerignore"
+
+// Bounds of an ignore file: how many patterns it may have, and how much may be compared in all, in bytes of names for each.
+const (
+	mostPatterns   = 1000
+	mostComparison = 500 << 20
+)
+
+// ignore is what an ignore file names. Of several patterns for a path the last one counts, and one for a folder is one for all
+// in it.
+type ignore struct {
+	rules []rule
+	spent int // of mostComparison
+}
+
+// rule is one pattern: a text, or an expression if it has special characters.
+type rule struct {
+	keep bool // it began with !
+	text string
+	expr *regexp.Regexp
+}
+
+// parseIgnore reads an ignore file.
+func parseIgnore(text string) (*ignore, error) {
+	list := &ignore{}
+	for n, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		var r rule
+		p := strings.TrimSpace(line)
+		if rest, found := strings.CutPrefix(p, "!"); found {
+			r.keep, p = true, strings.TrimSpace(rest)
+		}
+		if p == "" && !r.keep {
+			continue
+		}
+		p = strings.TrimPrefix(path.Clean("/"+p), "/")
+		if p == "" {
+			continue // the folder itself
+		}
+		if len(list.rules) == mostPatterns {
+			return nil, fmt.Errorf("it has more than %d patterns", mostPatterns)
+		}
+		if r.text = p; strings.ContainsAny(p, `*?[\`) {
+			expr, err := expression(p)
+			if err == nil {
+				r.expr, err = regexp.Compile(expr)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("line %d is not a pattern", n+1)
+			}
+		}
+		list.rules = append(list.rules, r)
+	}
+	return list, nil
+}
+
+// expression is a pattern as a regular expression, for the path that it names and all below.
+func expression(p string) (string, error) {
+	var b strings.Builder
+	b.WriteString("^(?s:")
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; c {
+		case '*':
+			switch rest := p[i:]; {
+			case strings.HasPrefix(rest, "**/"):
+				b.WriteString("(?:.*/)?")
+				i += 2
+			case strings.HasPrefix(rest, "**"):
+				b.WriteString(".*")
+				i++
+			default:
+				b.WriteString("[^/]*")
+			}
+		case '?':
+			b.WriteString("[^/]")
+		case '[':
+			end := strings.IndexByte(p[i:], ']')
+			if end < 2 {
+				return "", errors.New("a bracket is not closed")
+			}
+			set := p[i+1 : i+end]
+			b.WriteByte('[')
+			if rest, not := strings.CutPrefix(set, "^"); not {
+				set = rest
+				b.WriteByte('^')
+			}
+			b.WriteString(strings.NewReplacer(`\`, `\\`, `[`, `\[`, `^`, `\^`, `&`, `\&`).Replace(set) + "]")
+			i += end
+		case '\\':
+			if i++; i == len(p) {
+				return "", errors.New("it ends with a backslash")
+			}
+			b.WriteString(literal(p, &i))
+		default:
+			b.WriteString(literal(p, &i))
+		}
+	}
+	b.WriteString(")(?:/|$)")
+	return b.String(), nil
+}
+
+// literal is the text from p[i] to the next special character. i becomes the index of its last byte.
+func literal(p string, i *int) string {
+	end := *i + 1
+	for end < len(p) && !strings.ContainsRune(`*?[\`, rune(p[end])) {
+		end++
+	}
+	text := p[*i:end]
+	*i = end - 1
+	return regexp.QuoteMeta(text)
+}
+
+// errComparison means that an ignore file and a tree together are too much to compare.
+var errComparison = errors.New("it has too many patterns for so many files")
+
+// ignored reports whether a path is left out. Nothing is without a file.
+func (l *ignore) ignored(name string) (out bool, err error) {
+	if l == nil {
+		return false, nil
+	}
+	if l.spent += len(name) * len(l.rules); l.spent > mostComparison {
+		return false, errComparison
+	}
+	for i := range l.rules {
+		if r := &l.rules[i]; r.keep == out && r.match(name) {
+			out = !r.keep
+		}
+	}
+	return out, nil
+}
+
+func (r *rule) match(name string) bool {
+	if r.expr != nil {
+		return r.expr.MatchString(name)
+	}
+	rest, found := strings.CutPrefix(name, r.text)
+	return found && (rest == "" || rest[0] == '/')
+}

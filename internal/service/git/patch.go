@@ -1,0 +1,70 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// mostRejects is how many rejected hunks an error names.
+const mostRejects = 50
+
+// patch applies the patch to the tree: as it is, or else by merging what it changes if the repository has the files that it was
+// made for. All of it or nothing.
+func (w *clone) patch(ctx context.Context) error {
+	if strings.TrimSpace(w.spec.Patch) == "" {
+		return nil
+	}
+	text := w.spec.Patch
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n" // git takes a last line without its end for a damaged patch
+	}
+	if err := w.put(ctx, patchFile, []byte(text)); err != nil {
+		return err
+	}
+	err := w.check(ctx, "apply", "--3way", "--whitespace=nowarn", "../"+patchFile)
+	var git *gitError
+	if err == nil || !errors.As(err, &git) || git.exit.Cause != wire.CauseExited || git.exit.Signal != 0 ||
+		strings.Contains(git.text, "No space left on device") {
+		return err
+	}
+	// What was merged in part is of no use; git names all that does not apply only if it may apply the rest.
+	rejected := git.text
+	if w.check(ctx, "reset", "--quiet", "--hard") == nil {
+		if _, said, err := w.git(ctx, 0, "apply", "--reject", "--whitespace=nowarn", "../"+patchFile); err != nil && len(rejects(said)) > 0 {
+			rejected = said
+		}
+	}
+	return patchError(git, rejects(rejected))
+}
+
+// rejects returns the hunks that do not apply, as file:line.
+func rejects(said string) (list []string) {
+	for line := range strings.Lines(said) {
+		if at, found := strings.CutPrefix(plain(line), "error: patch failed: "); found {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// patchError is the error for a patch that does not apply.
+func patchError(e *gitError, hunks []string) *Error {
+	out := failed(belljar.CodeInvalidRequest, "git.patch", "make the patch for the commit that git.ref names", "the patch does not apply: ")
+	out.Reason = belljar.ReasonPatchFailed
+	if len(hunks) == 0 {
+		out.Err.Message += e.last()
+		return out
+	}
+	more := ""
+	if n := len(hunks) - mostRejects; n > 0 {
+		hunks, more = hunks[:mostRejects], fmt.Sprintf(" and %d more", n)
+	}
+	out.Err.Message += "rejected at " + strings.Join(hunks, ", ") + more
+	out.Err.Details["rejected"] = hunks
+	return out
+}

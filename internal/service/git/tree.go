@@ -1,0 +1,174 @@
+package git
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// Tree is the files of a repository. The caller must close it.
+type Tree struct {
+	Commit  string
+	Files   int
+	Bytes   int64
+	Ignored int // files that the ignore file named
+
+	leaving int // symbolic links that lead out of the tree
+	spool   *os.File
+	name    string // of the spool, "" after it was removed
+}
+
+// Unpack puts the files into a box's workspace.
+func (t *Tree) Unpack(ctx context.Context, b *box.Box) error {
+	if t == nil {
+		return nil
+	}
+	if _, err := t.spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return b.Upload(ctx, t.spool, nil)
+}
+
+// Close removes the files.
+func (t *Tree) Close() {
+	if t == nil || t.spool == nil {
+		return
+	}
+	_ = t.spool.Close()
+	if t.name != "" {
+		_ = os.Remove(t.name)
+	}
+	t.spool = nil
+}
+
+// Warnings says what of the repository is not as it was.
+func (t *Tree) Warnings() (list []string) {
+	if t == nil {
+		return nil
+	}
+	if t.Ignored > 0 {
+		list = append(list, fmt.Sprintf("git: %d files were left out, as the repository's %s says; keep_ignored (--keep-ignored) keeps them", t.Ignored, ignoreFile))
+	}
+	if t.leaving > 0 {
+		list = append(list, fmt.Sprintf("git: %d symbolic links lead out of the repository, and are files with their targets", t.leaving))
+	}
+	return list
+}
+
+// sorter copies a tree's tar stream: without what is ignored, and with the symbolic links that git has checked out as files.
+type sorter struct {
+	tree   *Tree
+	links  map[string]bool // by their paths in the repository
+	below  string          // the folder of the repository that it is
+	ignore *ignore         // nil ignores nothing
+	git    bool            // .git is part of it
+	bytes  int64           // that the files may have
+	files  int
+
+	entries int // so far, with folders
+}
+
+func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
+	f, err := os.CreateTemp(dir, "belljar-git-")
+	if err != nil {
+		return err
+	}
+	s.tree.spool, s.tree.name = f, f.Name()
+	if os.Remove(f.Name()) == nil { // other systems than Unix keep the name until close
+		s.tree.name = ""
+	}
+	buffer := bufio.NewWriterSize(f, wire.MaxData)
+	out, in := tar.NewWriter(buffer), tar.NewReader(r)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = s.entry(h, in, out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil { // an error of the sandbox comes at the end
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return buffer.Flush()
+}
+
+// entry copies one entry, unless it is ignored.
+func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
+	name := strings.TrimSuffix(h.Name, "/")
+	if s.entries++; s.entries > 2*s.files {
+		return tooLarge(fmt.Sprintf("the repository has more than %d files and folders", 2*s.files))
+	}
+	own := s.git && (name == ".git" || strings.HasPrefix(name, ".git/"))
+	if !own {
+		out, err := s.ignore.ignored(name)
+		if err != nil {
+			return badIgnore(err)
+		}
+		if out {
+			if h.Typeflag != tar.TypeDir {
+				s.tree.Ignored++
+			}
+			return nil
+		}
+	}
+	if s.tree.Bytes += h.Size; s.tree.Bytes > s.bytes {
+		return tooLarge(fmt.Sprintf("the repository has more than %d MiB", s.bytes>>20))
+	}
+	if h.Typeflag != tar.TypeDir {
+		if s.tree.Files++; s.tree.Files > s.files {
+			return tooLarge(fmt.Sprintf("the repository has more than %d files", s.files))
+		}
+	}
+	if h.Typeflag == tar.TypeReg && !own && s.links[path.Join(s.below, name)] && h.Size <= mostTarget {
+		target, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if stays(name, string(target)) {
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: h.Name, Linkname: string(target), Mode: 0o777, ModTime: h.ModTime})
+		}
+		s.tree.leaving++
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err = w.Write(target)
+		return err
+	}
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, r)
+	return err
+}
+
+// mostTarget is the longest target of a symbolic link, in bytes.
+const mostTarget = 4095
+
+// stays reports whether a symbolic link leads to a place in its tree, as it is written.
+func stays(name, target string) bool {
+	if target == "" || path.IsAbs(target) || strings.ContainsRune(target, 0) {
+		return false
+	}
+	to := path.Join(path.Dir(name), target)
+	return to != ".." && !strings.HasPrefix(to, "../")
+}

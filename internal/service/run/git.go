@@ -1,0 +1,34 @@
+package run
+
+import (
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/git"
+	"github.com/belljar/belljar/internal/service/outcome"
+)
+
+// clone clones the repository that the run's workspace begins with; nil for none.
+func (c *execution) clone() (*git.Tree, error) {
+	r, spec := c.run, c.plan.request.Git
+	if spec == nil {
+		return nil, nil
+	}
+	tree, report, err := c.cloner.Clone(r.ctx, git.Order{
+		Caller: r.caller, Spec: spec, Placement: c.plan.git,
+		Made:     func(sandbox runtime.Sandbox) { c.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+		Egress:   func(e egress.Event) { r.appendUnlessOver(egressFrame(e)); c.recordEgress(r, e) },
+		Progress: r.appendUnlessOver,
+	})
+	if report != nil {
+		whole := outcome.AddEgress(c.net.side, *report)
+		c.net.side = &whole
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.state.Git = &belljar.GitSource{URL: spec.URL, Ref: spec.Ref, Commit: tree.Commit, Ignored: tree.Ignored}
+	r.mu.Unlock()
+	return tree, nil
+}
