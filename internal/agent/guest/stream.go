@@ -25,7 +25,7 @@ type stream struct {
 
 // features are the additions to the first version of the protocol.
 func (a *Agent) features() []string {
-	list := []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
+	list := []string{string(wire.OpMerge), string(wire.OpSecret), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
 	if a.relay != nil {
 		list = append(list, wire.FeatureRelay)
 	}
@@ -174,6 +174,11 @@ func (s *stream) serve(req wire.Request) error {
 			return fault.Invalid("%s without a file", req.Op)
 		}
 		return s.a.files.Serve(file.Stream{Read: s.read, W: s.w}, req.Op, *req.File)
+	case wire.OpSecret:
+		if req.File == nil {
+			return fault.Invalid("%s without a file", req.Op)
+		}
+		return file.Secret(file.Stream{Read: s.read, W: s.w}, s.a.cfg.Secrets, s.a.own, *req.File)
 	}
 	return fault.Protocol("unknown operation %q", req.Op)
 }
