@@ -18,6 +18,7 @@ type SessionSpec struct {
 	NetworkPolicy     string            `json:"network_policy,omitempty"`              // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
+	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; of all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`
 
 	// Belljar's own.

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/stdin"
 )
@@ -28,11 +29,13 @@ type plan struct {
 	build               *build               // how argv is built before it runs; nil for a program that is there
 	patterns            []string             // of artifacts, relative to the workspace
 	session             *session.Session     // where it runs; nil for a sandbox of its own
+	sealed              []byte               // the request's secrets, for its record
 }
 
 // admitter decides whether a request may run, and how.
 type admitter struct {
 	rules      *admission.Rules
+	secrets    *secret.Secrets
 	useSession func(caller belljar.Caller, id string) (*session.Session, error)
 	stdin      stdin.Limits // of an interactive run, unless its request sets others
 	maxStdin   stdin.Limits
@@ -69,10 +72,16 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 		ask.Digest = digest
 		p.Placement, err = s.rules.Place(ctx, caller, ask)
 	}
+	if err == nil {
+		err = p.program()
+	}
+	if err == nil {
+		p.request.Secrets, err = s.secrets.Resolve(ctx, caller, req.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return p, p.program()
+	return p, nil
 }
 
 // join puts a run into a session. It refuses a request that the session's sandbox cannot meet.
@@ -82,6 +91,13 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		return err
 	}
 	req, of := p.request, x.Placement()
+	if len(req.Secrets) > 0 {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "secrets cannot be given to a run in a session: the runs of a session share a user, who could read them",
+			Details: map[string]any{"field": "secrets", "session_id": req.SessionID},
+			Hint:    "give them to the session when it is made, or make a run without a session",
+		}
+	}
 	for _, f := range []struct {
 		name  string
 		asked bool
@@ -189,6 +205,7 @@ func own(req belljar.RunRequest) belljar.RunRequest {
 	req.Command = slices.Clone(req.Command)
 	req.Env = maps.Clone(req.Env)
 	req.Labels = maps.Clone(req.Labels)
+	req.Secrets = maps.Clone(req.Secrets)
 	req.Files = slices.Clone(req.Files)
 	for i := range req.Files {
 		req.Files[i].Content = slices.Clone(req.Files[i].Content)

@@ -126,6 +126,11 @@ func (c *execution) start() bool {
 	if e.Err = c.box.Network.Pin(ctx); e.Err != nil {
 		return false
 	}
+	if c.plan.session == nil { // after the build, whose programs do not get them
+		if e.Err = c.box.WriteSecrets(ctx, c.plan.request.Secrets); e.Err != nil {
+			return false
+		}
+	}
 	started := c.now()
 	if c.proc, e.Err = c.box.Exec(ctx, c.plan.command(c.id, c.box), c.plan.Image.WorkingDir); e.Err != nil {
 		return false

@@ -71,10 +71,15 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 		return nil, err
 	}
 	p, err := s.opts.Rules.Place(ctx, caller, admission.AskOfSession(spec))
+	if err == nil {
+		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return s.create(caller, spec, &p, s.termsOf(spec)), nil
+	x := s.create(caller, spec, &p, s.termsOf(spec))
+	x.sealed, err = s.opts.Secrets.Seal(x.id, spec.Secrets)
+	return x, err
 }
 
 // enter adds a session to the table, after the former session of its scope has ended.
@@ -160,6 +165,9 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	})
 	if b == nil {
 		return makeError(x, err)
+	}
+	if err == nil {
+		err = b.WriteSecrets(ctx, x.spec.Secrets)
 	}
 	if err == nil {
 		err = s.recordActive(x)

@@ -26,6 +26,7 @@ import (
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -51,6 +52,7 @@ type Options struct {
 	Memory     *admission.Memory
 	Boxes      *box.Maker
 	Keys       *idempotency.Keys
+	Secrets    *secret.Secrets
 	Runs       Runs
 	PolicyHash string
 	NodeID     string // this daemon among those on the same store

@@ -27,6 +27,7 @@ type Store struct {
 	logs     map[string]int64 // log bytes kept, by user
 	cpu      map[userDay]float64
 	quotas   map[string]belljar.Quota
+	secrets  map[secretName]store.Secret
 }
 
 // entry is a stored value. It never leaves the package: values are copied in and out.
@@ -50,6 +51,7 @@ func New() *Store {
 		logs:     map[string]int64{},
 		cpu:      map[userDay]float64{},
 		quotas:   map[string]belljar.Quota{},
+		secrets:  map[secretName]store.Secret{},
 	}
 }
 
@@ -71,6 +73,9 @@ func (s *Store) Users() store.Users { return users{s} }
 // Tokens returns the stored API keys.
 func (s *Store) Tokens() store.Tokens { return tokens{s} }
 
+// Secrets returns the secrets that users store.
+func (s *Store) Secrets() store.Secrets { return secrets{s} }
+
 // Ping succeeds until the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func() error { return nil }) }
 
@@ -79,7 +84,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.quotas = nil, nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.quotas, s.secrets = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 
