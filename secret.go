@@ -19,6 +19,12 @@ type Secret struct {
 	Value string `json:"value,omitempty"`
 	// From is the name of a stored secret, in place of Value.
 	From string `json:"from,omitempty"`
+
+	// Host makes it a brokered secret, of which the programs see a placeholder, in the environment variable NAME. Belljar sets the
+	// real header on their HTTPS requests to this host, which the network of the run or session has to allow.
+	Host     string `json:"host,omitempty"`     // api.example.com
+	Header   string `json:"header,omitempty"`   // Authorization
+	Template string `json:"template,omitempty"` // of the header's value, with {} for the secret: "Bearer {}" for Authorization, else "{}"
 }
 
 // SecretDir is where the files of secrets are inside every sandbox.

@@ -35,6 +35,7 @@ func (s *RunSpec) Validate() error {
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
+		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy) },
 		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
 	} {
 		if err := check(); err != nil {
@@ -57,6 +58,9 @@ func (s *SessionSpec) Validate() error {
 		return err
 	}
 	if err := checkSecrets(s.Secrets); err != nil {
+		return err
+	}
+	if err := checkBrokered(s.Secrets, s.Env, s.NetworkPolicy); err != nil {
 		return err
 	}
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {

@@ -20,20 +20,11 @@ type Credential struct {
 	Value  string
 }
 
-// Redaction replaces secrets in one stream by as many asterisks.
-type Redaction interface {
-	// Redact takes the next bytes, and returns those that are ready: it holds back what may be the beginning of a secret. The result is
-	// valid until the next call.
-	Redact(p []byte) []byte
-	// Rest returns what is held back when the stream has ended.
-	Rest() []byte
-}
-
 // Broker has the credentials of a sandbox. Connections to their hosts carry HTTP/1.1 over TLS on port 443, and nothing else.
 type Broker struct {
-	Authority   *Authority // nil if it is lost: nothing reaches the hosts
+	Authority   *Authority
 	Credentials []Credential
-	Redact      func() Redaction
+	Redactor    *Redactor
 	Roots       *x509.CertPool // that hosts are verified with; nil is the system's
 }
 
@@ -55,7 +46,7 @@ func (b *Broker) of(host string) (list []Credential) {
 
 // takes reports whether a host is reachable on a port as far as credentials are concerned.
 func (b *Broker) takes(host string, port uint16) bool {
-	return !b.brokers(host) || port == 443 && b.Authority != nil
+	return !b.brokers(host) || port == 443
 }
 
 // carryBrokered ends the program's TLS, which begins with the bytes of raw, and speaks HTTP over TLS of its own to the host.
@@ -175,7 +166,7 @@ func (p *proxy) screen(r *http.Response) error {
 	if err := p.decode(r); err != nil {
 		return err
 	}
-	r.Body = &hiding{ReadCloser: r.Body, by: p.secrets.Redact(), buf: make([]byte, leastBuffer)}
+	r.Body = &hiding{ReadCloser: r.Body, by: p.secrets.Redactor.Stream(), buf: make([]byte, leastBuffer)}
 	return nil
 }
 
@@ -204,7 +195,7 @@ func (b *Broker) hiddenFold(lower string) bool {
 }
 
 func (b *Broker) hidden(text string) string {
-	r := b.Redact()
+	r := b.Redactor.Stream()
 	text = string(r.Redact([]byte(text))) // a copy: the result lasts until the next call
 	return text + string(r.Rest())
 }
@@ -226,7 +217,7 @@ func (h *hider) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 // hiding hides secrets in what is read.
 type hiding struct {
 	io.ReadCloser
-	by    Redaction
+	by    *Redaction
 	buf   []byte
 	ready []byte
 	err   error

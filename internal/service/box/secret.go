@@ -11,8 +11,12 @@ import (
 )
 
 // WriteSecrets makes the files of secrets in a sandbox, which only its programs can read. A file of that name is an error.
+// Brokered secrets have none.
 func (b *Box) WriteSecrets(ctx context.Context, secrets map[string]belljar.Secret) error {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if secrets[name].Brokered() {
+			continue
+		}
 		err := b.Agent.WriteSecret(ctx, b.File(name), secrets[name].Value)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return &belljar.Error{

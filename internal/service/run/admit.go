@@ -78,6 +78,9 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 	if err == nil {
 		p.request.Secrets, err = s.secrets.Resolve(ctx, caller, req.Secrets)
 	}
+	if err == nil && p.session == nil {
+		p.Broker, err = s.secrets.Broker(&p.Placement, p.request.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	}
 	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}, sealed: row.Secrets}
 	var err error
-	if p.request.Secrets, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+	if p.request.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)
 	}
 	p.Exec = row.Spec.WorkspaceExec

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -81,15 +82,18 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 		caller.Role = belljar.RoleAdmin // or it would not have been queued
 	}
 	spec := *row.Spec
+	var broker *placement.Broker
 	var err error
-	if spec.Secrets, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return fmt.Errorf("its secrets on record: %w", err)
 	}
 	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: spec}, row.ImageDigest)
 	if err != nil {
 		return err
 	}
-	p.sealed = row.Secrets
+	if p.sealed = row.Secrets; broker != nil {
+		p.Broker = broker // the one on record
+	}
 	quota, err := s.accounts.Quota(ctx, row.UserID)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 		return nil, first, err
 	}
 	id := belljar.NewID()
-	if p.sealed, err = s.opts.Secrets.Seal(id, p.request.Secrets); err != nil {
+	if p.sealed, err = s.opts.Secrets.Seal(id, p.request.Secrets, p.Broker); err != nil {
 		return nil, first, err
 	}
 	r = s.create(caller, p, id, s.now())

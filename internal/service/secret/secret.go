@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/event"
 	vault "github.com/belljar/belljar/internal/secret"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -86,12 +88,25 @@ func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from s
 	}
 }
 
+// kept is the secrets of a run or session on its record.
+type kept struct {
+	Secrets   map[string]belljar.Secret `json:"secrets"`
+	Authority []byte                    `json:"authority,omitempty"` // that the sandbox trusts, for brokered ones
+}
+
 // Seal encrypts the secrets of a run or session for its record; nil for none. id is the run's or session's.
-func (s *Secrets) Seal(id string, secrets map[string]belljar.Secret) ([]byte, error) {
+func (s *Secrets) Seal(id string, secrets map[string]belljar.Secret, broker *placement.Broker) ([]byte, error) {
 	if len(secrets) == 0 {
 		return nil, nil
 	}
-	plain, err := json.Marshal(secrets)
+	k := kept{Secrets: secrets}
+	var err error
+	if broker != nil {
+		if k.Authority, err = broker.Egress.Authority.Marshal(); err != nil {
+			return nil, err
+		}
+	}
+	plain, err := json.Marshal(k)
 	if err != nil {
 		return nil, err
 	}
@@ -99,15 +114,23 @@ func (s *Secrets) Seal(id string, secrets map[string]belljar.Secret) ([]byte, er
 }
 
 // Open decrypts what Seal returned.
-func (s *Secrets) Open(id string, sealed []byte) (secrets map[string]belljar.Secret, err error) {
+func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *placement.Broker, error) {
 	if len(sealed) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	plain, err := s.Vault.Open(sealed, id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return secrets, json.Unmarshal(plain, &secrets)
+	var k kept
+	if err := json.Unmarshal(plain, &k); err != nil || k.Authority == nil {
+		return k.Secrets, nil, err
+	}
+	authority, err := egress.ParseAuthority(k.Authority)
+	if err != nil {
+		return nil, nil, err
+	}
+	return k.Secrets, broker(k.Secrets, authority), nil
 }
 
 // about is what a stored secret is sealed about. No id of a run or session has a zero byte.

@@ -74,11 +74,14 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err == nil {
 		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
 	}
+	if err == nil {
+		p.Broker, err = s.opts.Secrets.Broker(&p, spec.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}
 	x := s.create(caller, spec, &p, s.termsOf(spec))
-	x.sealed, err = s.opts.Secrets.Seal(x.id, spec.Secrets)
+	x.sealed, err = s.opts.Secrets.Seal(x.id, spec.Secrets, p.Broker)
 	return x, err
 }
 

@@ -28,7 +28,7 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	if err != nil {
 		return nil, err
 	}
-	if row.Spec.Secrets, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+	if row.Spec.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)
 	}
 	now := s.now()
