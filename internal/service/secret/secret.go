@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	vault "github.com/belljar/belljar/internal/secret"
+	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -108,6 +109,15 @@ func (s *Secrets) Open(id string, sealed []byte) (secrets map[string]belljar.Sec
 		return nil, err
 	}
 	return secrets, json.Unmarshal(plain, &secrets)
+}
+
+// Patterns are what hides the values of secrets; nil for none.
+func Patterns(secrets map[string]belljar.Secret) *redact.Patterns {
+	var values []string
+	for _, s := range secrets {
+		values = append(values, s.Value)
+	}
+	return redact.New(values...)
 }
 
 // about is what a stored secret is sealed about. No id of a run or session has a zero byte.
