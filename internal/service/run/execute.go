@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/secret"
 )
 
 // runner carries runs from their places in the queue to their answers.
@@ -113,6 +114,7 @@ func (c *execution) start() bool {
 	if c.box, e.Err = c.provision(c.run, c.plan, begin); e.Err != nil {
 		return false
 	}
+	c.hideSecrets()
 	c.watchNetwork()
 	c.countBefore(c.run.ctx)
 	if c.plan.build != nil {
@@ -138,6 +140,14 @@ func (c *execution) start() bool {
 	e.Started = true
 	e.Err = c.begun(started)
 	return e.Err == nil
+}
+
+// hideSecrets keeps the secrets of the run, or of its session, out of its log.
+func (c *execution) hideSecrets() {
+	if c.plan.session == nil {
+		c.box.Hidden = secret.Patterns(c.plan.request.Secrets)
+	}
+	c.out.hide = c.box.Hidden
 }
 
 // begun puts it into the log and on record that the command has been running since a time.

@@ -151,8 +151,8 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	}
 	c := s.execution(r)
 	c.box, c.proc, c.end.Started = b, proc, true
-	c.out = past.transcript(log, p.Limits.LogBytes, c.out.heard)
-	c.out.allowed = r.kept
+	c.hideSecrets()
+	c.out = past.transcript(c.out, p.Limits.LogBytes)
 	c.watchNetwork()
 	if told.From > past.kept && !c.out.cut {
 		c.out.lose(cutDamaged)

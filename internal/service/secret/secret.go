@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/event"
 	vault "github.com/belljar/belljar/internal/secret"
+	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
@@ -131,6 +132,15 @@ func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *pl
 		return nil, nil, err
 	}
 	return k.Secrets, broker(k.Secrets, authority), nil
+}
+
+// Patterns are what hides the values of secrets; nil for none.
+func Patterns(secrets map[string]belljar.Secret) *redact.Patterns {
+	var values []string
+	for _, s := range secrets {
+		values = append(values, s.Value)
+	}
+	return redact.New(values...)
 }
 
 // about is what a stored secret is sealed about. No id of a run or session has a zero byte.

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -210,6 +211,7 @@ func (s *Sessions) recordActive(x *Session) error {
 
 // begin makes a session active, unless it was ended while its sandbox was made.
 func (x *Session) begin(b *box.Box) bool {
+	b.Hidden = secret.Patterns(x.spec.Secrets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.State.Ended() {
