@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/belljar/belljar/internal/secret/redact"
 )
 
 // Credential is a header that a [Gate] sets on the HTTPS requests of a sandbox to one host.
@@ -24,8 +26,8 @@ type Credential struct {
 type Broker struct {
 	Authority   *Authority
 	Credentials []Credential
-	Redactor    *Redactor
-	Roots       *x509.CertPool // that hosts are verified with; nil is the system's
+	Hidden      *redact.Patterns // what no answer shows
+	Roots       *x509.CertPool   // that hosts are verified with; nil is the system's
 }
 
 // brokers reports whether a host has credentials.
@@ -166,7 +168,7 @@ func (p *proxy) screen(r *http.Response) error {
 	if err := p.decode(r); err != nil {
 		return err
 	}
-	r.Body = &hiding{ReadCloser: r.Body, by: p.secrets.Redactor.Stream(), buf: make([]byte, leastBuffer)}
+	r.Body = &hiding{ReadCloser: r.Body, by: p.secrets.Hidden.Stream(), buf: make([]byte, leastBuffer)}
 	return nil
 }
 
@@ -195,9 +197,9 @@ func (b *Broker) hiddenFold(lower string) bool {
 }
 
 func (b *Broker) hidden(text string) string {
-	r := b.Redactor.Stream()
-	text = string(r.Redact([]byte(text))) // a copy: the result lasts until the next call
-	return text + string(r.Rest())
+	s := b.Hidden.Stream()
+	text = string(s.Write([]byte(text))) // a copy: the result lasts until the next call
+	return text + string(s.Flush())
 }
 
 // hider hides the secrets in the headers of every answer, informational ones too.
@@ -217,7 +219,7 @@ func (h *hider) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 // hiding hides secrets in what is read.
 type hiding struct {
 	io.ReadCloser
-	by    *Redaction
+	by    *redact.Stream
 	buf   []byte
 	ready []byte
 	err   error
@@ -229,9 +231,9 @@ func (h *hiding) Read(p []byte) (int, error) {
 			return 0, h.err
 		}
 		n, err := h.ReadCloser.Read(h.buf)
-		h.ready, h.err = h.by.Redact(h.buf[:n]), err
+		h.ready, h.err = h.by.Write(h.buf[:n]), err
 		if errors.Is(err, io.EOF) {
-			h.ready = append(append([]byte(nil), h.ready...), h.by.Rest()...)
+			h.ready = append(append([]byte(nil), h.ready...), h.by.Flush()...)
 		}
 	}
 	n := copy(p, h.ready)

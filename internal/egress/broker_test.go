@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/internal/secret/redact"
 )
 
 const (
@@ -70,7 +72,7 @@ func newAPI(t testing.TB, serve http.HandlerFunc, change func(*Options)) *api {
 	a.world = newWorld(t, func(o *Options) {
 		o.Broker = &Broker{
 			Authority: a.authority, Credentials: []Credential{{"a.example.com", "Authorization", rendered}}, Roots: roots,
-			Redactor: NewRedactor(secretValue),
+			Hidden: redact.New(secretValue),
 		}
 		if change != nil {
 			change(o)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
@@ -83,6 +84,6 @@ func broker(secrets map[string]belljar.Secret, authority *egress.Authority) *pla
 			hide = append(hide, user)
 		}
 	}
-	b.Egress.Redactor = egress.NewRedactor(hide...)
+	b.Egress.Hidden = redact.New(hide...)
 	return b
 }
