@@ -24,6 +24,7 @@ type RunSpec struct {
 	Shell             *ShellCommand     `json:"shell,omitempty"`    // in place of command, in a session. Belljar's own
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`
+	Secrets           map[string]Secret `json:"secrets,omitempty"` // by name, at most 32; in a session, they are the session's. Belljar's own
 	Files             []InlineFile      `json:"files,omitempty"`
 	Git               *GitSpec          `json:"git,omitempty"` // a repository that the workspace begins with; not in a session
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`

@@ -21,6 +21,7 @@ type Service interface {
 	Artifacts() Artifacts
 	Sessions() Sessions
 	Inside
+	Secrets() Secrets
 	Images() Images
 	Node() Node
 	Admin() Admin

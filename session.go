@@ -19,6 +19,7 @@ type SessionSpec struct {
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
 	Git               *GitSpec          `json:"git,omitempty"`                         // a repository that the workspace begins with
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
+	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; of all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`
 
 	// Belljar's own.

@@ -34,6 +34,8 @@ func (s *RunSpec) Validate() error {
 	for _, check := range []func() error{
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
+		func() error { return checkSecrets(s.Secrets) },
+		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy) },
 		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit,
 	} {
 		if err := check(); err != nil {
@@ -53,6 +55,12 @@ func (s *SessionSpec) Validate() error {
 		return err
 	}
 	if err := checkLabels(s.Labels); err != nil {
+		return err
+	}
+	if err := checkSecrets(s.Secrets); err != nil {
+		return err
+	}
+	if err := checkBrokered(s.Secrets, s.Env, s.NetworkPolicy); err != nil {
 		return err
 	}
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -95,6 +96,27 @@ func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reade
 		return wire.FileInfo{}, fmt.Errorf("write %s: %w", req.Path, err)
 	}
 	return *reply.File, nil
+}
+
+// WriteSecret writes a secret to the file req.Path in the folder of secrets, which no other request reaches. A file of that name is
+// [wire.CodeExists]. With an agent that knows no secrets it is [errors.ErrUnsupported].
+func (c *Client) WriteSecret(ctx context.Context, req wire.FileRequest, value string) error {
+	s, err := c.open(ctx, wire.Request{Op: wire.OpSecret, File: &req})
+	if err != nil {
+		return fmt.Errorf("write a secret: %w", err)
+	}
+	defer s.close()
+	err = s.contents(strings.NewReader(value))
+	if err == nil {
+		_, err = s.reply()
+	}
+	if err != nil {
+		if s.greet && !slices.Contains(s.hello.Features, string(wire.OpSecret)) {
+			err = errors.Join(err, errors.ErrUnsupported)
+		}
+		return fmt.Errorf("write a secret: %w", err)
+	}
+	return nil
 }
 
 // TarIn unpacks a tar stream below a directory and returns the number of bytes of file contents. A forbidden entry ends it;

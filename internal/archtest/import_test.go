@@ -42,7 +42,7 @@ func implements(dir string) string {
 // floor is how high a part of the service stands. One that is not listed here stands below all others, and imports none.
 func floor(dir string) int {
 	for i, parts := range [][]string{
-		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "outcome"}, {"session"}, {"run"},
+		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission", "secret"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "outcome"}, {"session"}, {"run"},
 	} {
 		if slices.Contains(parts, strings.TrimPrefix(dir, "internal/service/")) {
 			return i + 1
@@ -100,12 +100,12 @@ func rules() []rule {
 			},
 		},
 		{
-			name:    "4: the service imports root, contracts, agent, egress and image",
+			name:    "4: the service imports root, contracts, agent, egress, secret and image",
 			reason:  "the rules must hold for every runtime and store, so they cannot know one",
 			applies: func(dir string) bool { return under(dir, "internal/service") },
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
-					imported == "internal/archive" || imported == "internal/egress" || under(imported, "internal/service")
+					imported == "internal/archive" || imported == "internal/egress" || under(imported, "internal/secret") || under(imported, "internal/service")
 			},
 		},
 		{
@@ -188,10 +188,12 @@ func rules() []rule {
 			},
 		},
 		{
-			name:    "13: egress imports root, agent/wire, the standard library and public suffixes",
+			name:    "13: egress imports root, agent/wire, secret/redact, the standard library and public suffixes",
 			reason:  "what decides about hostile input is small, and knows sandboxes by an interface",
 			applies: func(dir string) bool { return under(dir, "internal/egress") },
-			allowed: func(_, imported string) bool { return imported == "." || imported == "internal/agent/wire" },
+			allowed: func(_, imported string) bool {
+				return imported == "." || imported == "internal/agent/wire" || imported == "internal/secret/redact"
+			},
 			foreign: func(imported string) bool {
 				return standard(imported) || imported == "golang.org/x/net/publicsuffix"
 			},

@@ -188,6 +188,7 @@ type Config struct {
 	ArtifactTTLHours   int
 	RunRetentionDays   int
 	MinFreeMB          int // MiB; 0 disables the check
+	SecretsKeyRotate   bool
 	AuditRetentionDays int
 	AuditRedactPaths   bool
 	LogFormat          string // json | text

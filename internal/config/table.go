@@ -214,6 +214,7 @@ func memory(c *Config) []row {
 		{name: "ARTIFACT_TTL_HOURS", value: integer(&c.ArtifactTTLHours, 1, 87600), unit: "hours", def: "24", hash: true, doc: "How long artifacts and the log are kept after a run's end."},
 		{name: "RUN_RETENTION_DAYS", value: integer(&c.RunRetentionDays, 1, 36500), unit: "days", def: "30", doc: "How long the record of a run is kept after its end."},
 		{name: "MIN_FREE_MB", value: integer(&c.MinFreeMB, 0, 1<<30), unit: "MiB", def: "512", doc: "Free space on the disk of the data folder below which new runs, sessions and uploads are refused with 507 for users who keep at least as many bytes of artifacts and logs as the average user who keeps any; below half of it they are refused for all users. Pulls stop at one and a half times this value, so that they stop no runs; 0 is no watermark."},
+		{name: "SECRETS_KEY_ROTATE", value: boolean(&c.SecretsKeyRotate), def: "false", doc: "At each start, make a new key for the secrets on record, encrypt them again with it, and remove the old key. The key is in the file secrets-key of the data folder."},
 		{name: "AUDIT_RETENTION_DAYS", value: integer(&c.AuditRetentionDays, 1, 36500), unit: "days", def: "30", doc: "How long the audit trail is kept."},
 		{name: "AUDIT_REDACT_PATHS", value: boolean(&c.AuditRedactPaths), def: "false", doc: "Write hashes instead of file names into the audit trail."},
 		{name: "LOG_FORMAT", value: oneOf(&c.LogFormat, "json", "text"), def: "json", doc: "Format of the server's log, on standard error."},

@@ -161,6 +161,9 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	opts.TempDir = data.path // its disk is watched, and is not a tmpfs
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
+	if opts.Vault, err = openVault(ctx, data, records, cfg.SecretsKeyRotate); err != nil {
+		return nil, err
+	}
 	opts.GoCache = d.goCache(cfg, m.images)
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
 	opts.Logger = d.log

@@ -13,7 +13,7 @@ import (
 )
 
 // selfSigned returns a certificate for a TLS server.
-func selfSigned(t *testing.T) tls.Certificate {
+func selfSigned(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

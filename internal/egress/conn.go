@@ -96,6 +96,9 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 		if reason := g.use(v.host); reason != "" {
 			return nil, reason
 		}
+		if !g.opts.Broker.takes(v.host, o.Port) {
+			return nil, Brokered
+		}
 	}
 	c := &conn{gate: g, host: v.host, ip: v.ip, port: o.Port, rule: v.rule, row: new(row)}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
@@ -163,8 +166,6 @@ func (s *session) accept(c *conn, id uint64) (Stream, error) {
 }
 
 // talk carries the bytes of a connection once it is known that they are for the host. It returns why they are not.
-//
-// A name that the host ends TLS for would get its own case here.
 func (c *conn) talk(stream Stream, target net.Conn) Reason {
 	switch {
 	case c.ip.IsValid(): // an address has no name to compare with

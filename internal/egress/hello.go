@@ -41,6 +41,9 @@ func (c *conn) carryTLS(stream Stream, target net.Conn) Reason {
 		c.dismiss(stream, raw)
 		return DNSMismatch
 	}
+	if c.gate.opts.Broker.brokers(c.host) {
+		return c.carryBrokered(stream, raw, target)
+	}
 	c.allow("")
 	if _, err := target.Write(raw); err != nil {
 		return ""

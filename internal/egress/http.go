@@ -24,15 +24,22 @@ const (
 // carryHTTP ends the program's HTTP and speaks its own to the host, so that both read each request in the same way and every
 // request's Host is the host.
 func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
-	p := &proxy{c: c, first: target}
+	return c.carryRequests(stream, &proxy{c: c, first: target, scheme: "http", port: ":80"})
+}
+
+// carryRequests carries the requests of a program to the host.
+func (c *conn) carryRequests(stream net.Conn, p *proxy) Reason {
 	guest := &readConn{Conn: stream, c: c, answering: &p.answering}
 	silent := log.New(io.Discard, "", 0)
 	transport := &http.Transport{
-		DialContext: p.dial, DisableCompression: true, Protocols: new(http.Protocols), MaxConnsPerHost: 1,
+		DialContext: p.dial, DialTLSContext: p.dialTLS, DisableCompression: true, Protocols: new(http.Protocols), MaxConnsPerHost: 1,
 		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20, ReadBufferSize: leastBuffer, WriteBufferSize: leastBuffer,
 	}
 	transport.Protocols.SetHTTP1(true)
 	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: transport, FlushInterval: -1, ErrorLog: silent, ErrorHandler: p.failed}
+	if p.secrets != nil {
+		p.reverse.ModifyResponse = p.screen
+	}
 	closed := make(chan struct{})
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHead, ErrorLog: silent,
@@ -57,6 +64,9 @@ func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
 // proxy carries the requests of one connection.
 type proxy struct {
 	c        *conn
+	scheme   string  // that the gate speaks to the host
+	port     string  // with a colon
+	secrets  *Broker // nil if the host has none
 	reverse  *httputil.ReverseProxy
 	requests sync.WaitGroup
 	asked    atomic.Bool
@@ -88,7 +98,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
+	if p.secrets != nil {
+		w = &hider{w, p.secrets}
+	}
 	p.reverse.ServeHTTP(w, r.WithContext(ctx))
+	if p.secrets != nil {
+		p.secrets.hide(w.Header()) // what is left to be sent: trailers
+	}
 	p.answering.Store(false)
 }
 
@@ -97,19 +113,19 @@ func (p *proxy) wrong(r *http.Request) string {
 	if r.Method == http.MethodConnect {
 		return "belljar: CONNECT is denied within a connection (dns_mismatch)"
 	}
-	host := strings.TrimSuffix(r.Host, ":80")
+	host := strings.TrimSuffix(r.Host, p.port)
 	if name, err := canonical(host); err != nil || name != p.c.host {
 		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.c.host, clip(r.Host))
 	}
-	if r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, "http") {
-		return fmt.Sprintf("belljar: this connection is for http, the request is for %q (dns_mismatch)", clip(r.URL.Scheme))
+	if r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, p.scheme) {
+		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.scheme, clip(r.URL.Scheme))
 	}
 	return ""
 }
 
 // rewrite sends a request as it came, apart from what concerns the connection.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
-	r.Out.URL.Scheme, r.Out.URL.Host = "http", p.c.host
+	r.Out.URL.Scheme, r.Out.URL.Host = p.scheme, p.c.host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Host = p.c.host
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -123,12 +139,19 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header.Del("Connection")
 		r.Out.Header.Del("Http2-Settings")
 	}
+	if p.secrets != nil {
+		p.lend(r.Out)
+	}
 }
 
 // failed answers a request that the host did not.
-func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, _ error) {
+func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
+	why := p.c.host + " did not answer"
+	if own, ok := errors.AsType[refusal](err); ok {
+		why = string(own)
+	}
 	w.Header().Set("Connection", "close")
-	http.Error(w, fmt.Sprintf("belljar: %s did not answer", p.c.host), http.StatusBadGateway)
+	http.Error(w, "belljar: "+why, http.StatusBadGateway)
 }
 
 // dial returns the connection that was dialled first, and later dials a pinned address anew.

@@ -12,6 +12,7 @@ const (
 	PrivateAddress Reason = "private_address" // an address that is not public
 	PortDenied     Reason = "port_denied"     // not one of the server's ports
 	DNSFailed      Reason = "dns_failed"      // the name has no address, or the resolver did not answer
+	Brokered       Reason = "brokered"        // the host has a brokered secret, and the program does not speak HTTP/1.1 over TLS that it trusts
 	Limit          Reason = "limit"           // too many connections, names or bytes
 )
 

@@ -77,7 +77,7 @@ func (r *resolver) LookupNetIP(ctx context.Context, network, name string) ([]net
 
 // world is a gate between a sandbox and peers, all of them the test's own.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	gate  *Gate
 	guest *guest
 	dns   *resolver
@@ -92,7 +92,7 @@ type world struct {
 }
 
 // newWorld starts a gate. All names under *.example.com and example.org are allowed on some ports.
-func newWorld(t *testing.T, change func(*Options)) *world {
+func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, guest: newGuest(), dns: &resolver{}, ended: make(chan error, 1), peers: map[netip.AddrPort]string{}, now: time.Now()}
 	opts := Options{

@@ -46,6 +46,9 @@ const (
 	PreviewEnded    = "sandbox.preview.ended" // Reason is how: revoked, expired, session
 	TokenCreated    = "sandbox.token.created"
 	TokenRevoked    = "sandbox.token.revoked"
+	SecretSet       = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
+	SecretRemoved   = "sandbox.secret.removed"
+	SecretUsed      = "sandbox.secret.used"
 	QuotaSet        = "sandbox.quota.set"
 	ImagePulled     = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
 	ImageImported   = "sandbox.image.imported"

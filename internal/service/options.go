@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	vault "github.com/belljar/belljar/internal/secret"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
@@ -31,6 +32,8 @@ type Options struct {
 	Store store.Store
 	// Logs keeps the output of runs.
 	Logs logbook.Book
+	// Vault encrypts the secrets on record; nil has a key that ends with the process.
+	Vault *vault.Vault
 	// Blobs keeps the bytes of artifacts.
 	Blobs blob.Store
 	// Events receives what happens, for the audit trail and the metrics; nil discards it.
@@ -172,6 +175,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Require == nil {
 		o.Require = AllProtections()
+	}
+	if o.Vault == nil {
+		o.Vault = vault.Temporary()
 	}
 	if o.Clock == nil {
 		o.Clock = clock.Wall{}

@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
 	"github.com/belljar/belljar/internal/service/run"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/terminal"
 )
@@ -42,6 +43,7 @@ type Service struct {
 	sweeps    *lifecycle.Schedule
 	reaps     *lifecycle.Schedule
 	keys      *idempotency.Keys
+	secrets   *secret.Secrets
 	retry     *retry.Writer
 	runs      *run.Runs
 	images    *image.Images
@@ -71,7 +73,7 @@ func New(opts Options) (*Service, error) {
 	s.assemble(reach)
 	s.runs = run.New(run.Options{
 		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory,
-		Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
+		Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
 		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease,
 		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Closed: s.gone,
@@ -83,7 +85,7 @@ func New(opts Options) (*Service, error) {
 			Concurrency: opts.SessionConcurrency, MaxPerUser: opts.MaxSessions, MaxPerNode: opts.MaxNodeSessions, ReapEvery: opts.ReapEvery,
 			DefaultImage: opts.DefaultImage,
 		},
-		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys,
+		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets,
 		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength,
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
@@ -124,6 +126,7 @@ func (s *Service) assemble(reach *admission.Egress) {
 		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.work.Closing(), Clock: s.clock, Log: s.log,
 	})
 	s.keys = &idempotency.Keys{Store: o.Store.Keys(), TTL: o.IdempotencyTTL, Now: s.clock.Now}
+	s.secrets = &secret.Secrets{Store: o.Store.Secrets(), Vault: o.Vault, Record: s.emit, Now: s.now}
 	s.retry = &retry.Writer{Clock: s.clock, Closing: s.work.Closing(), Log: s.log}
 	s.sweeps = &lifecycle.Schedule{Every: o.SweepEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: s.sweepNow}
 	s.reaps = &lifecycle.Schedule{Every: o.ReapEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: func() { s.Reap(s.work.Closing()) }}

@@ -25,6 +25,9 @@ func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 // Sessions are the caller's sessions.
 func (v view) Sessions() belljar.Sessions { return sessions{v} }
 
+// Secrets are those that the caller stores.
+func (v view) Secrets() belljar.Secrets { return secrets{v} }
+
 // Files are the workspaces of the caller's sessions.
 func (v view) Files() belljar.Files { return v.service.files.As(v.caller) }
 

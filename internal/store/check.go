@@ -17,6 +17,8 @@ func (r *Run) CheckOpen() error {
 		return fmt.Errorf("run %s in phase %q is not open: %w", r.ID, r.Phase, ErrInvalid)
 	case r.FinishedAt != nil:
 		return fmt.Errorf("run %s in phase %q has a time of its end: %w", r.ID, r.Phase, ErrInvalid)
+	case r.Spec != nil && len(r.Spec.Secrets) > 0:
+		return fmt.Errorf("run %s has secrets that are not sealed: %w", r.ID, ErrInvalid)
 	}
 	return nil
 }
@@ -114,6 +116,8 @@ func (s *Session) Check() error {
 	switch {
 	case s.ID == "":
 		return fmt.Errorf("session without an id: %w", ErrInvalid)
+	case len(s.Spec.Secrets) > 0:
+		return fmt.Errorf("session %s has secrets that are not sealed: %w", s.ID, ErrInvalid)
 	case s.State.Ended() != (s.EndedAt != nil):
 		return fmt.Errorf("session %s in state %q, time of its end set: %t: %w", s.ID, s.State, s.EndedAt != nil, ErrInvalid)
 	}

@@ -1,4 +1,4 @@
-// Package store is the contract for the service's records: runs, sessions, idempotency keys, usage and API keys. The logbook
+// Package store is the contract for the service's records: runs, sessions, idempotency keys, usage, API keys and secrets. The logbook
 // and blob packages keep the bytes of logs and artifacts. Tables and columns are those of docs/compatibility.md#records.
 //
 // Texts are UTF-8. Times come back in UTC; a store keeps those of a run, session, key or token to the microsecond.
@@ -42,25 +42,32 @@ var ErrFull = errors.New("store is full")
 // Store holds the records of an installation. All methods are safe for concurrent use. A write that has returned
 // survives the death of the process; a durable write also survives a loss of power.
 type Store interface {
+	Records
 	// Mode returns the store's name in store_mode: memory, sqlite …
 	Mode() string
-	Runs() Runs
-	Sessions() Sessions
-	Keys() Keys
-	Users() Users
-	Tokens() Tokens
 	// Ping reads and writes to check that the store works, for readiness.
 	Ping(ctx context.Context) error
 	// Close waits for the calls in progress; later calls fail with ErrClosed. It may be called twice.
 	Close() error
 }
 
+// Records are what a store holds.
+type Records interface {
+	Runs() Runs
+	Sessions() Sessions
+	Keys() Keys
+	Users() Users
+	Tokens() Tokens
+	Secrets() Secrets
+}
+
 // Run is the record of a run.
 type Run struct {
 	belljar.Run // UserID is its owner
 	// Spec is the request. It is kept until the run ends, so that a queued run survives a restart. List and Sweepable
-	// leave it out.
-	Spec *belljar.RunSpec
+	// leave it out. It has no secrets: their values are in Secrets alone, encrypted.
+	Spec    *belljar.RunSpec
+	Secrets []byte // sealed by the service; nil for none, and once the run has ended
 	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
 	LastSeq uint64
 	// Artifacts are nil until the run has ended. List and Sweepable leave them out.
@@ -143,11 +150,12 @@ type RunSweeper interface {
 
 // Session is the record of a session.
 type Session struct {
-	belljar.Session // UserID is its owner
-	Spec            belljar.SessionSpec
-	Key             string     // scope key, unique among an owner's open sessions; "" for none
-	EndedAt         *time.Time // nil while it is open
-	Image           *Image     // of its sandbox; nil for host
+	belljar.Session                     // UserID is its owner
+	Spec            belljar.SessionSpec // without secrets, as in Run
+	Secrets         []byte              // as in Run
+	Key             string              // scope key, unique among an owner's open sessions; "" for none
+	EndedAt         *time.Time          // nil while it is open
+	Image           *Image              // of its sandbox; nil for host
 
 	Tenant     string
 	NodeID     string
@@ -229,4 +237,27 @@ type Tokens interface {
 	Used(ctx context.Context, id string, t time.Time) error
 	// Revoke stores when a key was revoked; ErrNotFound. Revoking again changes nothing.
 	Revoke(ctx context.Context, id string, t time.Time) error
+}
+
+// Secret is a stored secret. The service seals its value.
+type Secret struct {
+	Owner     string // "" for a shared one
+	Name      string
+	Sealed    []byte
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Secrets are the secrets that users store, identified by Owner and Name together.
+type Secrets interface {
+	// Put stores a secret and returns it. One that is there keeps its CreatedAt.
+	Put(ctx context.Context, s Secret) (Secret, error)
+	// Get returns a secret; ErrNotFound.
+	Get(ctx context.Context, owner, name string) (Secret, error)
+	// List returns an owner's secrets, by name.
+	List(ctx context.Context, owner string) ([]Secret, error)
+	// All returns the secrets of all owners.
+	All(ctx context.Context) ([]Secret, error)
+	// Delete deletes a secret; ErrNotFound.
+	Delete(ctx context.Context, owner, name string) error
 }

@@ -58,6 +58,7 @@ type (
 	files     struct{}
 	terminals struct{}
 	ports     struct{}
+	secrets   struct{}
 	images    struct{}
 	node      struct{}
 	admin     struct{}
@@ -69,6 +70,7 @@ func (still) Sessions() belljar.Sessions   { return sessions{} }
 func (still) Files() belljar.Files         { return files{} }
 func (still) Terminals() belljar.Terminals { return terminals{} }
 func (still) Ports() belljar.Ports         { return ports{} }
+func (still) Secrets() belljar.Secrets     { return secrets{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Node() belljar.Node           { return node{} }
 func (still) Admin() belljar.Admin         { return admin{} }
@@ -381,3 +383,14 @@ func (ports) Preview(_ context.Context, id string, spec belljar.PreviewSpec) (be
 
 func (ports) Previews(_ context.Context, id string) ([]belljar.Preview, error) { return nil, known(id) }
 func (ports) Revoke(_ context.Context, id, _ string) error                     { return known(id) }
+
+func (secrets) Set(_ context.Context, name string, spec belljar.SecretSpec) (belljar.StoredSecret, error) {
+	err := belljar.CheckSecretName("name", name)
+	if err == nil {
+		err = spec.Validate()
+	}
+	return belljar.StoredSecret{Name: name, Shared: spec.Shared, CreatedAt: then(), UpdatedAt: then()}, err
+}
+
+func (secrets) List(context.Context) ([]belljar.StoredSecret, error) { return nil, nil }
+func (secrets) Remove(_ context.Context, name string, _ bool) error  { return known(name) }

@@ -71,6 +71,9 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Workspace == "" {
 		cfg.Workspace = file.Path
 	}
+	if cfg.Secrets == "" {
+		cfg.Secrets = file.SecretDir
+	}
 	filter, err := instructions(cfg.ExecFilter)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,8 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 			cfg.LeaseMS = p.Int()
 		case "workspace":
 			cfg.Workspace = p.Text()
+		case "secrets":
+			cfg.Secrets = p.Text()
 		case "build":
 			cfg.Build = p.Text()
 		case "fenced":

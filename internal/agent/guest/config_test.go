@@ -8,7 +8,7 @@ import (
 
 func TestParseConfig(t *testing.T) {
 	all := Config{
-		ListenFD: 3, Stdio: true, LifelineFD: 4, CgroupFD: 5, LocksFD: 8, LeaseMS: 6, Workspace: "/w", Build: "b", Fenced: true,
+		ListenFD: 3, Stdio: true, LifelineFD: 4, CgroupFD: 5, LocksFD: 8, LeaseMS: 6, Workspace: "/w", Secrets: "/s", Build: "b", Fenced: true,
 		ExecFilter: []byte{0, 255, 7}, Unscored: true, Init: true, Lock: "8:1:2", Relay: true,
 	}
 	for i := range reflect.TypeFor[Config]().NumField() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/belljar/belljar/internal/agent/guest/fault"
@@ -25,7 +26,7 @@ type stream struct {
 
 // features are the additions to the first version of the protocol.
 func (a *Agent) features() []string {
-	list := []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
+	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
 	if a.relay != nil {
 		list = append(list, wire.FeatureRelay)
 	}
@@ -174,6 +175,15 @@ func (s *stream) serve(req wire.Request) error {
 			return fault.Invalid("%s without a file", req.Op)
 		}
 		return s.a.files.Serve(file.Stream{Read: s.read, W: s.w}, req.Op, *req.File)
+	case wire.OpSecret, wire.OpTrust:
+		if req.File == nil {
+			return fault.Invalid("%s without a file", req.Op)
+		}
+		files := file.Stream{Read: s.read, W: s.w}
+		if req.Op == wire.OpTrust {
+			return file.Trust(files, filepath.Join(filepath.Dir(s.a.cfg.Secrets), wire.TrustDir), s.a.own, *req.File)
+		}
+		return file.Secret(files, s.a.cfg.Secrets, s.a.own, *req.File)
 	}
 	return fault.Protocol("unknown operation %q", req.Op)
 }

@@ -17,6 +17,8 @@ type AgentConfig struct {
 	// Workspace is the folder of files and the default directory of commands; "" is /workspace. Requests can always name it
 	// /workspace.
 	Workspace string `json:"workspace,omitempty"`
+	// Secrets is the folder of secrets; "" is /run/secrets.
+	Secrets string `json:"secrets,omitempty"`
 	// Build is the version of the program, sent to hosts.
 	Build string `json:"build,omitempty"`
 	// Fenced means that the kernel itself refuses the calls that a seccomp filter would, as belljar-runsc's does. belljar-agent

@@ -88,6 +88,7 @@
 //	scan      File (Path, Paths,       Data…, EOF: a tar of the text files among Paths
 //	          Limit)
 //	space     File                     Reply{Space}
+//	secret    File, then Data…, EOF    Reply{Done}: Path is the name of a new file in the folder of secrets
 //	relay     Relay                    Reply{Done}, then Reply{Ask}…, until either side closes
 //	accept    Conn                     Reply{Done}, then Data…, EOF in both directions; not_found if it does not wait
 //	connect   Port                     the same; not_found if no program listens there
@@ -100,6 +101,9 @@
 // replace files. A file in place of a folder, or the reverse, is [CodeExists], a symbolic link [CodeInvalid]. A merge that fails
 // at any point, or whose stream ends without its EOF frame, leaves the workspace unchanged. An agent without "merge" among its
 // [Hello.Features] replies [CodeProtocol].
+//
+// Secrets. The file is in the folder of secrets, /run/secrets, whose files only the user of the request can read. No other request
+// reaches that folder. An agent without "secret" among its [Hello.Features] replies [CodeProtocol].
 //
 // # Relay
 //

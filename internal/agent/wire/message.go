@@ -49,6 +49,7 @@ const (
 	OpSpace    Op = "space"     // use and size of the workspace's file system
 	OpAccept   Op = "accept"    // carries a connection that the agent has asked for
 	OpPorts    Op = "ports"     // the ports that OpConnect reaches
+	OpSecret   Op = "secret"    // writes a file of the folder of secrets
 )
 
 // Request is the second frame of a stream, from the host.

@@ -106,6 +106,7 @@ func New(opts Options) (*Door, error) {
 	d.terminals()
 	addPorts(d)
 	addPreviews(d)
+	addSecrets(d)
 	d.uploads()
 	d.files()
 	d.runs()

@@ -32,6 +32,7 @@ type world struct {
 	artifacts map[string]string
 	quotas    map[string]belljar.Quota
 	tokens    []belljar.Token
+	secrets   []belljar.StoredSecret
 	hold      map[string]chan struct{} // runs that end when the channel is closed
 	began     chan struct{}            // gets a value for each start
 	fail      error                    // the error of Start

@@ -49,6 +49,7 @@ func (b *box) start(spec runtime.Spec, parent string, mux, ports bool) (err erro
 	}
 	b.agent, err = guest.New(guest.Config{
 		Workspace: filepath.Join(b.dir, "workspace"),
+		Secrets:   filepath.Join(b.dir, "secrets"),
 		LeaseMS:   spec.Lease.Milliseconds(),
 		Build:     "fake",
 		Relay:     ports,

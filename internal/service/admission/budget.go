@@ -77,6 +77,9 @@ func weight(req belljar.RunRequest) int64 {
 	for name, value := range req.Env {
 		n += len(name) + len(value)
 	}
+	for name, s := range req.Secrets {
+		n += len(name) + len(s.Value)
+	}
 	for _, f := range req.Files {
 		n += len(f.Content)
 	}

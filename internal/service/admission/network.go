@@ -170,6 +170,8 @@ func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
 		return said + ": its address is not public, and no rule allows that address"
 	case egress.DNSFailed:
 		return said + ": its name has no address"
+	case egress.Brokered:
+		return said + ": it has a brokered secret, and takes HTTP/1.1 over TLS on port 443 from programs that trust the authorities in $SSL_CERT_FILE"
 	}
 	return said
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/secret/redact"
 )
 
 // The user inside every sandbox whose image names none.
@@ -25,7 +26,8 @@ type Box struct {
 	runtime.Sandbox
 	Agent    *agent.Client
 	UID, GID int
-	Network  *Network // nil allows nothing
+	Network  *Network         // nil allows nothing
+	Hidden   *redact.Patterns // secrets that no output shows; nil for none
 }
 
 // Destroy implements [runtime.Sandbox].

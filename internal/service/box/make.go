@@ -55,7 +55,10 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	}
 	o.Made(sandbox)
 	b, err := Connect(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
-	b.Network = m.network(b, o.ID, o.Egress)
+	b.Network = m.network(b, o.ID, o.Placement.Broker, o.Egress)
+	if err == nil && o.Placement.Broker != nil {
+		err = b.trust(ctx, o.Placement.Broker.Egress.Authority)
+	}
 	if err == nil && o.Placement.Egress != nil {
 		err = b.Network.Set(ctx, o.Placement.Egress)
 	}
@@ -159,19 +162,19 @@ func (m *Maker) Reattach(ctx context.Context, id string, p *placement.Placement)
 	}
 	b, err := Connect(ctx, sandbox, p.Caps, p.Image)
 	if err == nil {
-		m.Open(ctx, b, id, p.Egress, nil)
+		m.Open(ctx, b, id, p, nil)
 	}
 	return b, err
 }
 
-// Open gives the sandbox of a former process its network; policy nil allows nothing. A relay that cannot be opened yet is tried
-// again. recorded receives what the gate records while not exactly one run watches; it may be nil.
-func (m *Maker) Open(ctx context.Context, b *Box, id string, policy *egress.Policy, recorded func(egress.Event)) {
-	b.Network = m.network(b, id, recorded)
-	if policy == nil {
+// Open gives the sandbox of a former process its network. A relay that cannot be opened yet is tried again. recorded receives
+// what the gate records while not exactly one run watches; it may be nil.
+func (m *Maker) Open(ctx context.Context, b *Box, id string, p *placement.Placement, recorded func(egress.Event)) {
+	b.Network = m.network(b, id, p.Broker, recorded)
+	if p.Egress == nil {
 		return
 	}
-	if err := b.Network.Set(ctx, policy); err != nil {
+	if err := b.Network.Set(ctx, p.Egress); err != nil {
 		m.Log.Error("relay of a sandbox of a former process cannot be opened", "sandbox_id", id, "err", err)
 	}
 }

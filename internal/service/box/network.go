@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // Egress is what the networks of all sandboxes share.
@@ -29,10 +30,11 @@ type Egress struct {
 // Network is what goes between a sandbox and the network: a gate, and while its policy allows something, a relay to the agent. It
 // costs nothing before the first policy. The zero value and nil allow nothing.
 type Network struct {
-	agent *agent.Client
-	with  Egress
-	log   *slog.Logger
-	other func(egress.Event) // gets what is recorded while not exactly one run watches
+	agent   *agent.Client
+	with    Egress
+	log     *slog.Logger
+	secrets *egress.Broker     // nil without brokered secrets
+	other   func(egress.Event) // gets what is recorded while not exactly one run watches
 
 	setting sync.Mutex                  // one change at a time
 	gate    atomic.Pointer[egress.Gate] // nil before the first policy
@@ -63,8 +65,12 @@ type Watcher struct {
 }
 
 // network returns the network of a sandbox.
-func (m *Maker) network(b *Box, id string, other func(egress.Event)) *Network {
-	return &Network{agent: b.Agent, with: m.Egress, log: m.Log.With("sandbox_id", id), other: other}
+func (m *Maker) network(b *Box, id string, secrets *placement.Broker, other func(egress.Event)) *Network {
+	n := &Network{agent: b.Agent, with: m.Egress, log: m.Log.With("sandbox_id", id), other: other}
+	if secrets != nil {
+		n.secrets = secrets.Egress
+	}
+	return n
 }
 
 // Set replaces the policy; nil allows nothing. Connections that it does not allow are cut, before Set returns. A relay that
@@ -83,6 +89,7 @@ func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
 	if gate == nil {
 		gate = egress.NewGate(egress.Options{
 			Policy: *p, Resolver: n.with.Resolver, Dial: n.with.Dial, Limits: n.with.Limits, Record: n.record, Count: n.with.Count,
+			Broker: n.secrets,
 		})
 		n.gate.Store(gate)
 	} else {

@@ -37,6 +37,7 @@ type Placement struct {
 	// Egress is what its programs may reach; nil for nothing. The sandbox itself has no network: what is allowed goes through
 	// its agent.
 	Egress *egress.Policy
+	Broker *Broker // nil without brokered secrets
 
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
@@ -137,8 +138,14 @@ func (p *Placement) Environment(dir string, over ...map[string]string) []string 
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
 	}
+	if p.Broker != nil {
+		p.Broker.environment(env)
+	}
 	for _, more := range over {
 		maps.Copy(env, more)
+	}
+	if p.Broker != nil {
+		p.Broker.java(env)
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {

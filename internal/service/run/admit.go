@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/stdin"
 )
@@ -29,11 +30,13 @@ type plan struct {
 	patterns            []string             // of artifacts, relative to the workspace
 	session             *session.Session     // where it runs; nil for a sandbox of its own
 	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
+	sealed              []byte               // the request's secrets, for its record
 }
 
 // admitter decides whether a request may run, and how.
 type admitter struct {
 	rules      *admission.Rules
+	secrets    *secret.Secrets
 	useSession func(caller belljar.Caller, id string) (*session.Session, error)
 	stdin      stdin.Limits // of an interactive run, unless its request sets others
 	maxStdin   stdin.Limits
@@ -72,10 +75,19 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 			p.git, err = s.rules.PlaceGit(ctx, caller, &p.Placement, ask, req.Git)
 		}
 	}
+	if err == nil {
+		err = p.program()
+	}
+	if err == nil {
+		p.request.Secrets, err = s.secrets.Resolve(ctx, caller, req.Secrets)
+	}
+	if err == nil && p.session == nil {
+		p.Broker, err = s.secrets.Broker(&p.Placement, p.request.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return p, p.program()
+	return p, nil
 }
 
 // join puts a run into a session. It refuses a request that the session's sandbox cannot meet.
@@ -85,6 +97,13 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		return err
 	}
 	req, of := p.request, x.Placement()
+	if len(req.Secrets) > 0 {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "secrets cannot be given to a run in a session: the runs of a session share a user, who could read them",
+			Details: map[string]any{"field": "secrets", "session_id": req.SessionID},
+			Hint:    "give them to the session when it is made, or make a run without a session",
+		}
+	}
 	for _, f := range []struct {
 		name  string
 		asked bool
@@ -192,6 +211,7 @@ func own(req belljar.RunRequest) belljar.RunRequest {
 	req.Command = slices.Clone(req.Command)
 	req.Env = maps.Clone(req.Env)
 	req.Labels = maps.Clone(req.Labels)
+	req.Secrets = maps.Clone(req.Secrets)
 	req.Files = slices.Clone(req.Files)
 	for i := range req.Files {
 		req.Files[i].Content = slices.Clone(req.Files[i].Content)

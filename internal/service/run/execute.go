@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/secret"
 )
 
 // runner carries runs from their places in the queue to their answers.
@@ -120,6 +121,7 @@ func (c *execution) start() bool {
 	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree); e.Err != nil {
 		return false
 	}
+	c.hideSecrets()
 	c.watchNetwork()
 	c.countBefore(c.run.ctx)
 	if c.plan.build != nil {
@@ -133,6 +135,11 @@ func (c *execution) start() bool {
 	if e.Err = c.box.Network.Pin(ctx); e.Err != nil {
 		return false
 	}
+	if c.plan.session == nil { // after the build, whose programs do not get them
+		if e.Err = c.box.WriteSecrets(ctx, c.plan.request.Secrets); e.Err != nil {
+			return false
+		}
+	}
 	started := c.now()
 	if c.proc, e.Err = c.box.Exec(ctx, c.plan.command(c.id, c.box), c.plan.Image.WorkingDir); e.Err != nil {
 		return false
@@ -140,6 +147,14 @@ func (c *execution) start() bool {
 	e.Started = true
 	e.Err = c.begun(started)
 	return e.Err == nil
+}
+
+// hideSecrets keeps the secrets of the run, or of its session, out of its log.
+func (c *execution) hideSecrets() {
+	if c.plan.session == nil {
+		c.box.Hidden = secret.Patterns(c.plan.request.Secrets)
+	}
+	c.out.hide = c.box.Hidden
 }
 
 // begun puts it into the log and on record that the command has been running since a time.

@@ -64,10 +64,10 @@ func (h *history) add(f belljar.Frame) {
 // over reports whether the run ended.
 func (h history) over() bool { return isEnd(h.end) }
 
-// transcript continues where the log stops; heard is as in there.
-func (h history) transcript(log logbook.Log, limit int64, heard func()) *transcript {
+// transcript continues next where the log stops.
+func (h history) transcript(next *transcript, limit int64) *transcript {
 	return &transcript{
-		log: log, room: max(limit-h.kept, 0), kept: h.kept, heard: heard,
+		log: next.log, room: max(limit-h.kept, 0), kept: h.kept, heard: next.heard, hide: next.hide, allowed: next.allowed,
 		cut: h.cut != "", reason: h.cut, marked: h.cut != "",
 	}
 }

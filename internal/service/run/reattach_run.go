@@ -66,7 +66,11 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	if row.Spec == nil {
 		return nil, errors.New("its request is not on record")
 	}
-	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}}
+	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}, sealed: row.Secrets}
+	var err error
+	if p.request.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)
+	}
 	p.Exec = row.Spec.WorkspaceExec
 	base := s.opts.Rules.Limits
 	if row.SessionID != "" {
@@ -79,7 +83,6 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	} else if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
 		return nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
 	}
-	var err error
 	if p.session == nil {
 		if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
 			return nil, err
@@ -148,8 +151,8 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	}
 	c := s.execution(r)
 	c.box, c.proc, c.end.Started = b, proc, true
-	c.out = past.transcript(log, p.Limits.LogBytes, c.out.heard)
-	c.out.allowed = r.kept
+	c.hideSecrets()
+	c.out = past.transcript(c.out, p.Limits.LogBytes)
 	c.watchNetwork()
 	if told.From > past.kept && !c.out.cut {
 		c.out.lose(cutDamaged)

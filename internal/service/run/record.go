@@ -41,7 +41,9 @@ const noteAfter = time.Second
 func (s *recorder) row(r *Run) store.Run {
 	row := store.Run{Run: r.Snapshot(), NodeID: s.node}
 	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
-		row.Spec = &p.request.RunSpec
+		spec := p.request.RunSpec
+		spec.Secrets = nil
+		row.Spec, row.Secrets = &spec, p.sealed
 		row.Image = r.notedImage()
 	}
 	return row

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -80,9 +81,18 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	if len(row.Spec.AllowWeak) > 0 {
 		caller.Role = belljar.RoleAdmin // or it would not have been queued
 	}
-	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: *row.Spec}, row.ImageDigest)
+	spec := *row.Spec
+	var broker *placement.Broker
+	var err error
+	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+		return fmt.Errorf("its secrets on record: %w", err)
+	}
+	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: spec}, row.ImageDigest)
 	if err != nil {
 		return err
+	}
+	if p.sealed = row.Secrets; broker != nil {
+		p.Broker = broker // the one on record
 	}
 	quota, err := s.accounts.Quota(ctx, row.UserID)
 	if err != nil {
@@ -127,7 +137,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	}
 	end := past.end
 	now := s.now()
-	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
+	row.Spec, row.Secrets, row.FinishedAt, row.EstimatedStartTime = nil, nil, &now, nil
 	switch {
 	case log != nil && past.over():
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")

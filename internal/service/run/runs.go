@@ -30,6 +30,7 @@ import (
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/store"
@@ -47,6 +48,7 @@ type Options struct {
 	Boxes    *box.Maker
 	Cloner   *git.Cloner
 	Keys     *idempotency.Keys
+	Secrets  *secret.Secrets
 
 	// UseSession returns a living session that the caller may see, Session any living one, or nil.
 	UseSession func(caller belljar.Caller, id string) (*session.Session, error)
@@ -88,7 +90,7 @@ type Runs struct {
 // New returns a service without runs.
 func New(o Options) *Runs {
 	s := &Runs{opts: o, runs: map[string]*Run{}}
-	s.admitter = &admitter{rules: o.Rules, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
 	s.runner = &runner{
 		recorder: &recorder{
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,

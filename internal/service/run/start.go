@@ -49,7 +49,11 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err != nil {
 		return nil, first, err
 	}
-	r = s.create(caller, p, belljar.NewID(), s.now())
+	id := belljar.NewID()
+	if p.sealed, err = s.opts.Secrets.Seal(id, p.request.Secrets, p.Broker); err != nil {
+		return nil, first, err
+	}
+	r = s.create(caller, p, id, s.now())
 	r.kept = kept
 	r.draft = waited && key == nil && p.session != nil
 	first, err = s.enrol(ctx, r, quota, key)

@@ -2,11 +2,13 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/outcome"
@@ -22,7 +24,8 @@ const (
 	cutDamaged = "log_damaged" // it was there
 )
 
-// transcript turns a command's output into the frames of its log. Characters that come in pieces are put together. Output over the
+// transcript turns a command's output into the frames of its log. Characters that come in pieces are put together. Secrets become as
+// many asterisks as they have bytes, so that the length of the output stays. Output over the
 // cap, or for which the disk has no room, is dropped, and one mark stands for it. The command does not notice.
 //
 // Unless the log was cut, the output in it is at all times the beginning of the command's, in the order in which the agent
@@ -38,10 +41,13 @@ type transcript struct {
 	step    string               // the step that prints: [belljar.StepBuild], or "" for the program
 	output  []byte               // of a step, as far as it is kept
 	heard   func()               // called for each output, kept or not; may be nil
+	hide    *redact.Patterns     // what the log does not show; nil for nothing
 
-	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
-	tail   []byte
-	tailOf wire.Stream
+	// What is not in the log yet: the beginning of a character whose rest has not come, and then what the stream holds back that may be
+	// the beginning of a secret. It is always the last bytes of the output so far.
+	tail     []byte
+	tailOf   wire.Stream
+	redacted [3]*redact.Stream // by stream
 }
 
 // write takes output as it comes, and returns up to which position it is in the log, or dropped. It is an
@@ -63,41 +69,65 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	}
 	t.room -= int64(len(b))
 	var frames []belljar.Frame
-	if t.tailOf == s {
-		b = append(t.tail, b...)
-	} else {
-		frames = t.frames(frames, t.tailOf, t.tail) // it would come after what it precedes
+	if t.tailOf != s {
+		frames = t.pass(frames) // it would come after what it precedes
 	}
-	t.tail, t.tailOf = nil, 0
+	hidden := t.stream(s)
+	b = hidden.Write(b)
+	if len(t.tail) > 0 {
+		b = append(t.tail, b...)
+	}
+	t.tail, t.tailOf = nil, s
 	if over {
-		t.put(t.frames(frames, s, b))
+		t.put(t.frames(frames, s, append(slices.Clip(b), hidden.Flush()...)))
 		if !t.cut {
 			t.lose(why)
 		}
 		return end, nil
 	}
 	if n := incomplete(b); n > 0 {
-		t.tail, t.tailOf = append([]byte(nil), b[len(b)-n:]...), s
+		t.tail = append([]byte(nil), b[len(b)-n:]...)
 		b = b[:len(b)-n]
 	}
 	t.put(t.frames(frames, s, b))
-	return end - int64(len(t.tail)), nil
+	return end - t.held(), nil
 }
 
-// rewind forgets the incomplete character: it comes again over another stream to the agent.
+// stream returns the redacted stream of s; nil if nothing is hidden.
+func (t *transcript) stream(s wire.Stream) *redact.Stream {
+	if t.hide == nil || int(s) >= len(t.redacted) {
+		return nil
+	}
+	if t.redacted[s] == nil {
+		t.redacted[s] = t.hide.Stream()
+	}
+	return t.redacted[s]
+}
+
+// held is how many bytes are not in the log yet.
+func (t *transcript) held() int64 { return int64(len(t.tail) + t.stream(t.tailOf).Held()) }
+
+// pass adds what is not in the log yet to frames.
+func (t *transcript) pass(frames []belljar.Frame) []belljar.Frame {
+	frames = t.frames(frames, t.tailOf, append(t.tail, t.stream(t.tailOf).Flush()...))
+	t.tail, t.tailOf = nil, 0
+	return frames
+}
+
+// rewind forgets what is not in the log yet: it comes again over another stream to the agent.
 func (t *transcript) rewind() {
-	t.room += int64(len(t.tail))
+	t.room += t.held()
+	t.stream(t.tailOf).Rewind(len(t.tail))
 	t.tail, t.tailOf = nil, 0
 }
 
-// end writes the incomplete character.
+// end writes what is not in the log yet.
 func (t *transcript) end() {
 	if t.cut {
 		t.mark()
 		return
 	}
-	t.put(t.frames(nil, t.tailOf, t.tail))
-	t.tail, t.tailOf = nil, 0
+	t.put(t.pass(nil))
 }
 
 // put keeps frames. After a failure nothing more is kept.

@@ -137,7 +137,7 @@ func TestTranscriptAcrossDeaths(t *testing.T) {
 			if told.cut == "" && told.kept < acked {
 				t.Fatalf("%d bytes were called safe, and %d are there", acked, told.kept)
 			}
-			out := told.transcript(log, room, nil)
+			out := told.transcript(&transcript{log: log}, room)
 			live := rapid.Int64Range(0, total).Draw(t, "life")
 			if deaths == 0 {
 				live = total

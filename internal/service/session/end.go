@@ -157,6 +157,9 @@ func (x *Session) row() store.Session {
 	x.mu.Lock()
 	row.Spec = x.spec
 	x.mu.Unlock()
+	if row.Spec.Secrets = nil; !row.State.Ended() {
+		row.Secrets = x.sealed
+	}
 	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.Placement().Image)
 	return row
 }

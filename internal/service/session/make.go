@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -72,6 +73,12 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 		return nil, err
 	}
 	p, err := s.opts.Rules.Place(ctx, caller, admission.AskOfSession(spec))
+	if err == nil {
+		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
+	}
+	if err == nil {
+		p.Broker, err = s.opts.Secrets.Broker(&p, spec.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +93,8 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 		x.git = &source{spec: repository, place: side}
 		x.state.Git = &belljar.GitSource{URL: repository.URL, Ref: repository.Ref}
 	}
-	return x, nil
+	x.sealed, err = s.opts.Secrets.Seal(x.id, spec.Secrets, p.Broker)
+	return x, err
 }
 
 // enter adds a session to the table, after the former session of its scope has ended.
@@ -182,6 +190,9 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 		err = tree.Unpack(ctx, b)
 	}
 	if err == nil {
+		err = b.WriteSecrets(ctx, x.spec.Secrets)
+	}
+	if err == nil {
 		err = s.recordActive(x)
 	}
 	if err == nil {
@@ -219,6 +230,7 @@ func (s *Sessions) recordActive(x *Session) error {
 
 // begin makes a session active, unless it was ended while its sandbox was made.
 func (x *Session) begin(b *box.Box) bool {
+	b.Hidden = secret.Patterns(x.spec.Secrets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.State.Ended() {

@@ -84,7 +84,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
 		if x, err = s.revive(ctx, row, p); err == nil {
-			s.opts.Boxes.Open(ctx, b, x.id, p.Egress, x.Network.recordEgress)
+			s.opts.Boxes.Open(ctx, b, x.id, p, x.Network.recordEgress)
 		}
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 		}
 	}
 	now := s.now()
-	row.State, row.Message, row.EndedAt = end.state, end.message, &now
+	row.State, row.Message, row.EndedAt, row.Secrets = end.state, end.message, &now, nil
 	if err := s.opts.Store.Update(ctx, row); err != nil {
 		// Lists show it as lost all the same, but its scope is not free before this is written.
 		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/placement"
@@ -27,10 +28,13 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	if err != nil {
 		return nil, err
 	}
+	if row.Spec.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)
+	}
 	now := s.now()
 	t := s.termsOf(row.Spec)
 	x := s.bare(row.ID, recovery.Caller(row.UserID), row.Spec, p, t)
-	x.state, x.scope = row.Session, row.Key
+	x.state, x.scope, x.sealed = row.Session, row.Key, row.Secrets
 	x.state.Runs = max(runs, row.Runs) // its record is behind
 	x.life.used, x.life.alive = earlier(now, row.ExpiresAt.Add(s.lag(t.ttl)-t.ttl)), now
 	x.life.ends, x.life.recorded = row.CreatedAt.Add(t.lifetime), row.ExpiresAt

@@ -21,6 +21,7 @@ type Session struct {
 	id     string
 	caller belljar.Caller // who made it; ID is its owner
 	spec   belljar.SessionSpec
+	sealed []byte               // its secrets, for its record
 	place  *placement.Placement // of its sandbox; runs in the session share it
 	scope  string               // by which the table knows it; "" for none
 	runs   *queue.Queue         // of its runs; their owners' bounds count everywhere

@@ -27,6 +27,7 @@ import (
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -53,6 +54,7 @@ type Options struct {
 	Boxes      *box.Maker
 	Cloner     *git.Cloner
 	Keys       *idempotency.Keys
+	Secrets    *secret.Secrets
 	Runs       Runs
 	PolicyHash string
 	NodeID     string // this daemon among those on the same store

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/box"
 )
 
@@ -41,6 +42,7 @@ type terminal struct {
 	proc       *agent.Process
 	attached   []*attachment // replaced, never changed
 	history    history
+	hidden     *redact.Stream         // its output without the session's secrets
 	opening    opening                // of the output of a former process
 	last       *belljar.TerminalEvent // how it ended
 	active     time.Time              // last output or input
@@ -81,6 +83,7 @@ func (s *Terminals) make(x Session, state belljar.Terminal) *terminal {
 	t.sessionID = x.Session().ID
 	t.state.SessionID, t.state.UserID = t.sessionID, t.owner.ID
 	t.history.most = t.limits.History
+	t.hidden = x.Box().Hidden.Stream()
 	t.active = s.opts.Clock.Now()
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t

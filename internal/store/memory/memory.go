@@ -28,6 +28,7 @@ type Store struct {
 	cpu      map[userDay]float64
 	egress   map[userDay]int64
 	quotas   map[string]belljar.Quota
+	secrets  map[secretName]store.Secret
 }
 
 // entry is a stored value. It never leaves the package: values are copied in and out.
@@ -52,6 +53,7 @@ func New() *Store {
 		cpu:      map[userDay]float64{},
 		egress:   map[userDay]int64{},
 		quotas:   map[string]belljar.Quota{},
+		secrets:  map[secretName]store.Secret{},
 	}
 }
 
@@ -73,6 +75,9 @@ func (s *Store) Users() store.Users { return users{s} }
 // Tokens returns the stored API keys.
 func (s *Store) Tokens() store.Tokens { return tokens{s} }
 
+// Secrets returns the secrets that users store.
+func (s *Store) Secrets() store.Secrets { return secrets{s} }
+
 // Ping succeeds until the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func() error { return nil }) }
 
@@ -81,7 +86,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.quotas = nil, nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.quotas, s.secrets = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 

@@ -69,7 +69,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
-	r.Spec, r.Log = nil, nil
+	r.Spec, r.Secrets, r.Log = nil, nil, nil
 	r, err := normalized(r)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
-	r.Spec = nil
+	r.Spec, r.Secrets = nil, nil
 	r, err := normalized(r)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 	return page, total, err
 }
 
-func cutRun(r *store.Run) { r.Spec, r.Artifacts, r.Log = nil, nil, nil }
+func cutRun(r *store.Run) { r.Spec, r.Secrets, r.Artifacts, r.Log = nil, nil, nil, nil }
 
 func timeOf(r *store.Run, by string) time.Time {
 	t := &r.CreatedAt

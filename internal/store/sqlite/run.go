@@ -41,7 +41,8 @@ const insertState = "runtime, base_image, image_digest, session_id, phase, exit_
 // runDetail is the column detail.
 type runDetail struct {
 	belljar.Run
-	Image *store.Image `json:"image,omitempty"`
+	Image   *store.Image `json:"image,omitempty"`
+	Secrets []byte       `json:"sealed_secrets,omitempty"`
 }
 
 func encodeRun(r *store.Run) (row runRow, err error) {
@@ -49,7 +50,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	rest.ID, rest.UserID, rest.SessionID, rest.SpecVersion, rest.Runtime, rest.RuntimeVersion = "", "", "", "", "", ""
 	rest.BaseImage, rest.ImageDigest, rest.Phase, rest.ExitCode, rest.Message, rest.PolicyHash = "", "", "", nil, "", ""
 	rest.CreatedAt, rest.StartedAt, rest.FinishedAt = time.Time{}, nil, nil
-	detail, err := marshal(runDetail{rest, r.Image})
+	detail, err := marshal(runDetail{rest, r.Image, r.Secrets})
 	if err != nil {
 		return row, err
 	}
@@ -99,7 +100,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
-	r.Spec = nil
+	r.Spec, r.Secrets = nil, nil
 	row, err := encodeRun(&r)
 	if err != nil {
 		return err
@@ -145,6 +146,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
+	r.Secrets = nil
 	row, err := encodeRun(&r)
 	if err != nil {
 		return err

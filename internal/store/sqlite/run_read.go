@@ -15,8 +15,15 @@ const runColumns = "r.id, r.user_id, r.spec_version, r.runtime, r.runtime_versio
 	"r.started_at, r.finished_at, r.message, r.policy_hash, r.created_at, r.session_id, r.last_seq, r.log_bytes, r.log_gone, r.artifacts_gone, " +
 	"r.tenant, r.node_id, r.worker_id, r.lease_epoch, r.detail"
 
-// scanRun scans runColumns, and later columns into more. ErrCorrupt concerns this row only.
-func scanRun(row scanner, more ...any) (r store.Run, err error) {
+// scanRun scans runColumns for a list, and later columns into more. ErrCorrupt concerns this row only.
+func scanRun(row scanner, more ...any) (store.Run, error) {
+	r, err := scanSealedRun(row, more...)
+	r.Secrets = nil
+	return r, err
+}
+
+// scanSealedRun is scanRun with the run's secrets.
+func scanSealedRun(row scanner, more ...any) (r store.Run, err error) {
 	var (
 		id, owner, specVersion, runtime, runtimeVersion, image, digest, phase, message, policy, created, detail string
 		started, finished, session                                                                              sql.NullString
@@ -33,7 +40,7 @@ func scanRun(row scanner, more ...any) (r store.Run, err error) {
 	if err := unmarshal("detail", detail, &rest); err != nil {
 		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
 	}
-	r.Run, r.Image = rest.Run, rest.Image
+	r.Run, r.Image, r.Secrets = rest.Run, rest.Image, rest.Secrets
 	r.ID, r.UserID, r.SessionID, r.SpecVersion, r.Runtime, r.RuntimeVersion = id, owner, session.String, specVersion, runtime, runtimeVersion
 	r.BaseImage, r.ImageDigest, r.Phase, r.Message, r.PolicyHash = image, digest, belljar.Phase(phase), message, policy
 	r.LastSeq = uint64(seq)
@@ -80,7 +87,7 @@ func checkPhase(p belljar.Phase, finished *time.Time) error {
 func scanWholeRun(row scanner) (store.Run, error) {
 	var spec, artifacts sql.NullString
 	var log []byte
-	r, err := scanRun(row, &spec, &artifacts, &log)
+	r, err := scanSealedRun(row, &spec, &artifacts, &log)
 	r.Log = log
 	if err != nil {
 		return r, err

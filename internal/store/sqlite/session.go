@@ -19,7 +19,8 @@ const sessionColumns = "id, user_id, state, message, runtime, base_image, scope_
 // sessionDetail is the column detail.
 type sessionDetail struct {
 	belljar.Session
-	Image *store.Image `json:"image,omitempty"`
+	Image   *store.Image `json:"image,omitempty"`
+	Secrets []byte       `json:"sealed_secrets,omitempty"`
 }
 
 // sessionRow returns the values of a session's columns from state on, without the immutable ones.
@@ -27,7 +28,7 @@ func sessionRow(s *store.Session) ([]any, error) {
 	rest := s.Session // fields with a column are not stored twice
 	rest.ID, rest.UserID, rest.State, rest.Message, rest.Runtime, rest.BaseImage = "", "", "", "", "", ""
 	rest.CreatedAt, rest.ExpiresAt = time.Time{}, time.Time{}
-	detail, err := marshal(sessionDetail{rest, s.Image})
+	detail, err := marshal(sessionDetail{rest, s.Image, s.Secrets})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func scanSession(row scanner) (s store.Session, err error) {
 	var errs [6]error
 	var rest sessionDetail
 	errs[0] = unmarshal("detail", detail, &rest)
-	s.Session, s.Image = rest.Session, rest.Image
+	s.Session, s.Image, s.Secrets = rest.Session, rest.Image, rest.Secrets
 	errs[1] = unmarshal("spec", spec, &s.Spec)
 	s.ID, s.UserID, s.State, s.Message, s.Runtime, s.BaseImage, s.Key = id, owner, belljar.SessionState(state), message, runtime, image, key.String
 	s.CreatedAt, errs[2] = parseTime(created)

@@ -63,6 +63,9 @@ func (s *Store) Users() store.Users { return users{s} }
 // Tokens returns the stored API keys.
 func (s *Store) Tokens() store.Tokens { return tokens{s} }
 
+// Secrets returns the secrets that users store.
+func (s *Store) Secrets() store.Secrets { return secrets{s} }
+
 // Ping writes a number and reads it back over a reader's connection.
 func (s *Store) Ping(ctx context.Context) error {
 	var wrote, read int64

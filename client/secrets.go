@@ -1,0 +1,45 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/belljar/belljar"
+)
+
+// Secrets gives access to the secrets that the caller stores.
+func (c *Client) Secrets() belljar.Secrets { return secrets{c} }
+
+// secrets implements [belljar.Secrets].
+type secrets struct{ c *Client }
+
+// Set stores a secret.
+func (s secrets) Set(ctx context.Context, name string, spec belljar.SecretSpec) (belljar.StoredSecret, error) {
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return belljar.StoredSecret{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent"}
+	}
+	var set belljar.StoredSecret
+	err = s.c.ask(ctx, request{method: http.MethodPut, path: route("secrets", name), body: body}, &set)
+	return set, err
+}
+
+// List returns the caller's own secrets and the shared ones.
+func (s secrets) List(ctx context.Context) ([]belljar.StoredSecret, error) {
+	var list struct {
+		Items []belljar.StoredSecret `json:"items"`
+	}
+	err := s.c.get(ctx, &list, nil, "secrets")
+	return list.Items, err
+}
+
+// Remove removes a secret. A retried request may find that it is gone.
+func (s secrets) Remove(ctx context.Context, name string, shared bool) error {
+	query := url.Values{}
+	if shared {
+		query.Set("shared", "true")
+	}
+	return s.c.ask(ctx, request{method: http.MethodDelete, path: route("secrets", name), query: query, once: true}, nil)
+}

@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar/internal/secret"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// secretsKey is the file with the keys that encrypt secrets on record, in hexadecimal: the current one in the first line, then those
+// that a rotation has not replaced everywhere yet.
+const secretsKey = "secrets-key"
+
+// openVault returns the vault with the keys of a data folder. With rotate, or after a rotation that was interrupted, everything on
+// record is encrypted with the current key, and the older keys are removed.
+func openVault(ctx context.Context, data *dataDir, records store.Store, rotate bool) (*secret.Vault, error) {
+	fresh := func() string { return hex.EncodeToString(secret.NewKey()) }
+	text, made, err := data.secret(secretsKey, fresh)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Fields(text)
+	if rotate && !made {
+		lines = append([]string{fresh()}, lines...)
+	}
+	var keys [][]byte
+	for _, line := range lines {
+		key, err := hex.DecodeString(line)
+		if err != nil {
+			return nil, damagedSecret(data.in(secretsKey), errors.New("a line is not hexadecimal"))
+		}
+		keys = append(keys, key)
+	}
+	vault, err := secret.New(keys...)
+	if err != nil {
+		return nil, damagedSecret(data.in(secretsKey), err)
+	}
+	if len(keys) == 1 {
+		return vault, nil
+	}
+	// The new key is on disk before anything is encrypted with it, and the older ones until nothing is.
+	if err := writeSynced(data.in(secretsKey), strings.Join(lines, "\n")+"\n"); err != nil {
+		return nil, unusable(data.path, err)
+	}
+	if err := service.Reseal(ctx, records, vault); err != nil {
+		return nil, fmt.Errorf("rotate the key of secrets: %w", err)
+	}
+	if err := writeSynced(data.in(secretsKey), lines[0]+"\n"); err != nil {
+		return nil, unusable(data.path, err)
+	}
+	return secret.New(keys[0])
+}

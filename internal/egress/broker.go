@@ -1,0 +1,242 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar/internal/secret/redact"
+)
+
+// Credential is a header that a [Gate] sets on the HTTPS requests of a sandbox to one host.
+type Credential struct {
+	Host   string // in canonical form
+	Header string
+	Value  string
+}
+
+// Broker has the credentials of a sandbox. Connections to their hosts carry HTTP/1.1 over TLS on port 443, and nothing else.
+type Broker struct {
+	Authority   *Authority
+	Credentials []Credential
+	Hidden      *redact.Patterns // what no answer shows
+	Roots       *x509.CertPool   // that hosts are verified with; nil is the system's
+}
+
+// brokers reports whether a host has credentials.
+func (b *Broker) brokers(host string) bool { return len(b.of(host)) > 0 }
+
+// of returns the credentials of a host.
+func (b *Broker) of(host string) (list []Credential) {
+	if b == nil {
+		return nil
+	}
+	for _, c := range b.Credentials {
+		if c.Host == host {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// takes reports whether a host is reachable on a port as far as credentials are concerned.
+func (b *Broker) takes(host string, port uint16) bool {
+	return !b.brokers(host) || port == 443
+}
+
+// carryBrokered ends the program's TLS, which begins with the bytes of raw, and speaks HTTP over TLS of its own to the host.
+func (c *conn) carryBrokered(stream Stream, raw []byte, target net.Conn) Reason {
+	broker := c.gate.opts.Broker
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true, Time: c.gate.opts.Now,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return broker.Authority.leaf(c.host, c.gate.opts.Now())
+		},
+	}
+	guest := &ended{Conn: tls.Server(&replay{Stream: stream, raw: raw}, config), stream: stream}
+	ctx, cancel := context.WithTimeout(c.ctx, headPatience)
+	defer cancel()
+	if guest.HandshakeContext(ctx) != nil {
+		// It offers HTTP/2 only, or does not trust the certificate. It may still read the alert.
+		_ = stream.CloseWrite()
+		return Brokered
+	}
+	cancel()
+	return c.carryRequests(guest, &proxy{c: c, first: target, scheme: "https", port: ":443", secrets: broker})
+}
+
+// ended is TLS that the gate has ended for a program. Close without CloseWrite breaks it, so that no answer looks complete that is not.
+type ended struct {
+	*tls.Conn
+	stream Stream
+	closed bool
+}
+
+func (e *ended) CloseWrite() error {
+	e.closed = true
+	_ = e.SetWriteDeadline(time.Now().Add(lastPatience))
+	if err := e.Conn.CloseWrite(); err != nil {
+		return err
+	}
+	return e.stream.CloseWrite()
+}
+
+func (e *ended) Close() error { return e.stream.Close() }
+
+// replay is a connection whose first bytes have been read already.
+type replay struct {
+	Stream
+	raw []byte
+}
+
+func (r *replay) Read(p []byte) (int, error) {
+	if len(r.raw) == 0 {
+		return r.Stream.Read(p)
+	}
+	n := copy(p, r.raw)
+	r.raw = r.raw[n:]
+	return n, nil
+}
+
+// refusal is why the gate answers a request in place of the host.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// dialTLS returns a connection to the host, whose certificate is verified.
+func (p *proxy) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := p.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	secure := tls.Client(conn, &tls.Config{
+		ServerName: p.c.host, RootCAs: p.secrets.Roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Time: p.c.gate.opts.Now,
+	})
+	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+			return nil, refusal(fmt.Sprintf("the certificate of %s is not valid: the request was not sent", p.c.host))
+		}
+		return nil, err
+	}
+	return secure, nil
+}
+
+// lend puts the credentials into a request. Whatever the program sent that a host could read as one of these headers is removed.
+func (p *proxy) lend(out *http.Request) {
+	credentials := p.secrets.of(p.c.host)
+	for _, c := range credentials {
+		for _, header := range []http.Header{out.Header, out.Trailer} {
+			for name := range header {
+				if sameHeader(name, c.Header) {
+					delete(header, name)
+				}
+			}
+		}
+	}
+	for _, c := range credentials {
+		out.Header.Set(c.Header, c.Value)
+	}
+	// A secret that comes back encoded, or in two parts, would not be found.
+	out.Header.Set("Accept-Encoding", "identity")
+	out.Header.Del("Range")
+	out.Header.Del("If-Range")
+}
+
+// sameHeader reports whether two names may be one header: many servers read X_Key as X-Key.
+func sameHeader(a, b string) bool {
+	return strings.EqualFold(strings.ReplaceAll(a, "_", "-"), strings.ReplaceAll(b, "_", "-"))
+}
+
+// screen hides the secrets in the body of a response, and refuses one in which they could not be found.
+func (p *proxy) screen(r *http.Response) error {
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		return refusal(p.c.host + " changes the protocol, which belljar refuses to a host with a brokered secret")
+	}
+	if r.Request.Method == http.MethodHead || r.Body == http.NoBody {
+		return nil
+	}
+	if err := p.decode(r); err != nil {
+		return err
+	}
+	r.Body = &hiding{ReadCloser: r.Body, by: p.secrets.Hidden.Stream(), buf: make([]byte, leastBuffer)}
+	return nil
+}
+
+// hide replaces the secrets in the headers of a response.
+func (b *Broker) hide(h http.Header) {
+	for name, values := range h {
+		for i, v := range values {
+			values[i] = b.hidden(v)
+		}
+		if lower := strings.ToLower(name); b.hidden(name) != name || b.hiddenFold(lower) {
+			delete(h, name)
+		}
+	}
+}
+
+// hiddenFold reports whether a name in lower case has a credential: names of headers lose their case.
+func (b *Broker) hiddenFold(lower string) bool {
+	for _, c := range b.Credentials {
+		for _, word := range strings.Fields(strings.ToLower(c.Value)) {
+			if len(word) >= 8 && strings.Contains(lower, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (b *Broker) hidden(text string) string {
+	s := b.Hidden.Stream()
+	text = string(s.Write([]byte(text))) // a copy: the result lasts until the next call
+	return text + string(s.Flush())
+}
+
+// hider hides the secrets in the headers of every answer, informational ones too.
+type hider struct {
+	http.ResponseWriter
+	secrets *Broker
+}
+
+func (h *hider) WriteHeader(status int) {
+	h.secrets.hide(h.Header())
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets an answer be flushed.
+func (h *hider) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// hiding hides secrets in what is read.
+type hiding struct {
+	io.ReadCloser
+	by    *redact.Stream
+	buf   []byte
+	ready []byte
+	err   error
+}
+
+func (h *hiding) Read(p []byte) (int, error) {
+	for len(h.ready) == 0 {
+		if h.err != nil {
+			return 0, h.err
+		}
+		n, err := h.ReadCloser.Read(h.buf)
+		h.ready, h.err = h.by.Write(h.buf[:n]), err
+		if errors.Is(err, io.EOF) {
+			h.ready = append(append([]byte(nil), h.ready...), h.by.Flush()...)
+		}
+	}
+	n := copy(p, h.ready)
+	h.ready = h.ready[n:]
+	return n, nil
+}

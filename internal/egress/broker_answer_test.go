@@ -1,0 +1,185 @@
+package egress
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBrokerEcho: a host that sends the secret back does not reveal it, wherever it stands.
+func TestBrokerEcho(t *testing.T) {
+	hidden := "Bearer " + strings.Repeat("*", len(secretValue))
+	compress := func(coding string, into func(io.Writer) io.WriteCloser) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header["Accept-Encoding"]; !slices.Equal(got, []string{"identity"}) {
+				t.Errorf("asked for %q", got)
+			}
+			w.Header().Set("Content-Encoding", coding)
+			z := into(w)
+			_, _ = io.WriteString(z, r.Header.Get("Authorization"))
+			z.Close()
+		}
+	}
+	for name, serve := range map[string]http.HandlerFunc{
+		"body": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(rendered)))
+			_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+		},
+		"one byte in a chunk": func(w http.ResponseWriter, r *http.Request) {
+			for _, b := range []byte(r.Header.Get("Authorization")) {
+				_, _ = w.Write([]byte{b})
+				w.(http.Flusher).Flush()
+			}
+		},
+		"an error": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(401)
+			_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+		},
+		"gzip":      compress("gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
+		"x-gzip":    compress("X-GZip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
+		"zlib":      compress("deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }),
+		"raw flate": compress("deflate", func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, 9); return z }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp := newAPI(t, serve, nil).send(t, get+"Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\n\r\n")
+			if got := body(t, resp); got != hidden || resp.Header.Get("Content-Encoding") != "" {
+				t.Errorf("%s %q, encoded %q", resp.Status, got, resp.Header["Content-Encoding"])
+			}
+		})
+	}
+	t.Run("headers", func(t *testing.T) {
+		a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Early", r.Header.Get("Authorization"))
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Set("X-Seen", "a "+r.Header.Get("Authorization")+" z")
+			w.Header()[secretValue] = []string{"1"}
+			w.Header().Set("X-"+secretValue, "1")
+			w.Header().Set("Trailer", "X-Late")
+			w.Header().Set("Set-Cookie", "a="+secretValue)
+			_, _ = io.WriteString(w, "x")
+			w.(http.Flusher).Flush()
+			w.Header().Set("X-Late", r.Header.Get("Authorization"))
+			w.Header().Set(http.TrailerPrefix+"X-Unannounced", secretValue)
+		}, nil)
+		c := a.secure(t)
+		write(t, c, get+"Te: trailers\r\nConnection: close\r\n\r\n")
+		all, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ToLower(string(all))
+		if strings.Contains(text, secretValue) {
+			t.Errorf("revealed:\n%s", all)
+		}
+		for _, part := range []string{"HTTP/1.1 103", "X-Early: " + hidden, "X-Seen: a " + hidden + " z", "X-Late: " + hidden, "X-Unannounced: ****"} {
+			if !strings.Contains(string(all), part) {
+				t.Errorf("%q is missing in\n%s", part, all)
+			}
+		}
+	})
+	for _, coding := range []string{"br", "zstd", "gzip, gzip", "gzip,br", "compress"} {
+		t.Run(coding, func(t *testing.T) {
+			a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Encoding", coding)
+				_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+			}, nil)
+			resp := a.send(t, get+"\r\n")
+			if got := body(t, resp); resp.StatusCode != 502 || !strings.Contains(got, "encoded") || strings.Contains(got, secretValue) {
+				t.Errorf("%s %q", resp.Status, got)
+			}
+		})
+	}
+}
+
+// TestBrokerAfterEncoding: nothing after the end of an encoded body comes through.
+func TestBrokerAfterEncoding(t *testing.T) {
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "deflate")
+		z := zlib.NewWriter(w)
+		_, _ = io.WriteString(z, "begin")
+		z.Close()
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+	}, nil)
+	resp := a.send(t, get+"\r\n")
+	if got, _ := io.ReadAll(resp.Body); strings.Contains(string(got), secretValue) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestBrokerStreams: what a host sends bit by bit arrives bit by bit.
+func TestBrokerStreams(t *testing.T) {
+	next := make(chan struct{})
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 3 {
+			_, _ = io.WriteString(w, "data: x\n\n")
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	}, nil)
+	resp := a.send(t, get+"\r\n")
+	buf := make([]byte, 9)
+	for range 3 {
+		if _, err := io.ReadFull(resp.Body, buf); err != nil || string(buf) != "data: x\n\n" {
+			t.Fatalf("%q, %v", buf, err)
+		}
+		next <- struct{}{}
+	}
+}
+
+// TestBrokerUpgrade: no other protocol begins, since what is in it could not be looked at.
+func TestBrokerUpgrade(t *testing.T) {
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			http.Error(w, "no upgrade", http.StatusUpgradeRequired)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n%s", r.Header.Get("Upgrade"), rendered)
+	}, nil)
+	for _, protocol := range []string{"websocket", "h2c"} {
+		resp := a.send(t, get+"Connection: Upgrade\r\nUpgrade: "+protocol+"\r\n\r\n")
+		if got := body(t, resp); resp.StatusCode == 101 || strings.Contains(got, secretValue) {
+			t.Errorf("%s: %s %q", protocol, resp.Status, got)
+		}
+	}
+}
+
+// TestBrokerBreaks: an answer that breaks off does not look complete.
+func TestBrokerBreaks(t *testing.T) {
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", 100))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}, nil)
+	resp := a.send(t, "GET / HTTP/1.0\r\nHost: a.example.com\r\n\r\n")
+	if got, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("a broken answer of %d bytes looks complete", len(got))
+	}
+}
+
+// TestBrokerLimit: the sandbox's limit counts what an encoded answer becomes.
+func TestBrokerLimit(t *testing.T) {
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.CopyN(z, zeros{}, 64<<20)
+		z.Close()
+	}, func(o *Options) { o.Limits.Bytes = 1 << 20 })
+	resp := a.send(t, get+"\r\n")
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err == nil || n > 1<<20 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	a.denied("a.example.com", Limit)
+}

@@ -1,0 +1,109 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"strings"
+)
+
+// forms are the texts by which a secret is found. Those that are too short are left out.
+func forms(value string) (list []string) {
+	text := strings.TrimSpace(value)
+	if len(text) < shortest {
+		return nil
+	}
+	list = append(list, text, hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text))))
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for phase := range 3 {
+			list = append(list, encoded(enc, text, phase))
+		}
+		for _, width := range []int{64, 76} { // of lines, as tools print a whole file
+			list = append(list, lines(enc.EncodeToString([]byte(value)), width)...)
+		}
+	}
+	for _, escaped := range []string{url.QueryEscape(text), url.PathEscape(text), percent(text)} {
+		list = append(list, escaped, lowerHex(escaped))
+	}
+	list = append(list, quoted(text, true), quoted(text, false))
+	for line := range strings.Lines(text) {
+		list = append(list, strings.TrimSpace(line))
+	}
+	whole := list[:0]
+	for _, form := range list {
+		if len(form) >= shortest {
+			whole = append(whole, form)
+		}
+	}
+	return whole
+}
+
+// encoded is a text in base64 behind as many bytes as phase is, without the characters that depend on what is around it.
+func encoded(enc *base64.Encoding, text string, phase int) string {
+	all := enc.EncodeToString(append(make([]byte, phase), text...))
+	return all[(phase*8+5)/6 : (phase+len(text))*8/6]
+}
+
+// lines cuts a text into lines of a width; none if it is not longer than one.
+func lines(text string, width int) (list []string) {
+	if len(text) <= width {
+		return nil
+	}
+	for len(text) > 0 {
+		n := min(width, len(text))
+		list = append(list, text[:n])
+		text = text[n:]
+	}
+	return list
+}
+
+// percent is a text of which everything is percent-encoded that ever is.
+func percent(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			const digits = "0123456789ABCDEF"
+			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// lowerHex is a percent-encoded text with its digits in lower case.
+func lowerHex(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], strings.ToLower(string(b[i+1:i+3])))
+			i += 2
+		}
+	}
+	return string(b)
+}
+
+// quoted is a text as it stands between the quotes of a JSON string; html escapes angle brackets and ampersands, too.
+func quoted(text string, html bool) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(html)
+	if err := enc.Encode(text); err != nil {
+		return ""
+	}
+	all := strings.TrimSuffix(b.String(), "\n")
+	return all[1 : len(all)-1]
+}
+
+// pieces cuts a long form.
+func pieces(form string) (list []string) {
+	for len(form) > cutAt {
+		n := min(cutAt, len(form)-cutAt/2)
+		list = append(list, form[:n])
+		form = form[n:]
+	}
+	return append(list, form)
+}

@@ -1,0 +1,128 @@
+// Package redact replaces secrets in streams of bytes by asterisks, one for each byte.
+//
+// A secret is found as it is, in base64, in hexadecimal, percent-encoded, and escaped as in JSON; of one with several lines, each line
+// is found by itself. A stream may be cut anywhere. What a program changes in another way is not found.
+package redact
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+const (
+	// shortest is the length of the shortest pattern. The first bytes of a pattern, as a number, are its head.
+	shortest = 8
+	// widest is the length of the longest window, which a search moves over the bytes.
+	widest = 32
+	// cutAt is the length above which a pattern is cut into pieces, of at least half of that. It bounds what a stream holds back.
+	cutAt = 1 << 10
+)
+
+// Patterns are the forms of secrets. They do not change: safe for concurrent use.
+type Patterns struct {
+	// A search looks at the last two bytes of a window, and moves it by the shift for these: to the next place where a pattern may
+	// have them. 0 means that a pattern may begin where the window does.
+	window  int
+	shift   []uint8
+	heads   map[uint64][][]byte // patterns by their heads
+	sorted  []uint64            // the heads
+	begin   [1 << 10]uint64     // which pairs of bytes begin a pattern, as bits
+	first   [256]bool           // which bytes do
+	longest int
+}
+
+// New returns the patterns of secrets; nil if there are none.
+func New(values ...string) *Patterns {
+	all := map[string]bool{}
+	for _, v := range values {
+		for _, form := range forms(v) {
+			for _, piece := range pieces(form) {
+				all[piece] = true
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	p := &Patterns{window: widest, shift: make([]uint8, 1<<16), heads: map[uint64][][]byte{}}
+	for text := range all {
+		p.window, p.longest = min(p.window, len(text)), max(p.longest, len(text))
+	}
+	for i := range p.shift {
+		p.shift[i] = uint8(p.window - 1)
+	}
+	for text := range all {
+		p.add([]byte(text))
+	}
+	slices.Sort(p.sorted)
+	return p
+}
+
+func (p *Patterns) add(text []byte) {
+	for i := range p.window - 1 {
+		at := pair(text[i:])
+		p.shift[at] = min(p.shift[at], uint8(p.window-2-i))
+	}
+	h := head(text)
+	if p.heads[h] == nil {
+		p.sorted = append(p.sorted, h)
+	}
+	p.heads[h] = append(p.heads[h], text)
+	p.first[text[0]] = true
+	p.begin[pair(text)>>6] |= 1 << (pair(text) & 63)
+}
+
+// pair is the first two bytes of b as a number, head the first eight.
+func pair(b []byte) uint16 { return binary.BigEndian.Uint16(b) }
+func head(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
+
+// span is the bytes from one offset to before another.
+type span struct{ from, to int }
+
+// find returns where patterns are in b. Spans may overlap.
+func (p *Patterns) find(b []byte) (found []span) {
+	shift := (*[1 << 16]uint8)(p.shift)
+	for end := p.window - 1; end < len(b); {
+		if n := shift[uint16(b[end-1])<<8|uint16(b[end])]; n > 0 {
+			end += int(n)
+			continue
+		}
+		from := end - p.window + 1
+		for _, text := range p.heads[head(b[from:])] {
+			if bytes.HasPrefix(b[from:], text) {
+				found = append(found, span{from, from + len(text)})
+			}
+		}
+		end++
+	}
+	return found
+}
+
+// beginning is the offset from which on b is the beginning of a pattern, but not all of it: the first such offset, or len(b).
+func (p *Patterns) beginning(b []byte) int {
+	at := max(0, len(b)-p.longest+1)
+	for ; at < len(b)-1; at++ {
+		n := pair(b[at:])
+		if p.begin[n>>6]&(1<<(n&63)) != 0 && p.begins(b[at:]) {
+			return at
+		}
+	}
+	if at < len(b) && p.first[b[at]] {
+		return at
+	}
+	return len(b)
+}
+
+// begins reports whether b is the beginning of a pattern, but not all of it.
+func (p *Patterns) begins(b []byte) bool {
+	if len(b) >= shortest {
+		return slices.ContainsFunc(p.heads[head(b)], func(text []byte) bool { return len(text) > len(b) && bytes.HasPrefix(text, b) })
+	}
+	var low [shortest]byte
+	copy(low[:], b)
+	from := head(low[:])
+	i, _ := slices.BinarySearch(p.sorted, from)
+	return i < len(p.sorted) && p.sorted[i]-from <= math.MaxUint64>>(8*len(b))
+}

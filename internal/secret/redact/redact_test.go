@@ -1,0 +1,214 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// naive is what a stream returns in the end, found by looking for every pattern everywhere.
+func naive(p *Patterns, in []byte) []byte {
+	out := bytes.Clone(in)
+	for _, list := range p.heads {
+		for _, text := range list {
+			for i := range in {
+				if bytes.HasPrefix(in[i:], text) {
+					star(out[i : i+len(text)])
+				}
+			}
+		}
+	}
+	for i := range in { // the longest end that begins a pattern
+		for _, list := range p.heads {
+			for _, text := range list {
+				if rest := in[i:]; len(rest) < len(text) && bytes.HasPrefix(text, rest) {
+					if len(rest) >= hint {
+						star(out[i:])
+					}
+					return out
+				}
+			}
+		}
+	}
+	return out
+}
+
+// write sends in through a stream in pieces whose lengths cut tells, and returns all of its output.
+func write(p *Patterns, in []byte, cut func(left int) int) (out []byte) {
+	s := p.Stream()
+	for len(in) > 0 {
+		n := min(max(cut(len(in)), 1), len(in))
+		out = append(out, s.Write(bytes.Clone(in[:n]))...)
+		in = in[n:]
+	}
+	return append(out, s.Flush()...)
+}
+
+func whole(left int) int { return left }
+func single(int) int     { return 1 }
+
+func TestForms(t *testing.T) {
+	secret := `p@ss "word"/é+<1>`
+	p := New(secret)
+	for name, form := range map[string]string{
+		"raw": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "percent": percent(secret), "lower percent": strings.ToLower(percent(secret)),
+		"json": `p@ss \"word\"/é+\u003c1\u003e`, "json without html": `p@ss \"word\"/é+<1>`,
+	} {
+		in := "before " + form + " after"
+		want := "before " + strings.Repeat("*", len(form)) + " after"
+		if name == "percent" || name == "lower percent" { // an escaped one may be the end of another form
+			if got := string(write(p, []byte(in), whole)); strings.Contains(got, "ss") || len(got) != len(in) {
+				t.Errorf("%s: %q", name, got)
+			}
+			continue
+		}
+		for _, cut := range []func(int) int{whole, single} {
+			if got := string(write(p, []byte(in), cut)); got != want {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		for _, before := range []string{"", "a", "ab", "abc", "user:"} {
+			in := enc.EncodeToString([]byte(before + secret + "tail"))
+			got := string(write(p, []byte(in), single))
+			if len(got) != len(in) || strings.Count(got, "*") < (len(secret)*8-10)/6 {
+				t.Errorf("base64 after %q: %q", before, got)
+			}
+		}
+	}
+	if New() != nil || New("short", " a \n") != nil {
+		t.Error("patterns of nothing")
+	}
+	var none *Patterns
+	if got := none.Stream().Write([]byte("x")); string(got) != "x" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A key of several lines is found line by line, as a terminal prints it, and in base64 as tools wrap it.
+func TestLines(t *testing.T) {
+	var key strings.Builder
+	key.WriteString("-----BEGIN KEY-----\n")
+	for i := range 30 {
+		key.WriteString(strings.Repeat(string(rune('a'+i%26)), 60) + "1234\n")
+	}
+	key.WriteString("-----END KEY-----\n")
+	p := New(key.String())
+	for name, in := range map[string]string{
+		"as it is": key.String(), "in a terminal": strings.ReplaceAll(key.String(), "\n", "\r\n"), "indented": strings.ReplaceAll(key.String(), "\n", "\n    "),
+		"one line": "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc1234",
+		"in JSON":  strings.ReplaceAll(key.String(), "\n", `\n`),
+	} {
+		got := string(write(p, []byte(in), whole))
+		if strings.ContainsAny(got, "abc1234") || len(got) != len(in) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, width := range []int{64, 76} {
+		in := strings.Join(lines(base64.StdEncoding.EncodeToString([]byte(key.String())), width), "\n")
+		got := string(write(p, []byte(in), whole))
+		if left := strings.Trim(strings.ReplaceAll(got, "\n", ""), "*"); len(left) > 4 || len(got) != len(in) {
+			t.Errorf("in lines of %d: %q", width, left)
+		}
+	}
+	if p.longest > cutAt {
+		t.Errorf("a pattern of %d bytes", p.longest)
+	}
+}
+
+// What is flushed in the middle of a secret shows at most a few bytes of it, and the rest stays hidden.
+func TestFlush(t *testing.T) {
+	const secret = "correct horse battery"
+	for at := range len(secret) + 1 {
+		s := New(secret).Stream()
+		out := append([]byte(nil), s.Write([]byte("- "+secret[:at]))...)
+		out = append(out, s.Flush()...)
+		if len(out) != 2+at || s.Held() != 0 {
+			t.Fatalf("%q after a flush at %d", out, at)
+		}
+		out = append(out, s.Write([]byte(secret[at:]+" -"))...)
+		out = append(out, s.Flush()...)
+		want := "- " + strings.Repeat("*", len(secret)) + " -"
+		if at < hint {
+			want = "- " + secret[:at] + strings.Repeat("*", len(secret)-at) + " -"
+		}
+		if string(out) != want {
+			t.Errorf("flushed at %d: %q", at, out)
+		}
+	}
+}
+
+// What comes again after a rewind is hidden, too.
+func TestRewind(t *testing.T) {
+	const secret = "abcabcabcabc" // its end is its beginning
+	s := New(secret).Stream()
+	out := append([]byte(nil), s.Write([]byte(secret))...)
+	if string(out) != strings.Repeat("*", len(out)) || s.Held() == 0 {
+		t.Fatalf("%q", out)
+	}
+	again := secret[len(out):]
+	s.Rewind(0)
+	out = append(out, s.Write([]byte(again+" x"))...)
+	out = append(out, s.Flush()...)
+	if string(out) != "************ x" {
+		t.Errorf("%q", out)
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add("correct horse", "another secret", []byte("a correct horse, a correct ho"), uint64(1))
+	f.Add("aaaaaaaa", "aaaaaaaaaaab", []byte("aaaaaaaaaaaaaaaaaab"), uint64(2))
+	f.Add("abababababab", "babababa", []byte("xabababababababababababy"), uint64(3))
+	f.Add("p@ss/word+1", strings.Repeat("long secret ", 200), []byte(strings.Repeat("long secret ", 201)), uint64(4))
+	f.Fuzz(func(t *testing.T, a, b string, in []byte, seed uint64) {
+		if len(a)+len(b) > 3<<10 || len(in) > 2<<10 {
+			return
+		}
+		p := New(a, b)
+		if p == nil {
+			return
+		}
+		random := rand.New(rand.NewPCG(seed, 0))
+		// Texts of the secrets' own bytes hit more often.
+		if seed%2 == 0 {
+			mixed := []byte(a + b)
+			for i := range in {
+				in[i] = mixed[int(in[i])%len(mixed)]
+			}
+		}
+		in = append(in, a[:len(a)*int(seed%5)/4]...)
+		want := naive(p, in)
+		for name, cut := range map[string]func(int) int{
+			"whole": whole, "single": single, "random": func(left int) int { return random.IntN(min(left, 40) + 1) },
+		} {
+			if got := write(p, in, cut); !bytes.Equal(got, want) {
+				t.Errorf("%s: %q became %q, want %q", name, in, got, want)
+			}
+		}
+	})
+}
+
+// BenchmarkWrite redacts a log of ordinary lines, with one secret and with many.
+func BenchmarkWrite(b *testing.B) {
+	line := []byte("2026-03-01T12:00:00Z INFO  request id=7f3a method=GET path=/api/v1/items status=200 took=13ms\n")
+	log := bytes.Repeat(line, 64<<10/len(line)+1)[:64<<10]
+	var many []string
+	for i := range 32 {
+		many = append(many, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(i), 77, 200}, 10)))
+	}
+	for name, values := range map[string][]string{"one": many[:1], "many": many} {
+		b.Run(name, func(b *testing.B) {
+			s := New(values...).Stream()
+			b.SetBytes(int64(len(log)))
+			for b.Loop() {
+				s.Write(log)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package run
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/logbook/dir"
+	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/secret/redact"
+)
+
+// However the output of two streams is cut up, and wherever its stream to the agent breaks, its length and its order stay, what is
+// called safe is in the log, and no secret is. A process that dies in between leaves a log that the next one continues.
+func TestTranscriptHides(t *testing.T) {
+	const secret = "Zürich-Zürich" // its end is its beginning
+	hide := redact.New(secret)
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOfN(rapid.SampledFrom([]string{secret, "Zür", "ich-", "Z", "\xc3", "ü€", "\n", "plain "}), 0, 12)
+		streams := map[wire.Stream][]byte{
+			wire.Stdout: []byte(strings.Join(text.Draw(t, "stdout"), "")), wire.Stderr: []byte(strings.Join(text.Draw(t, "stderr"), "")),
+		}
+		one := rapid.Bool().Draw(t, "one stream")
+		if one {
+			streams[wire.Stderr] = nil
+		}
+		chunks := cutUp(t, streams)
+		var in []byte
+		var of []wire.Stream
+		for _, c := range chunks {
+			in = append(in, c.bytes...)
+			for range c.bytes {
+				of = append(of, c.stream)
+			}
+		}
+		log := &memory.Log{}
+		out := &transcript{log: log, room: 1 << 20, hide: hide}
+		at, safe := int64(0), int64(0)
+		for i := 0; i < len(chunks); {
+			c, begin := chunks[i], int64(0)
+			for _, before := range chunks[:i] {
+				begin += int64(len(before.bytes))
+			}
+			from := max(at, begin)
+			var err error
+			if safe, err = out.write(from, c.stream, bytes.Clone(c.bytes[from-begin:])); err != nil {
+				t.Fatal(err)
+			}
+			if at = begin + int64(len(c.bytes)); safe != out.kept || at-safe != out.held() {
+				t.Fatalf("%d of %d bytes are safe, %d in the log, %d held", safe, at, out.kept, out.held())
+			}
+			if i++; rapid.IntRange(0, 5).Draw(t, "break") == 0 {
+				out.rewind()
+				at = safe
+				for i, begin = 0, 0; i < len(chunks) && begin+int64(len(chunks[i].bytes)) <= at; i++ {
+					begin += int64(len(chunks[i].bytes))
+				}
+			}
+		}
+		out.end()
+		frames := framesOf(t, log)
+		var got []byte
+		for _, f := range frames {
+			for range f.Output {
+				if n := len(got); n < len(of) && of[n] != streamOf(f) {
+					t.Fatalf("byte %d is of stream %d", n, streamOf(f))
+				}
+				got = append(got, 0)
+			}
+			copy(got[len(got)-len(f.Output):], f.Output)
+		}
+		if len(got) != len(in) {
+			t.Fatalf("%d bytes became %d", len(in), len(got))
+		}
+		for i := range got {
+			if got[i] != in[i] && got[i] != '*' {
+				t.Fatalf("%q became %q", in, got)
+			}
+		}
+		if bytes.Contains(got, []byte(secret)) || one && len(in) > 0 && !bytes.Equal(got, expected(hide, in)) {
+			t.Fatalf("%q became %q", in, got)
+		}
+	})
+}
+
+// expected is what one stream in one piece becomes.
+func expected(hide *redact.Patterns, in []byte) []byte {
+	s := hide.Stream()
+	return append(append([]byte(nil), s.Write(bytes.Clone(in))...), s.Flush()...)
+}
+
+// BenchmarkHidden compares a log on disk that hides a secret with one that hides nothing. The share is how much longer it takes.
+func BenchmarkHidden(b *testing.B) {
+	line := []byte("2026-03-01T12:00:00Z INFO  request id=7f3a method=GET path=/api/v1/items status=200 took=13ms\n")
+	chunk := bytes.Repeat(line, wire.MaxData/len(line)+1)[:wire.MaxData]
+	const chunks = 512 // of one log
+	book, err := dir.Open(dir.Options{Path: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer book.Close()
+	write := func(hide *redact.Patterns) time.Duration {
+		id := belljar.NewID()
+		log, err := book.Create(id)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out := &transcript{log: log, room: 1 << 40, hide: hide}
+		begun := time.Now()
+		for i := range chunks {
+			if _, err := out.write(int64(i*len(chunk)), wire.Stdout, chunk); err != nil {
+				b.Fatal(err)
+			}
+		}
+		out.end()
+		took := time.Since(begun)
+		if log.Size() < chunks*wire.MaxData || out.cut {
+			b.Fatal("the log is not whole")
+		}
+		if err := log.Seal(); err != nil {
+			b.Fatal(err)
+		}
+		if err := book.Remove(id); err != nil {
+			b.Fatal(err)
+		}
+		return took
+	}
+	hide := redact.New("ghp_0123456789abcdefghijklmnopqrstuvwxyz", "correct horse battery")
+	b.SetBytes(2 * chunks * wire.MaxData)
+	with, without := time.Duration(1<<62), time.Duration(1<<62)
+	for b.Loop() {
+		with, without = min(with, write(hide)), min(without, write(nil))
+	}
+	b.ReportMetric(100*float64(with-without)/float64(without), "share-%")
+	b.ReportMetric(chunks*wire.MaxData/without.Seconds()/1e6, "log-MB/s")
+}

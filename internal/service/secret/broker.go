@@ -1,0 +1,89 @@
+package secret
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/secret/redact"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// Broker readies the brokered secrets of a sandbox, whose values are known; nil if there are none. It refuses a secret whose host
+// the sandbox may not reach.
+func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secret) (*placement.Broker, error) {
+	var hosts []string
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		got := secrets[name]
+		if !got.Brokered() {
+			continue
+		}
+		if err := got.CheckBrokered("secrets." + name + ".value"); err != nil {
+			return nil, err
+		}
+		if err := reaches(p.Egress, "secrets."+name+".host", got.Host); err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, got.Host)
+	}
+	if len(hosts) == 0 {
+		return nil, nil
+	}
+	slices.Sort(hosts)
+	authority, err := egress.NewAuthority(slices.Compact(hosts), s.Now())
+	if err != nil {
+		return nil, err
+	}
+	return broker(secrets, authority), nil
+}
+
+// reaches refuses a host that a policy does not let reach over HTTPS.
+func reaches(p *egress.Policy, field, host string) error {
+	e := &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("a secret goes to %s, which the sandbox may not reach", host),
+		Details: map[string]any{"field": field, "provided": host},
+		Hint:    fmt.Sprintf("set network_policy to %s and list %s in egress.hosts (--allow %s)", belljar.NetworkAllowlist, host, host),
+	}
+	if p == nil {
+		return e
+	}
+	own := egress.Policy{Run: p.Run, Server: egress.Any(), Ports: p.Ports}
+	switch _, reason := p.Decide(host, 443); {
+	case reason == "":
+		return nil
+	case reason == egress.PortDenied:
+		e.Code, e.Details["rule"], e.Hint = belljar.CodePolicyDenied, "SANDBOX_EGRESS_PORTS", "an operator adds 443 to SANDBOX_EGRESS_PORTS"
+	default:
+		if _, reason := own.Decide(host, 443); reason == "" {
+			e.Code, e.Details["rule"], e.Hint = belljar.CodePolicyDenied, "SANDBOX_EGRESS_ALLOW", "an operator lists "+host+" in SANDBOX_EGRESS_ALLOW"
+		}
+	}
+	return e
+}
+
+// broker is the brokered secrets of a sandbox that trusts an authority.
+func broker(secrets map[string]belljar.Secret, authority *egress.Authority) *placement.Broker {
+	b := &placement.Broker{Egress: &egress.Broker{Authority: authority}, Placeholders: map[string]string{}}
+	var hide []string
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		got := secrets[name]
+		if !got.Brokered() {
+			continue
+		}
+		header, value := got.Credential()
+		b.Egress.Credentials = append(b.Egress.Credentials, egress.Credential{Host: got.Host, Header: header, Value: value})
+		mark := sha256.Sum256(append(authority.PEM(), name...)) // the same after a restart, and it says nothing
+		b.Placeholders[name] = "belljar-secret-" + hex.EncodeToString(mark[:8])
+		hide = append(hide, strings.TrimSpace(got.Value))
+		if user, ok := strings.CutPrefix(value, "Basic "); ok {
+			hide = append(hide, user)
+		}
+	}
+	b.Egress.Hidden = redact.New(hide...)
+	return b
+}

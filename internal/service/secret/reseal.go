@@ -1,0 +1,66 @@
+package secret
+
+import (
+	"context"
+	"fmt"
+
+	vault "github.com/belljar/belljar/internal/secret"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Reseal encrypts everything on record with the vault's current key. Nothing else may use the store meanwhile.
+func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
+	again := func(sealed []byte, about string) ([]byte, error) {
+		plain, err := v.Open(sealed, about)
+		if err != nil {
+			return nil, err
+		}
+		return v.Seal(plain, about), nil
+	}
+	stored, err := records.Secrets().All(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range stored {
+		if v.Current(row.Sealed) {
+			continue
+		}
+		if row.Sealed, err = again(row.Sealed, about(row)); err == nil {
+			_, err = records.Secrets().Put(ctx, row)
+		}
+		if err != nil {
+			return fmt.Errorf("stored secret %s: %w", row.Name, err)
+		}
+	}
+	sessions, err := records.Sessions().Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range sessions {
+		if len(row.Secrets) == 0 || v.Current(row.Secrets) {
+			continue
+		}
+		if row.Secrets, err = again(row.Secrets, row.ID); err == nil {
+			err = records.Sessions().Update(ctx, row)
+		}
+		if err != nil {
+			return fmt.Errorf("secrets of session %s: %w", row.ID, err)
+		}
+	}
+	runs, err := records.Runs().Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range runs {
+		if len(row.Secrets) == 0 || v.Current(row.Secrets) {
+			continue
+		}
+		if row.Secrets, err = again(row.Secrets, row.ID); err == nil {
+			err = records.Runs().Update(ctx, row)
+		}
+		if err != nil {
+			return fmt.Errorf("secrets of run %s: %w", row.ID, err)
+		}
+	}
+	return nil
+}

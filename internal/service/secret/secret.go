@@ -1,0 +1,155 @@
+// Package secret is the secrets of runs and sessions, and those that users store.
+package secret
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/event"
+	vault "github.com/belljar/belljar/internal/secret"
+	"github.com/belljar/belljar/internal/secret/redact"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// mostStored bounds how many secrets one user stores.
+const mostStored = 256
+
+// sharedOwner owns the shared secrets. No user who stores secrets is called so.
+const sharedOwner = ""
+
+// Secrets is the secrets of a service.
+type Secrets struct {
+	Store  store.Secrets
+	Vault  *vault.Vault
+	Record func(event.Event)
+	Now    func() time.Time
+}
+
+// Resolve returns the secrets of a request with the values of the stored ones that it names: the caller's own, or else shared ones.
+func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[string]belljar.Secret) (map[string]belljar.Secret, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	given, total := maps.Clone(asked), 0
+	var used []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		got := given[name]
+		if got.From != "" {
+			value, err := s.value(ctx, caller, name, got.From)
+			if err != nil {
+				return nil, err
+			}
+			used = append(used, got.From)
+			got.Value, got.From = value, ""
+			given[name] = got
+		}
+		total += len(got.Value)
+	}
+	if err := belljar.CheckSecretsSize(total); err != nil {
+		return nil, err
+	}
+	for _, name := range used {
+		s.happened(event.SecretUsed, caller, name, false)
+	}
+	return given, nil
+}
+
+// value is that of a stored secret, for the secret of that name in a request.
+func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from string) (string, error) {
+	for _, owner := range []string{caller.ID, sharedOwner} {
+		row, err := s.Store.Get(ctx, owner, from)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", fault.Record("read the stored secret "+from, err)
+		}
+		plain, err := s.Vault.Open(row.Sealed, about(row))
+		if err != nil {
+			return "", &belljar.Error{
+				Code: belljar.CodeInternal, Message: fmt.Sprintf("the stored secret %s cannot be decrypted", from), Err: err,
+				Details: map[string]any{"field": "secrets." + name + ".from"}, Hint: "store it again: belljar secret set " + from,
+			}
+		}
+		return string(plain), nil
+	}
+	return "", &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("there is no stored secret %s", from),
+		Details: map[string]any{"field": "secrets." + name + ".from", "provided": from},
+		Hint:    "store it on the server first: belljar secret set " + from,
+	}
+}
+
+// kept is the secrets of a run or session on its record.
+type kept struct {
+	Secrets   map[string]belljar.Secret `json:"secrets"`
+	Authority []byte                    `json:"authority,omitempty"` // that the sandbox trusts, for brokered ones
+}
+
+// Seal encrypts the secrets of a run or session for its record; nil for none. id is the run's or session's.
+func (s *Secrets) Seal(id string, secrets map[string]belljar.Secret, broker *placement.Broker) ([]byte, error) {
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	k := kept{Secrets: secrets}
+	var err error
+	if broker != nil {
+		if k.Authority, err = broker.Egress.Authority.Marshal(); err != nil {
+			return nil, err
+		}
+	}
+	plain, err := json.Marshal(k)
+	if err != nil {
+		return nil, err
+	}
+	return s.Vault.Seal(plain, id), nil
+}
+
+// Open decrypts what Seal returned.
+func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *placement.Broker, error) {
+	if len(sealed) == 0 {
+		return nil, nil, nil
+	}
+	plain, err := s.Vault.Open(sealed, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	var k kept
+	if err := json.Unmarshal(plain, &k); err != nil || k.Authority == nil {
+		return k.Secrets, nil, err
+	}
+	authority, err := egress.ParseAuthority(k.Authority)
+	if err != nil {
+		return nil, nil, err
+	}
+	return k.Secrets, broker(k.Secrets, authority), nil
+}
+
+// Patterns are what hides the values of secrets; nil for none.
+func Patterns(secrets map[string]belljar.Secret) *redact.Patterns {
+	var values []string
+	for _, s := range secrets {
+		values = append(values, s.Value)
+	}
+	return redact.New(values...)
+}
+
+// about is what a stored secret is sealed about. No id of a run or session has a zero byte.
+func about(s store.Secret) string { return s.Owner + "\x00" + s.Name }
+
+func (s *Secrets) happened(name string, caller belljar.Caller, secret string, shared bool) {
+	e := event.Event{Name: name, Caller: caller, Detail: map[string]string{"secret": secret}}
+	if shared {
+		e.Kind = "shared"
+	}
+	s.Record(e)
+}

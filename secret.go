@@ -1,0 +1,150 @@
+package belljar
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Secret is one secret of a run or session. Its programs find the value in the file NAME of [SecretDir], which only they
+// can read.
+type Secret struct {
+	// Value is text of at most 64 KiB, of which at least 8 bytes are no surrounding white space.
+	Value string `json:"value,omitempty"`
+	// From is the name of a stored secret, in place of Value.
+	From string `json:"from,omitempty"`
+
+	// Host makes it a brokered secret, of which the programs see a placeholder, in the environment variable NAME. Belljar sets the
+	// real header on their HTTPS requests to this host, which the network of the run or session has to allow.
+	Host     string `json:"host,omitempty"`     // api.example.com
+	Header   string `json:"header,omitempty"`   // Authorization
+	Template string `json:"template,omitempty"` // of the header's value, with {} for the secret: "Bearer {}" for Authorization, else "{}"
+}
+
+// SecretDir is where the files of secrets are inside every sandbox.
+const SecretDir = "/run/secrets"
+
+// Bounds of secrets.
+const (
+	maxSecrets      = 32
+	minSecretBytes  = 8 // a shorter value is found in ordinary output
+	maxSecretBytes  = 64 << 10
+	maxSecretsBytes = 256 << 10 // of all values of a request
+)
+
+// Secrets is how a caller stores secrets, for requests that name them in [Secret.From]. The values are never returned.
+type Secrets interface {
+	// Set stores a secret, or replaces its value. A shared one is the operators' ([CodeForbidden] for others), and every
+	// user may use it.
+	Set(ctx context.Context, name string, spec SecretSpec) (StoredSecret, error)
+	// List returns the caller's own secrets and the shared ones, by name.
+	List(ctx context.Context) ([]StoredSecret, error)
+	// Remove removes a secret; [CodeNotFound] if there is none. Runs and sessions that have it keep it.
+	Remove(ctx context.Context, name string, shared bool) error
+}
+
+// SecretSpec is a secret to be stored.
+type SecretSpec struct {
+	Value  string `json:"value"`            // as in [Secret]
+	Shared bool   `json:"shared,omitempty"` // for every user; operators only
+}
+
+// StoredSecret is a stored secret without its value.
+type StoredSecret struct {
+	Name      string    `json:"name"`
+	Shared    bool      `json:"shared,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Format writes a word in place of the secret, whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
+
+// Format writes a word in place of the secret, whatever the verb.
+func (s SecretSpec) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
+
+// Validate checks the value. The error is [CodeInvalidRequest].
+func (s SecretSpec) Validate() error { return checkSecretValue("value", s.Value) }
+
+// secretName is what the name of a secret looks like.
+var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// CheckSecretName checks the name of a secret. The error is [CodeInvalidRequest] and names the field.
+func CheckSecretName(field, name string) error {
+	if secretName.MatchString(name) {
+		return nil
+	}
+	e := invalid(field, "%.80q is not the name of a secret", name)
+	e.Hint = "a name has letters, digits and underscores, does not begin with a digit, and is at most 64 characters long"
+	return e
+}
+
+// checkSecrets checks the secrets in a request. No error has anything of a value.
+func checkSecrets(secrets map[string]Secret) error {
+	if len(secrets) > maxSecrets {
+		e := invalid("secrets", "secrets are limited to %d, got %d", maxSecrets, len(secrets))
+		e.Details["provided"], e.Details["maximum"] = len(secrets), maxSecrets
+		return e
+	}
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if err := CheckSecretName("secrets", name); err != nil {
+			return err
+		}
+		field, s := "secrets."+name, secrets[name]
+		switch {
+		case s.Value != "" && s.From != "":
+			return invalid(field, "%s has both value and from", field)
+		case s.From != "":
+			if err := CheckSecretName(field+".from", s.From); err != nil {
+				return err
+			}
+		default:
+			if err := checkSecretValue(field+".value", s.Value); err != nil {
+				return err
+			}
+		}
+		total += len(s.Value)
+	}
+	return CheckSecretsSize(total)
+}
+
+// CheckSecretsSize checks how many bytes the values of all secrets of a run or session have together. The error is
+// [CodeInvalidRequest].
+func CheckSecretsSize(total int) error {
+	if total <= maxSecretsBytes {
+		return nil
+	}
+	e := invalid("secrets", "the values of secrets are limited to %d bytes together, got %d", maxSecretsBytes, total)
+	e.Details["provided"], e.Details["maximum"] = total, maxSecretsBytes
+	return e
+}
+
+func checkSecretValue(field, value string) error {
+	switch {
+	case value == "":
+		e := invalid(field, "%s is required", field)
+		e.Hint = "give a value, or the name of a stored secret with from"
+		return e
+	case len(value) > maxSecretBytes:
+		e := invalid(field, "%s is limited to %d bytes, got %d", field, maxSecretBytes, len(value))
+		e.Details["maximum"] = maxSecretBytes
+		return e
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		e := invalid(field, "%s is not text", field)
+		e.Hint = "encode binary data, as with base64"
+		return e
+	case len(strings.TrimSpace(value)) < minSecretBytes:
+		e := invalid(field, "%s is shorter than %d bytes", field, minSecretBytes)
+		e.Details["minimum"] = minSecretBytes
+		e.Hint = "a secret so short cannot be kept out of the output; give it as env if it is none"
+		return e
+	}
+	return nil
+}
