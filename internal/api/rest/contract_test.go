@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -33,15 +34,26 @@ type documented struct {
 
 func newContract(t *testing.T, next http.RoundTripper) *contract {
 	t.Helper()
-	doc := loadDocument(t)
-	for name, s := range doc.Components.Schemas {
+	c, err := strict()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.t, c.next = t, next
+	return &c
+}
+
+// strict is what contracts have in common, read once for all tests.
+var strict = sync.OnceValues(func() (c contract, err error) {
+	if c.doc, err = readDocument(); err != nil {
+		return c, err
+	}
+	for name, s := range c.doc.Components.Schemas {
 		if name != "Problem" && s.Value.Type.Is("object") && s.Value.AdditionalProperties.Schema == nil && len(s.Value.Properties) > 0 {
 			no := false
 			s.Value.AdditionalProperties.Has = &no
 		}
 	}
-	c := &contract{t: t, next: next, doc: doc}
-	for path := range doc.Paths.Map() {
+	for path := range c.doc.Paths.Map() {
 		d := documented{path: path}
 		pattern := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(param string) string {
 			d.names = append(d.names, param[1:len(param)-1])
@@ -54,16 +66,20 @@ func newContract(t *testing.T, next http.RoundTripper) *contract {
 		c.paths = append(c.paths, d)
 	}
 	slices.SortFunc(c.paths, func(a, b documented) int { return len(a.names) - len(b.names) })
-	return c
+	return c, nil
+})
+
+func readDocument() (*openapi3.T, error) {
+	raw, err := os.ReadFile(specFile)
+	if err != nil {
+		return nil, err
+	}
+	return openapi3.NewLoader().LoadFromData(raw)
 }
 
 func loadDocument(t *testing.T) *openapi3.T {
 	t.Helper()
-	raw, err := os.ReadFile(specFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(raw)
+	doc, err := readDocument()
 	if err != nil {
 		t.Fatal(err)
 	}

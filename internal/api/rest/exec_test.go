@@ -96,6 +96,7 @@ func (c *coding) wait(id string) (a execAnswer) {
 // text reads an exec's output to its end in small parts; seqs must rise.
 func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 	c.t.Helper()
+	var out, failures strings.Builder
 	since := uint64(0)
 	for {
 		a := c.read(id, fmt.Sprintf("since_seq=%d&max_chunks=3&wait_seconds=200", since))
@@ -113,9 +114,9 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 				text = string(raw)
 			}
 			if k.Stream == "stdout" {
-				stdout += text
+				out.WriteString(text)
 			} else {
-				stderr += text
+				failures.WriteString(text)
 			}
 		}
 		if a.NextSeq < since {
@@ -123,7 +124,7 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 		}
 		since = a.NextSeq
 		if a.Done {
-			return stdout, stderr, a
+			return out.String(), failures.String(), a
 		}
 	}
 }
