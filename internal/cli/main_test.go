@@ -50,7 +50,7 @@ func runScripts(t *testing.T, dir string) {
 			}
 			return condition == "native" && works, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until, "registry": registryScript(t), "peer": peerScript(t)},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until, "registry": registryScript(t), "peer": peerScript(t), "repository": repositoryScript(t)},
 	})
 }
 

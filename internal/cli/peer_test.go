@@ -12,15 +12,32 @@ import (
 )
 
 // peerScript returns the script command peer NAME…: it starts what sandboxes can connect to by these names, at $PEER, and lets the
-// commands after it, and the next server, resolve them. $PEER_CA is a file with the certificate of its CA.
+// commands after it, and the next server, resolve them. The file ca.pem has the certificate of its CA.
 func peerScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, names []string) {
 		if neg || len(names) == 0 {
 			ts.Fatalf("usage: peer NAME…")
 		}
 		p := peer.Start(t, names...)
+		p.ServeGit(t, ts.MkAbs("repositories"))
 		ts.Setenv("PEER", p.Address)
 		ts.Setenv("SANDBOX_EGRESS_RESOLVER", p.Resolver)
 		ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), p.CA, 0o644))
+	}
+}
+
+// repositoryScript returns the script command repository NAME FILE…: it makes a repository with these files, which the peer serves
+// as https://…/git/NAME.
+func repositoryScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < 2 {
+			ts.Fatalf("usage: repository NAME FILE…")
+		}
+		r := peer.NewRepository(t, ts.MkAbs("repositories/"+args[0]))
+		var files []peer.Entry
+		for _, name := range args[1:] {
+			files = append(files, r.File(name, ts.ReadFile(name)))
+		}
+		ts.Setenv("COMMIT", r.Commit("main", files...))
 	}
 }

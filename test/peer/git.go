@@ -3,6 +3,7 @@
 package peer
 
 import (
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"os"
@@ -20,7 +21,7 @@ func (p *Peer) ServeGit(t testing.TB, dir string) {
 		t.Fatalf("git is needed: %v; make packages installs it", err)
 	}
 	backend := &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Root: "/git",
+		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Root: "/git", Stderr: io.Discard,
 		Env: []string{
 			"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "PATH=" + os.Getenv("PATH"),
 			"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",

@@ -41,6 +41,8 @@ func hooks() map[string]hook {
 		"neighbour": neighbour,
 		"network":   network,
 
+		"repository": repository,
+
 		"responsive": responsive,
 
 		"network-empty":     networkEmpty,

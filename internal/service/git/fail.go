@@ -34,8 +34,10 @@ func failed(code belljar.Code, field, hint, format string, args ...any) *Error {
 	return &Error{Reason: belljar.ReasonCloneFailed, Err: e}
 }
 
-func tooLarge(message string) *Error {
-	return failed(belljar.CodeTooLarge, "git", "allow a larger workspace with workspace_mb (--workspace)", "%s", message)
+// tooLarge is the error for a repository that does not fit.
+func tooLarge(bytes int64, files int) *Error {
+	return failed(belljar.CodeTooLarge, "git", "allow a larger workspace with workspace_mb (--workspace)",
+		"the repository does not fit into the workspace of %d MiB and %d files", bytes>>20, files)
 }
 
 func badIgnore(err error) *Error {
@@ -49,7 +51,7 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 	var refused *wire.Error
 	var exit *box.SideExitError
 	limits := o.Placement.Limits
-	full := fmt.Sprintf("the repository does not fit into the workspace of %d MiB and %d files", limits.WorkspaceMB, limits.Inodes)
+	full := tooLarge(int64(limits.WorkspaceMB)<<20, limits.Inodes)
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -64,9 +66,9 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 		}
 		return failed(belljar.CodeRuntimeUnavailable, "git", hint, "there is no git in the image %s, in which the clone is made", o.Placement.Image.Ref)
 	case errors.As(err, &refused) && refused.Code == wire.CodeNoSpace:
-		return tooLarge(full)
+		return full
 	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:
-		return tooLarge("the repository has too many files, or folders too deep")
+		return full
 	case errors.Is(err, syscall.ENOSPC):
 		return failed(belljar.CodeDiskFull, "git", "free space on the host", "the server's disk has no room for the repository")
 	case errors.As(err, &exit) && exit.Exit.Reason == runtime.ExitOOM:
@@ -80,7 +82,7 @@ func outOfMemory(l belljar.Limits) *Error {
 }
 
 // explainGit says what git could not do.
-func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full string) error {
+func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error) error {
 	said, host := e.text, o.Placement.Limits
 	has := func(parts ...string) bool {
 		for _, p := range parts {
@@ -97,7 +99,7 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full string
 	case e.exit.Signal == int(syscall.SIGKILL) || has("Out of memory", "out of memory", "Cannot allocate memory", "signal 9"):
 		return outOfMemory(host)
 	case has("No space left on device", "File too large", "File size limit"):
-		return tooLarge(full)
+		return full
 	case e.command != "fetch":
 		return url(belljar.CodeInvalidRequest, "", "the repository cannot be checked out: %s", e.last())
 	case has("couldn't find remote ref"):

@@ -193,7 +193,7 @@ func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 		}
 	}, "ls-files", "--stage", "-z")
 	if err == nil && len(links) > mostLinks {
-		err = tooLarge(fmt.Sprintf("the repository has more than %d symbolic links", mostLinks))
+		err = failed(belljar.CodeTooLarge, "git", "", "the repository has more than %d symbolic links", mostLinks)
 	}
 	return links, err
 }

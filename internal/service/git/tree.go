@@ -116,7 +116,7 @@ func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 	name := strings.TrimSuffix(h.Name, "/")
 	if s.entries++; s.entries > 2*s.files {
-		return tooLarge(fmt.Sprintf("the repository has more than %d files and folders", 2*s.files))
+		return tooLarge(s.bytes, s.files)
 	}
 	own := s.git && (name == ".git" || strings.HasPrefix(name, ".git/"))
 	if !own {
@@ -132,11 +132,11 @@ func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 		}
 	}
 	if s.tree.Bytes += h.Size; s.tree.Bytes > s.bytes {
-		return tooLarge(fmt.Sprintf("the repository has more than %d MiB", s.bytes>>20))
+		return tooLarge(s.bytes, s.files)
 	}
 	if h.Typeflag != tar.TypeDir {
 		if s.tree.Files++; s.tree.Files > s.files {
-			return tooLarge(fmt.Sprintf("the repository has more than %d files", s.files))
+			return tooLarge(s.bytes, s.files)
 		}
 	}
 	if h.Typeflag == tar.TypeReg && !own && s.links[path.Join(s.below, name)] && h.Size <= mostTarget {

@@ -1461,6 +1461,8 @@ export interface components {
              * @description When it ended
              */
             finished_at: string | null;
+            /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
+            git?: components["schemas"]["GitSource"];
             /** @description What to do next */
             hint?: string;
             /** @description Its id, a UUID */
@@ -1697,6 +1699,8 @@ export interface components {
              * @description When it ended
              */
             finished_at: string | null;
+            /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
+            git?: components["schemas"]["GitSource"];
             /** @description What to do next */
             hint?: string;
             /** @description Its id, a UUID */
@@ -2186,6 +2190,38 @@ export interface components {
              */
             type: "stdout" | "stderr" | "event" | "heartbeat" | "truncated";
         };
+        GitSource: {
+            /** @description The commit's whole hash */
+            commit?: string;
+            /**
+             * Format: int64
+             * @description How many files were left out, as the repository's .dockerignore says
+             */
+            ignored?: number;
+            /** @description What was asked for */
+            ref?: string;
+            /** @description Its address */
+            url: string;
+        };
+        GitSpec: {
+            /**
+             * Format: int64
+             * @description How many commits of history are cloned; 1 by default
+             */
+            depth?: number;
+            /** @description Keep .git, with the commit checked out */
+            keep_git?: boolean;
+            /** @description Keep what the repository's .dockerignore names */
+            keep_ignored?: boolean;
+            /** @description A unified diff for the files of the repository; at most 1 MiB */
+            patch?: string;
+            /** @description A branch, a tag, or a commit by its whole hash; unset, the repository's own branch */
+            ref?: string;
+            /** @description The folder of the repository that becomes the workspace */
+            subdir?: string;
+            /** @description Its https address, host[:port]/path, without a user or password */
+            url: string;
+        };
         Health: {
             /**
              * @description ok
@@ -2525,6 +2561,8 @@ export interface components {
              * @description When it ends if it is not used
              */
             expires_at: string;
+            /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
+            git?: components["schemas"]["GitSource"];
             /** @description The same as base_image */
             image: string;
             /** @description Digest that the image's name resolved to */
@@ -2870,6 +2908,8 @@ export interface components {
              * @description When it ended
              */
             finished_at: string | null;
+            /** @description The repository that the workspace began with */
+            git?: components["schemas"]["GitSource"];
             /** @description What to do next */
             hint?: string;
             /** @description Its id, a UUID */
@@ -2995,6 +3035,8 @@ export interface components {
             };
             /** @description Small files to write to the workspace, at most 1 MB in total */
             files?: components["schemas"]["InlineFile"][];
+            /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
+            git?: components["schemas"]["GitSpec"];
             /** @description Whether standard input stays open for the caller's stream (1.1) */
             interactive?: boolean;
             /** @description The weakest class of isolation to accept; if runtime is unset, the fastest runtime of that class or stronger is chosen */
@@ -3208,6 +3250,8 @@ export interface components {
              * @description When it ends if it is not used
              */
             expires_at: string;
+            /** @description The repository that the workspace began with */
+            git?: components["schemas"]["GitSource"];
             /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description namespace, user_space_kernel, microvm or remote */
@@ -3272,6 +3316,8 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
+            git?: components["schemas"]["GitSpec"];
             /**
              * Format: double
              * @description It ends after so many seconds without activity, output included; 0 is never
@@ -3365,6 +3411,8 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
+            git?: components["schemas"]["GitSpec"];
             /**
              * Format: double
              * @description It ends after so many seconds without activity, output included; 0 is never
@@ -3468,6 +3516,8 @@ export interface components {
              * @description When it ended
              */
             finished_at: string | null;
+            /** @description As in a run */
+            git?: components["schemas"]["GitSource"];
             /** @description What to do next */
             hint?: string;
             /** @description Its id, a UUID */
@@ -3591,6 +3641,8 @@ export interface components {
              * @description When it ended
              */
             finished_at: string | null;
+            /** @description As in a run */
+            git?: components["schemas"]["GitSource"];
             /** @description What to do next */
             hint?: string;
             /** @description Its id, a UUID */

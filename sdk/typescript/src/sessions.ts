@@ -88,7 +88,7 @@ export class Sessions {
       {
         method: "POST", path, json: { ...spec, spec_version: spec.spec_version ?? "1.1" },
         headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
-        longerMs: Math.max(spec.startup_timeout_sec ?? 0, 60) * 1000,
+        longerMs: (Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0)) * 1000,
       },
       options,
     );

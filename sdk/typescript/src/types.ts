@@ -34,6 +34,10 @@ export type SessionSpec = Schemas["SessionOpening"];
 export type Egress = Schemas["Egress"];
 /** What left a sandbox, and what was denied. */
 export type EgressReport = Schemas["EgressReport"];
+/** A Git repository that a workspace begins with. */
+export type GitSpec = Schemas["GitSpec"];
+/** The repository that it began with, with the commit. */
+export type GitSource = Schemas["GitSource"];
 /** What a session may reach. */
 export type NetworkSpec = Schemas["NetworkSpec"];
 /** A question what would happen to a URL. */

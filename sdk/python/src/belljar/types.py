@@ -57,6 +57,8 @@ class AdminRun(_AdminRun, total=False):
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    git: GitSource
+    """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     hint: str
     """What to do next."""
     interactive: bool
@@ -261,6 +263,8 @@ class DetailedRun(_DetailedRun, total=False):
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    git: GitSource
+    """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     hint: str
     """What to do next."""
     interactive: bool
@@ -656,6 +660,40 @@ class Frame(_Frame, total=False):
     """Time of a heartbeat."""
 
 
+class _GitSource(TypedDict):
+    url: str
+    """Its address."""
+
+
+class GitSource(_GitSource, total=False):
+    commit: str
+    """The commit's whole hash."""
+    ignored: int
+    """How many files were left out, as the repository's .dockerignore says."""
+    ref: str
+    """What was asked for."""
+
+
+class _GitSpec(TypedDict):
+    url: str
+    """Its https address, host[:port]/path, without a user or password."""
+
+
+class GitSpec(_GitSpec, total=False):
+    depth: int
+    """How many commits of history are cloned; 1 by default."""
+    keep_git: bool
+    """Keep .git, with the commit checked out."""
+    keep_ignored: bool
+    """Keep what the repository's .dockerignore names."""
+    patch: str
+    """A unified diff for the files of the repository; at most 1 MiB."""
+    ref: str
+    """A branch, a tag, or a commit by its whole hash; unset, the repository's own branch."""
+    subdir: str
+    """The folder of the repository that becomes the workspace."""
+
+
 class Health(TypedDict):
     status: Literal["ok"]
     """ok."""
@@ -950,6 +988,8 @@ class OpenedSession(_OpenedSession, total=False):
     """Working directory of its shell, after the shell's first command."""
     details: Replay
     """Details."""
+    git: GitSource
+    """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     image_digest: str
     """Digest that the image's name resolved to."""
     isolation: str
@@ -1177,6 +1217,8 @@ class Run(_Run, total=False):
     """What left the sandbox while the run lasted, and what was denied."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    git: GitSource
+    """The repository that the workspace began with."""
     hint: str
     """What to do next."""
     image_digest: str
@@ -1263,6 +1305,8 @@ class RunSpec(_RunSpec, total=False):
     """Environment variables."""
     files: List[InlineFile]
     """Small files to write to the workspace, at most 1 MB in total."""
+    git: GitSpec
+    """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     interactive: bool
     """Whether standard input stays open for the caller's stream (1.1)."""
     isolation: str
@@ -1442,6 +1486,8 @@ class Session(_Session, total=False):
     """Working directory of its shell, after the shell's first command."""
     details: Replay
     """Details."""
+    git: GitSource
+    """The repository that the workspace began with."""
     image_digest: str
     """Digest that the image's name resolved to."""
     isolation: str
@@ -1477,6 +1523,8 @@ class SessionOpening(TypedDict, total=False):
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     env: Dict[str, str]
     """Environment variables."""
+    git: GitSpec
+    """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     idle_timeout_sec: float
     """It ends after so many seconds without activity, output included; 0 is never."""
     isolation: str
@@ -1540,6 +1588,8 @@ class SessionSpec(_SessionSpec, total=False):
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
     env: Dict[str, str]
     """Environment variables."""
+    git: GitSpec
+    """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     idle_timeout_sec: float
     """It ends after so many seconds without activity, output included; 0 is never."""
     isolation: str
@@ -1625,6 +1675,8 @@ class ShownRun(_ShownRun, total=False):
     """As in a run."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    git: GitSource
+    """As in a run."""
     hint: str
     """What to do next."""
     image_digest: str
@@ -1715,6 +1767,8 @@ class StartedRun(_StartedRun, total=False):
     """As in a run."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    git: GitSource
+    """As in a run."""
     hint: str
     """What to do next."""
     image_digest: str

@@ -1,0 +1,165 @@
+package git
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// What the documentation says of the protections is in force for every command of git.
+func TestSettings(t *testing.T) {
+	for _, want := range []string{
+		"protocol.allow=never", "protocol.https.allow=always", "protocol.file.allow=never", "core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false",
+		"submodule.recurse=false", "fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "transfer.bundleURI=false", "core.protectNTFS=true",
+		"core.protectHFS=true", "http.followRedirects=initial", "http.sslVerify=true", "credential.helper=",
+	} {
+		if !slices.Contains(settings(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, want := range []string{
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https", "GIT_LFS_SKIP_SMUDGE=1", "GIT_ATTR_NOSYSTEM=1",
+	} {
+		if !slices.Contains(environment(false), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if env := environment(true); !slices.Contains(env, "GIT_SSL_CAINFO=/workspace/ca.pem") || !slices.Contains(env, "GIT_SSL_CAPATH=/etc/ssl/certs") {
+		t.Errorf("%q", env)
+	}
+}
+
+// sorted runs a sorter over entries and returns what comes out, as name and target or contents.
+func sorted(t *testing.T, s *sorter, entries ...tar.Header) (map[string]string, error) {
+	t.Helper()
+	var in bytes.Buffer
+	w := tar.NewWriter(&in)
+	for _, h := range entries {
+		text := h.Linkname
+		h.Linkname, h.Mode, h.Size = "", 0o644, int64(len(text))
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.tree = &Tree{}
+	dir := t.TempDir()
+	if err := s.spool(t.Context(), &in, dir); err != nil {
+		s.tree.Close()
+		return nil, err
+	}
+	defer s.tree.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("files have names: %v, %v", left, err)
+	}
+	if _, err := s.tree.spool.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for r := tar.NewReader(s.tree.spool); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[h.Name] = string(text); h.Typeflag == tar.TypeSymlink {
+			out[h.Name] = "-> " + h.Linkname
+		}
+	}
+}
+
+func file(name, text string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Linkname: text}
+}
+
+func TestSorter(t *testing.T) {
+	list, err := parseIgnore("*.log\nbuild\n.git\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sorter{
+		links: map[string]bool{"src/in": true, "src/out": true, "src/root": true, "src/empty": true, "top": true}, below: "src", ignore: list, git: true, bytes: 100, files: 10,
+	}
+	got, err := sorted(t, s, tar.Header{Typeflag: tar.TypeDir, Name: "build/"}, file("build/x", "x"), file("a.log", "a"), file("a", "a"),
+		file("in", "d/../a"), file("out", "../a"), file("root", "/a"), file("empty", ""), file("top", "text"), file(".git/HEAD", "ref"), file(".git/x.log", "l"))
+	want := map[string]string{"a": "a", "in": "-> d/../a", "out": "../a", "root": "/a", "empty": "", "top": "text", ".git/HEAD": "ref", ".git/x.log": "l"}
+	if err != nil || len(got) != len(want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: %q, want %q", name, got[name], text)
+		}
+	}
+	if s.tree.Ignored != 2 || s.tree.leaving != 3 || s.tree.Files != 8 {
+		t.Errorf("%+v", s.tree)
+	}
+	if w := s.tree.Warnings(); len(w) != 2 {
+		t.Errorf("%q", w)
+	}
+	var none *Tree
+	if none.Warnings() != nil {
+		t.Error("no tree has warnings")
+	}
+	none.Close()
+}
+
+func TestSorterCaps(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sorter  sorter
+		entries []tar.Header
+	}{
+		"bytes":   {sorter{bytes: 3, files: 9}, []tar.Header{file("a", "ab"), file("b", "cd")}},
+		"files":   {sorter{bytes: 9, files: 1}, []tar.Header{file("a", ""), file("b", "")}},
+		"folders": {sorter{bytes: 9, files: 1}, []tar.Header{{Typeflag: tar.TypeDir, Name: "a/"}, {Typeflag: tar.TypeDir, Name: "b/"}, {Typeflag: tar.TypeDir, Name: "c/"}}},
+	} {
+		if _, err := sorted(t, &tt.sorter, tt.entries...); belljar.CodeOf(err) != belljar.CodeTooLarge {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What git prints of a server's or repository's own text can do nothing to a terminal, and is short.
+func TestLast(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "it failed", "hint: x\n": "it failed", "error: a\nfatal: b\nerror: c\n": "b", "error: a\nerror: c\nhint: d\n": "a", "odd\nlast\n": "last",
+		"fatal: \x1b[31mred\u202e\a\n": "[31mred", "remote: x\r\n": "remote: x",
+	} {
+		if got := (&gitError{text: text}).last(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := plain(strings.Repeat("é", 1000)); len(got) > maxLine+len("…") || !strings.HasSuffix(got, "…") {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestRejects(t *testing.T) {
+	said := "error: while searching for:\n a\n\nerror: patch failed: a b.txt:12\nApplying patch a b.txt with 1 reject...\nRejected hunk #1.\nerror: patch failed: c:3\n"
+	got := rejects(said)
+	if !slices.Equal(got, []string{"a b.txt:12", "c:3"}) {
+		t.Errorf("%q", got)
+	}
+	e := patchError(&gitError{text: said}, slices.Repeat(got, 30))
+	if e.Reason != belljar.ReasonPatchFailed || !strings.HasSuffix(e.Err.Message, "and 10 more") || len(e.Err.Details["rejected"].([]string)) != mostRejects {
+		t.Errorf("%+v", e.Err)
+	}
+}
