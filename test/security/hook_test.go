@@ -33,6 +33,7 @@ func hooks() map[string]hook {
 		"artifacts": artifacts,
 		"bait":      bait,
 		"boot":      bootID,
+		"brokered":  brokered,
 		"disk":      disk,
 		"elsewhere": elsewhere,
 		"engine":    engineSocket,
