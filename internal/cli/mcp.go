@@ -19,6 +19,7 @@ type mcpCommand struct {
 	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
 	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
 	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	Secret    []string `group:"what" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME of every sandbox, as for belljar run. Repeatable."`
 	Tools     string   `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
 	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
@@ -52,6 +53,9 @@ Examples:
 // Run serves MCP on standard input and output.
 func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	set, err := m.toolset()
+	if err == nil {
+		set.Secrets, err = (&secretFlags{m.Secret}).secrets(c)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 // runCommand is belljar run.
 type runCommand struct {
 	programRunFlags
+	secretFlags
 	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
 	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
 	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
@@ -78,6 +79,7 @@ Examples:
   belljar run --dir ./app --capture 'out/**' --out results main.js
   cat program | belljar run --lang py -      a program from standard input
   belljar run --allow api.example.com fetch.py   with one host to reach
+  belljar run --secret API_TOKEN fetch.py        with our variable API_TOKEN in /run/secrets/API_TOKEN
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -181,6 +183,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
 	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
+	if p.spec.Secrets, err = r.secrets(c); err != nil {
+		return nil, err
+	}
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil

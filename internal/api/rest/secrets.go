@@ -20,7 +20,7 @@ type secretPath struct {
 
 type secretRemoval struct {
 	Name   string `path:"name" doc:"The secret's name"`
-	Shared bool `query:"shared" doc:"Remove the shared secret of that name; operators only"`
+	Shared bool   `query:"shared" doc:"Remove the shared secret of that name; operators only"`
 }
 
 // addSecrets adds the operations about stored secrets.
