@@ -80,6 +80,7 @@ Examples:
   cat program | belljar run --lang py -      a program from standard input
   belljar run --allow api.example.com fetch.py   with one host to reach
   belljar run --secret API_TOKEN fetch.py        with our variable API_TOKEN in /run/secrets/API_TOKEN
+  belljar run --secret API_TOKEN --broker API_TOKEN=api.example.com --allow api.example.com fetch.py
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -326,6 +327,11 @@ func environment(c *console, flags []string) (map[string]string, error) {
 func flagOf(field string) string {
 	if strings.HasPrefix(field, "egress") {
 		return "--allow"
+	}
+	if secret, ok := strings.CutPrefix(field, "secrets."); ok {
+		if name, _, brokered := strings.Cut(secret, "."); brokered && !strings.HasSuffix(field, ".value") && !strings.HasSuffix(field, ".from") {
+			return "--broker " + name
+		}
 	}
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",

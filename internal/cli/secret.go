@@ -14,12 +14,13 @@ import (
 
 // secretFlags are the secrets of a run or session.
 type secretFlags struct {
+	Broker []string `group:"input" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandbox: Belljar sets it on HTTPS requests to the host, as Authorization: Bearer, or as ,header=NAME and ,template='Basic me:{}' say. Repeatable."`
 	Secret []string `group:"input" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME: NAME alone is our variable of that name, NAME=@FILE a file, NAME=from:STORED a stored one. Repeatable."`
 }
 
 // secrets reads the values of the flags. A command line can be seen by other users, so it never holds one.
 func (f *secretFlags) secrets(c *console) (map[string]belljar.Secret, error) {
-	if len(f.Secret) == 0 {
+	if len(f.Secret)+len(f.Broker) == 0 {
 		return nil, nil
 	}
 	given := make(map[string]belljar.Secret, len(f.Secret))
@@ -53,7 +54,7 @@ func (f *secretFlags) secrets(c *console) (map[string]belljar.Secret, error) {
 				"--secret %s: a value does not belong on the command line, which other users can see", name)
 		}
 	}
-	return given, nil
+	return given, broker(given, f.Broker)
 }
 
 // mostSecret is more than the longest secret.
