@@ -46,7 +46,7 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 			mu.Lock()
 			if r.TLS != nil && r.Host == "api.test" {
 				lent++
-				if len(r.Header["Authorization"]) != 1 || secret != "Bearer "+lentSecret || strings.Contains(all, "guest") {
+				if len(r.Header["Authorization"]) != 1 || secret != "Bearer "+lentSecret || strings.Contains(fmt.Sprint(r.Trailer), "guest") {
 					wrong = append(wrong, "without its secret: "+all)
 				}
 			} else if strings.Contains(all, lentSecret) || r.Host == "api.test" {

@@ -141,7 +141,7 @@ func ownHeader(r *report) {
 	for _, own := range []string{
 		"Authorization: Bearer guest\r\n", "authorization: guest\r\nAUTHORIZATION: guest\r\n", "Connection: Authorization\r\nAuthorization: guest\r\n",
 		"Authorization : guest\r\n", "Authorization\t: guest\r\n", "X: y\r\n Authorization: guest\r\n", "X: y\nAuthorization: guest\r\n",
-		"Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n0\r\nAuthorization: guest\r\n",
+		"Connection: close\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n0\r\nAuthorization: guest\r\n",
 	} {
 		said, err := secureGet("/who", own)
 		if err != nil || strings.Contains(said, "nobody") || !strings.HasPrefix(said, "HTTP/1.1 ") {
