@@ -44,6 +44,9 @@ func hooks() map[string]hook {
 
 		"responsive": responsive,
 
+		"secret":           secret,
+		"secret-neighbour": secretNeighbour,
+
 		"network-neighbour": networkNeighbour,
 
 		"takes-aio":     takes("aio"),
