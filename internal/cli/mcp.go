@@ -19,6 +19,8 @@ type mcpCommand struct {
 	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
 	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
 	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	Broker    []string `group:"what" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandboxes, and set it on HTTPS requests to the host, as for belljar run. Repeatable."`
+	Secret    []string `group:"what" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME of every sandbox, as for belljar run. Repeatable."`
 	Tools     string   `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
 	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
@@ -52,6 +54,9 @@ Examples:
 // Run serves MCP on standard input and output.
 func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	set, err := m.toolset()
+	if err == nil {
+		set.Secrets, err = (&secretFlags{Secret: m.Secret, Broker: m.Broker}).secrets(c)
+	}
 	if err != nil {
 		return err
 	}

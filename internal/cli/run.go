@@ -21,6 +21,7 @@ import (
 // runCommand is belljar run.
 type runCommand struct {
 	programRunFlags
+	secretFlags
 	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
 	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
 	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
@@ -81,6 +82,8 @@ Examples:
   cat program | belljar run --lang py -      a program from standard input
   belljar run --allow api.example.com fetch.py   with one host to reach
   belljar run --git https://example.com/app.git -- make test   the files of a repository
+  belljar run --secret API_TOKEN fetch.py        with our variable API_TOKEN in /run/secrets/API_TOKEN
+  belljar run --secret API_TOKEN --broker API_TOKEN=api.example.com --allow api.example.com fetch.py
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -185,6 +188,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	}
 	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
 	if p.spec.Git, err = r.Git.spec(); err != nil {
+		return nil, err
+	}
+	if p.spec.Secrets, err = r.secrets(c); err != nil {
 		return nil, err
 	}
 	if r.session != "" { // the session determines the image and execution
@@ -330,6 +336,11 @@ func flagOf(field string) string {
 	}
 	if field, found := strings.CutPrefix(field, "git."); found && field != "url" {
 		return "--" + strings.ReplaceAll(field, "_", "-")
+	}
+	if secret, ok := strings.CutPrefix(field, "secrets."); ok {
+		if name, _, brokered := strings.Cut(secret, "."); brokered && !strings.HasSuffix(field, ".value") && !strings.HasSuffix(field, ".from") {
+			return "--broker " + name
+		}
 	}
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",

@@ -54,6 +54,8 @@ type jarFlags struct {
 	WorkspaceExec  bool       `help:"Let programs in /workspace be executed."`
 	AllowWeak      []string   `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
 	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
+
+	secretFlags
 }
 
 // spec returns the flags as a request.
@@ -62,10 +64,14 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	if err != nil {
 		return belljar.SessionSpec{}, err
 	}
+	secrets, err := j.secrets(c)
+	if err != nil {
+		return belljar.SessionSpec{}, err
+	}
 	policy, egress := allowed(j.Allow)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository,
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets,
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

@@ -33,6 +33,7 @@ func hooks() map[string]hook {
 		"artifacts": artifacts,
 		"bait":      bait,
 		"boot":      bootID,
+		"brokered":  brokered,
 		"disk":      disk,
 		"elsewhere": elsewhere,
 		"engine":    engineSocket,
@@ -44,6 +45,9 @@ func hooks() map[string]hook {
 		"repository": repository,
 
 		"responsive": responsive,
+
+		"secret":           secret,
+		"secret-neighbour": secretNeighbour,
 
 		"network-empty":     networkEmpty,
 		"network-neighbour": networkNeighbour,

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,6 +36,15 @@ func (t *Terms) reach(none, words string) string {
 		rules = append(slices.Clone(rules[:most]), fmt.Sprintf("%d more", n-most))
 	}
 	return words + strings.Join(rules, ", ") + " only"
+}
+
+// secrets tells a client which secrets its sandboxes have; "" if there are none.
+func (t *Terms) secrets() string {
+	if len(t.Secrets) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Secrets are files in %s: %s. What is printed of them becomes asterisks.",
+		belljar.SecretDir, strings.Join(slices.Sorted(maps.Keys(t.Secrets)), ", "))
 }
 
 // describe returns a text of this package as the client's terms have it.

@@ -116,8 +116,8 @@ func open(c *call, in openInput) (*reply, error) {
 	if created {
 		state = "is new"
 	}
-	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds unless it asks for another time.",
-		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec)
+	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds unless it asks for another time.%s",
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec, c.terms.secrets())
 	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
 }
 
@@ -126,7 +126,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	t := c.terms
 	spec := belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
+		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress, Secrets: t.Secrets,
 		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
 	}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.

@@ -248,7 +248,7 @@ func (s *clientSession) clientTimedOut(request string) bool {
 
 // instructions describe the tools as a whole to a model.
 func (s *clientSession) instructions() string {
-	text := s.terms.describe("Belljar runs code in isolated Linux sandboxes " + withoutNetwork + ". Files live in /workspace.")
+	text := s.terms.describe("Belljar runs code in isolated Linux sandboxes " + withoutNetwork + ". Files live in /workspace." + s.terms.secrets())
 	if s.terms.InMode() == belljar.ToolsCode {
 		return text + " Call sandbox_open first, then sandbox_fs_write and sandbox_exec with its sandbox_id; files last " +
 			"until the sandbox is closed. A command that takes long answers with status running: read on with sandbox_exec_read or sandbox_exec_wait."

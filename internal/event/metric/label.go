@@ -58,7 +58,7 @@ func directions() vocabulary { return vocabulary{"in", "out"} }
 
 func egressReasons() vocabulary {
 	return vocabulary{
-		"no_match", "dns_mismatch", "policy_changed", "sni_missing", "private_address", "port_denied", "dns_failed", "limit", "unreachable",
+		"no_match", "dns_mismatch", "policy_changed", "sni_missing", "private_address", "port_denied", "dns_failed", "brokered", "limit", "unreachable",
 	}
 }
 

@@ -22,6 +22,7 @@ func attacks() map[string]func(*report, []string) {
 		"alternate":   alternate,
 		"become":      become,
 		"bind":        bind,
+		"brokered":    brokered,
 		"buffers":     buffers,
 		"burst":       burst,
 		"clock":       clock,

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// secretFlags are the secrets of a run or session.
+type secretFlags struct {
+	Broker []string `group:"input" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandbox: Belljar sets it on HTTPS requests to the host, as Authorization: Bearer, or as ,header=NAME and ,template='Basic me:{}' say. Repeatable."`
+	Secret []string `group:"input" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME: NAME alone is our variable of that name, NAME=@FILE a file, NAME=from:STORED a stored one. Repeatable."`
+}
+
+// secrets reads the values of the flags. A command line can be seen by other users, so it never holds one.
+func (f *secretFlags) secrets(c *console) (map[string]belljar.Secret, error) {
+	if len(f.Secret)+len(f.Broker) == 0 {
+		return nil, nil
+	}
+	given := make(map[string]belljar.Secret, len(f.Secret))
+	for _, flag := range f.Secret {
+		name, source, sourced := strings.Cut(flag, "=")
+		if err := belljar.CheckSecretName("--secret", name); err != nil {
+			return nil, err
+		}
+		if _, twice := given[name]; twice {
+			return nil, mistake.New("", "--secret %s: is given twice", name)
+		}
+		stored, isStored := strings.CutPrefix(source, "from:")
+		path, isFile := strings.CutPrefix(source, "@")
+		switch {
+		case !sourced:
+			value, set := c.getenv(name)
+			if !set {
+				return nil, mistake.New("set the variable, or name a file: --secret "+name+"=@FILE", "--secret %s: the variable is not set here", name)
+			}
+			given[name] = belljar.Secret{Value: value}
+		case isStored:
+			given[name] = belljar.Secret{From: stored}
+		case isFile:
+			value, err := secretFile(path)
+			if err != nil {
+				return nil, mistake.New("", "--secret %s=@%s: %s", name, path, mistake.Reason(err))
+			}
+			given[name] = belljar.Secret{Value: value}
+		default: // without what may be a value
+			return nil, mistake.New("--secret "+name+" takes the variable "+name+", --secret "+name+"=@FILE a file",
+				"--secret %s: a value does not belong on the command line, which other users can see", name)
+		}
+	}
+	return given, broker(given, f.Broker)
+}
+
+// mostSecret is more than the longest secret.
+const mostSecret = 64<<10 + 2
+
+func secretFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readSecret(f)
+}
+
+// readSecret reads a secret. The end of the line of one that is a single line is not a part of it.
+func readSecret(r io.Reader) (string, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, mostSecret))
+	if err != nil {
+		return "", err
+	}
+	value := string(raw)
+	if line, ok := strings.CutSuffix(value, "\n"); ok && !strings.Contains(line, "\n") {
+		value = strings.TrimSuffix(line, "\r")
+	}
+	return value, nil
+}
+
+// secretCommands are belljar secret ….
+type secretCommands struct {
+	Set secretSet    `cmd:"" help:"Store a secret on a server, for --secret NAME=from:STORED."`
+	LS  secretList   `cmd:"" name:"ls" help:"List the stored secrets, without their values."`
+	RM  secretRemove `cmd:"" name:"rm" help:"Remove stored secrets."`
+}
+
+// secretSet is belljar secret set.
+type secretSet struct {
+	Name     string `arg:"" name:"name" help:"Letters, digits and underscores."`
+	FromFile string `placeholder:"FILE" help:"Read the value from a file instead of standard input."`
+	Shared   bool   `help:"Let every user of the server use it (operators only)."`
+	JSON     bool   `name:"json" help:"Print the secret, without its value, as one JSON object."`
+}
+
+// Help is the long help.
+func (s *secretSet) Help() string {
+	return `Reads the value from standard input, or from a file. The server encrypts it, and shows it to nobody. A
+secret of that name gets the new value; runs and sessions that have the old one keep it.
+
+Examples:
+  printenv API_TOKEN | belljar secret set API_TOKEN
+  belljar secret set DEPLOY_KEY --from-file deploy_key
+  belljar run --secret API_TOKEN=from:API_TOKEN fetch.py`
+}
+
+// Run stores a secret.
+func (s *secretSet) Run(ctx context.Context, c *console) error {
+	return c.remote(s.JSON, func(service belljar.Service) error {
+		value, err := s.value(c)
+		if err != nil {
+			return err
+		}
+		set, err := service.Secrets().Set(ctx, s.Name, belljar.SecretSpec{Value: value, Shared: s.Shared})
+		if err != nil {
+			return err
+		}
+		if s.JSON {
+			return show.JSON(c.stdout, set)
+		}
+		c.aside("stored; --secret NAME=from:%s gives it to a run", set.Name)
+		return nil
+	})
+}
+
+func (s *secretSet) value(c *console) (string, error) {
+	switch {
+	case s.FromFile != "":
+		value, err := secretFile(s.FromFile)
+		if err != nil {
+			return "", mistake.New("", "--from-file %s: %s", s.FromFile, mistake.Reason(err))
+		}
+		return value, nil
+	case c.stdin == nil, show.IsTerminal(c.stdin):
+		return "", mistake.New("printenv VARIABLE | belljar secret set "+s.Name+", or --from-file FILE", "the value comes from standard input, which has none")
+	}
+	return readSecret(c.stdin)
+}
+
+// secretList is belljar secret ls.
+type secretList struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists secrets.
+func (l *secretList) Run(ctx context.Context, c *console) error {
+	return c.remote(l.JSON, func(s belljar.Service) error {
+		list, err := s.Secrets().List(ctx)
+		if err != nil {
+			return err
+		}
+		if l.JSON {
+			return show.JSON(c.stdout, append([]belljar.StoredSecret{}, list...))
+		}
+		rows, now := [][]string{}, time.Now()
+		for _, secret := range list {
+			of := "me"
+			if secret.Shared {
+				of = "everybody"
+			}
+			rows = append(rows, []string{secret.Name, of, show.RoughDuration(now.Sub(secret.UpdatedAt)) + " ago"})
+		}
+		return show.Table(c.stdout, "NAME FOR SET", rows)
+	})
+}
+
+// secretRemove is belljar secret rm.
+type secretRemove struct {
+	Names  []string `arg:"" name:"name" help:"The secrets."`
+	Shared bool     `help:"Remove shared ones (operators only)."`
+	JSON   bool     `name:"json" help:"Print the names as one JSON array."`
+}
+
+// Run removes secrets and reports those that it cannot remove.
+func (r *secretRemove) Run(ctx context.Context, c *console) error {
+	return c.remote(r.JSON, func(s belljar.Service) error {
+		var failed []error
+		removed := []string{}
+		for _, name := range r.Names {
+			if err := s.Secrets().Remove(ctx, name, r.Shared); err != nil {
+				failed = append(failed, mistake.In(name, err))
+				continue
+			}
+			removed = append(removed, name)
+		}
+		if r.JSON && len(failed) == 0 {
+			return show.JSON(c.stdout, removed)
+		}
+		return c.reportAll(failed)
+	})
+}

@@ -1,0 +1,8 @@
+# Attack: Send a header of the secret's name: twice, in odd spellings, as a trailer, as a header of the connection.
+# Why it matters: Servers differ in which of two headers they take, and the program's own could be the one.
+# What must hold: The host gets the secret's header once, and nothing of the program's.
+# Needs: probe
+# Host: brokered
+# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
+
+./probe brokered header

@@ -1,0 +1,8 @@
+# Attack: Send requests at once, of which one is for another host.
+# Why it matters: Only the first one may have been looked at.
+# What must hold: Those before it are answered, and nothing after it.
+# Needs: probe
+# Host: brokered
+# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
+
+./probe brokered pipeline

@@ -1,0 +1,8 @@
+# Attack: Speak HTTP/2, WebSocket, CONNECT to a host with a brokered secret.
+# Why it matters: What cannot be looked at could carry the secret back.
+# What must hold: None of them begins.
+# Needs: probe
+# Host: brokered
+# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
+
+./probe brokered protocols

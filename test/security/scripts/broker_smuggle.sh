@@ -1,0 +1,8 @@
+# Attack: Hide a request in the body of another one, by two lengths, two encodings, an odd chunk.
+# Why it matters: Two readers that see different ends see different requests.
+# What must hold: No hidden request arrives.
+# Needs: probe
+# Host: brokered
+# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
+
+./probe brokered smuggle

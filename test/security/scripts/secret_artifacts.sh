@@ -1,0 +1,21 @@
+# Attack: Have a secret captured: by symbolic links to the file and to its folder, by a hard link, and by a link that is swapped.
+# Why it matters: Artifacts leave the sandbox, and are kept.
+# What must hold: Links are listed as links, never followed; the folder of secrets is on another file system.
+# Needs: probe
+# Run: --capture ** --capture **/*
+# Host: artifacts secret
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+s=/run/secrets/API_TOKEN
+[ -s $s ] || breach "control: there is no secret"
+ln -s $s link
+ln -s ../run/secrets/API_TOKEN relative
+ln -s /run/secrets folder
+ln -s /proc/self/root/run/secrets through
+ln $s hard 2>/dev/null && breach "the secret has a hard link"
+echo honest >plain
+echo honest >twin && ln -s $s twin-link
+setsid ./probe swap twin twin-link >/dev/null 2>&1 &
+exit $failed

@@ -1,0 +1,26 @@
+# Attack: Look for a secret anywhere but in its file: environments, command lines, memory and files of all processes, other folders.
+# Why it matters: What a secret is copied to is not guarded as its file is, and is inherited.
+# What must hold: It is in its file alone, which only the program's user can read.
+# Host: secret
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+s=/run/secrets/API_TOKEN
+[ -s $s ] || breach "control: there is no secret"
+[ "$(stat -c %a $s)" = 400 ] || breach "its mode is $(stat -c %a $s)"
+[ "$(stat -c %a /run/secrets)" = 700 ] || breach "the folder's mode is $(stat -c %a /run/secrets)"
+[ "$(stat -c %u $s)" = "$(id -u)" ] || breach "it is another user's"
+(echo x >$s) 2>/dev/null && [ "$(id -u)" != 0 ] && breach "it can be changed"
+cp $s /tmp/pattern
+echo control >/tmp/control && cat $s >>/tmp/control
+grep -qF -f $s /tmp/control || breach "control: grep does not find it"
+grep -lF -f $s /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep . && breach "a process shows it"
+for process in /proc/[0-9]*; do
+	[ "$process" = "/proc/$$" ] && continue
+	dd if="$process/mem" bs=4096 count=1 >/dev/null 2>&1 && breach "the memory of $process can be read"
+done
+rm /tmp/pattern /tmp/control
+grep -rlF -f $s /tmp /dev/shm /workspace /etc 2>/dev/null | grep . && breach "a file has it"
+[ "$(ls -A /run/secrets)" = API_TOKEN ] || breach "there is more: $(ls -A /run/secrets)"
+exit $failed
