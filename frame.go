@@ -28,6 +28,8 @@ const (
 	EventError = "error"
 	// EventEgress is a host that was reached, or denied; once a host and reason.
 	EventEgress = "egress"
+	// EventApproval is that the run waits for a person, or what was decided; its data has the approval's id, state, reasons and more.
+	EventApproval = "approval"
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen

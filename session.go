@@ -83,7 +83,9 @@ type Session struct {
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
-	Details        *Replay           `json:"details,omitempty"`
+	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.
+	Approval *Approval `json:"approval,omitempty"`
+	Details  *Replay   `json:"details,omitempty"`
 }
 
 // CloseRequest ends sessions by their scope.

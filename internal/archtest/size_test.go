@@ -15,8 +15,9 @@ const (
 	mostLines    = 5000 // of a package, without tests
 	mostFile     = 500  // lines of a file, tests included
 	mostContract = 8    // methods of an interface
-	// mostNames is how many names the root package exports, without methods. It was 200 until the network's nouns came.
-	mostNames = 220
+	// mostNames is how many names the root package exports, without methods. It was 200 until the network's nouns came,
+	// and 220 until those of approvals did.
+	mostNames = 233
 )
 
 func TestSizes(t *testing.T) {

@@ -51,6 +51,12 @@ type Config struct {
 	EgressPrivate    bool
 	EgressResolver   string // "" uses the system's
 
+	// Approvals.
+	Approval         []string // rules
+	ApprovalTTL      time.Duration
+	MaxApprovals     int
+	MaxUserApprovals int
+
 	// The docker runtime.
 	DockerHost            string // "" uses DOCKER_HOST
 	DockerOCIRuntime      string // "" uses the engine's default

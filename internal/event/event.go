@@ -44,16 +44,24 @@ const (
 	PortClosed      = "sandbox.port.closed"    // the last of them; Count is their bytes
 	PreviewCreated  = "sandbox.preview.created"
 	PreviewEnded    = "sandbox.preview.ended" // Reason is how: revoked, expired, session
-	TokenCreated    = "sandbox.token.created"
-	TokenRevoked    = "sandbox.token.revoked"
-	QuotaSet        = "sandbox.quota.set"
-	ImagePulled     = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
-	ImageImported   = "sandbox.image.imported"
-	ImageTagged     = "sandbox.image.tagged"
-	ImageRemoved    = "sandbox.image.removed"
-	ImagesPruned    = "sandbox.image.pruned" // Count is the bytes freed
-	AuthFailed      = "sandbox.auth.failed"
-	Denied          = "sandbox.denied" // Reason is the error's code
+	// A request waits for a person, and what became of that: Kind is run or session, Took how long it waited. Detail has approval_id,
+	// reasons and decided_by.
+	ApprovalRequested = "sandbox.approval.requested"
+	ApprovalApproved  = "sandbox.approval.approved"
+	ApprovalDenied    = "sandbox.approval.denied"
+	ApprovalExpired   = "sandbox.approval.expired"
+	ApprovalWithdrawn = "sandbox.approval.withdrawn"
+
+	TokenCreated  = "sandbox.token.created"
+	TokenRevoked  = "sandbox.token.revoked"
+	QuotaSet      = "sandbox.quota.set"
+	ImagePulled   = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
+	ImageImported = "sandbox.image.imported"
+	ImageTagged   = "sandbox.image.tagged"
+	ImageRemoved  = "sandbox.image.removed"
+	ImagesPruned  = "sandbox.image.pruned" // Count is the bytes freed
+	AuthFailed    = "sandbox.auth.failed"
+	Denied        = "sandbox.denied" // Reason is the error's code
 )
 
 // Belljar's own, for the metrics only.

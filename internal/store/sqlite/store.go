@@ -63,6 +63,9 @@ func (s *Store) Users() store.Users { return users{s} }
 // Tokens returns the stored API keys.
 func (s *Store) Tokens() store.Tokens { return tokens{s} }
 
+// Approvals returns the stored approvals.
+func (s *Store) Approvals() store.Approvals { return approvals{s} }
+
 // Ping writes a number and reads it back over a reader's connection.
 func (s *Store) Ping(ctx context.Context) error {
 	var wrote, read int64

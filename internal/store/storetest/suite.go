@@ -56,6 +56,8 @@ func Run(t *testing.T, opts Options) {
 		{"session/key prefix", sessionKeyPrefix},
 		{"session/scope key race", sessionRace},
 		{"token/life", tokenLife},
+		{"approval/life", approvalLife},
+		{"approval/race", approvalRace},
 		{"failed writes change nothing", failedWrites},
 		{"context/ended", contextEnded},
 		{"close", closeStore},
