@@ -105,3 +105,33 @@ type Approvals interface {
 	// is none. After an error that says the server has no room for it, the request still waits.
 	Decide(ctx context.Context, id string, d ApprovalDecision) (Approval, error)
 }
+
+// Approved waits until a session that an operator must approve can be used, and returns it. It asks once a second; one that needs no
+// approval it returns at once. [CodePolicyDenied] if the session was denied, or its approval expired.
+func Approved(ctx context.Context, sessions Sessions, s Session) (Session, error) {
+	if s.Approval == nil {
+		return s, nil
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for s.State == SessionStarting {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return s, context.Cause(ctx)
+		}
+		got, err := sessions.Get(ctx, s.ID)
+		if err != nil {
+			return s, err
+		}
+		s = got
+	}
+	if !s.State.Ended() {
+		return s, nil
+	}
+	code := CodePolicyDenied
+	if s.Approval != nil && s.Approval.State != ApprovalDenied && s.Approval.State != ApprovalExpired {
+		code = CodeConflict
+	}
+	return s, &Error{Code: code, Message: "the session ended before it could be used: " + s.Message, Details: map[string]any{"session_id": s.ID, "state": string(s.State)}}
+}

@@ -17,7 +17,7 @@ const (
 	mostContract = 8    // methods of an interface
 	// mostNames is how many names the root package exports, without methods. It was 200 until the network's nouns came,
 	// and 220 until those of approvals did.
-	mostNames = 233
+	mostNames = 234
 )
 
 func TestSizes(t *testing.T) {

@@ -51,6 +51,7 @@ type commands struct {
 	Network    networkCommands   `cmd:"" help:"Find out what a program may reach."`
 	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
+	Approval   approvalCommands  `cmd:"" help:"Decide about requests that wait for an operator (operators only)."`
 	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
 	Me         meCommand         `cmd:"" help:"Show your user on a server, and your rights and quota."`
 	Runtimes   runtimesCommand   `cmd:"" help:"List the runtimes of a server."`

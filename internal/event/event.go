@@ -75,6 +75,7 @@ const (
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
+	ApprovalResumed = "approval.resumed" // it still waits, after a restart
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time

@@ -177,6 +177,7 @@ func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.begin(w)
+		d.record(event.ApprovalResumed, e)
 		return e, nil
 	}
 	if a.State == belljar.ApprovalApproved {
