@@ -30,6 +30,8 @@ const (
 	EventEgress = "egress"
 	// EventGit is the clone of a run's repository: state is cloning, with url and ref, then cloned, with commit, files and bytes.
 	EventGit = "git"
+	// EventApproval is that the run waits for a person, or what was decided; its data has the approval's id, state, reasons and more.
+	EventApproval = "approval"
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen

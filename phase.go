@@ -60,6 +60,7 @@ const (
 	ReasonNonZeroExit      Reason = "nonzero_exit"      // * the command ended with a status other than 0
 	ReasonSignaled         Reason = "signaled"          // * a signal that belljar did not send ended the command
 	ReasonQueueTTLExpired  Reason = "queue_ttl_expired" // *
+	ReasonApprovalExpired  Reason = "approval_expired"  // * no operator approved it in time
 	ReasonSandboxDied      Reason = "sandbox_died"      // * the jar went away under the run
 	ReasonKillFailed       Reason = "kill_failed"       // * processes survived every kill; the sandbox was destroyed
 	ReasonNodeLost         Reason = "node_lost"         // *

@@ -120,6 +120,8 @@ type Run struct {
 	PolicyHash    string            `json:"policy_hash,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
 	CreatedAt     time.Time         `json:"created_at"`
+	// Approval is what an operator decides, or decided, before the run may begin; nil if it needed none. Belljar's own.
+	Approval *Approval `json:"approval,omitempty"`
 	// EstimatedStartTime is set while a run is queued.
 	EstimatedStartTime *time.Time     `json:"estimated_start_time,omitempty"`
 	StartedAt          *time.Time     `json:"started_at"`

@@ -167,6 +167,7 @@ type Node interface {
 type Admin interface {
 	// Runs lists everybody's runs.
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
+	Approvals
 	Idempotency(ctx context.Context, q KeyQuery) ([]KeyEntry, error)
 	// Usage lists the users who use most, by artifact bytes; limit 0 means 50.
 	Usage(ctx context.Context, limit int) ([]UserUsage, error)

@@ -86,7 +86,9 @@ type Session struct {
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Git            *GitSource        `json:"git,omitempty"` // the repository that its workspace began with; nil for none
-	Details        *Replay           `json:"details,omitempty"`
+	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.
+	Approval *Approval `json:"approval,omitempty"`
+	Details  *Replay   `json:"details,omitempty"`
 }
 
 // CloseRequest ends sessions by their scope.

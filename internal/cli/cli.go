@@ -52,6 +52,7 @@ type commands struct {
 	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
 	Secret     secretCommands    `cmd:"" help:"Store secrets on a server, for runs and sessions."`
+	Approval   approvalCommands  `cmd:"" help:"Decide about requests that wait for an operator (operators only)."`
 	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
 	Me         meCommand         `cmd:"" help:"Show your user on a server, and your rights and quota."`
 	Runtimes   runtimesCommand   `cmd:"" help:"List the runtimes of a server."`

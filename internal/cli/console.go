@@ -13,6 +13,7 @@ import (
 // console is a command's connection to its environment. Notices for the user go to stderr; stdout carries the program's output, or
 // the command's result.
 type console struct {
+	source string // of requests to a server, for its records and rules; "" is cli
 	notice.Writer
 	env     []string
 	stdin   io.Reader

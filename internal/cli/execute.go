@@ -48,6 +48,9 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 			}
 			return 0, err
 		}
+		if frame.Event == belljar.EventApproval {
+			c.noteApproval(frame)
+		}
 		if err := out.write(ctx, frame); err != nil {
 			return 0, err
 		}

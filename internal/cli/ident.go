@@ -96,6 +96,8 @@ func listCommand(kind string) string {
 		return "belljar ps --all"
 	case "session":
 		return "belljar session ls --all"
+	case "approval":
+		return "belljar approval ls --all"
 	}
 	return "belljar token list"
 }

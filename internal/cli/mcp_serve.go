@@ -17,6 +17,7 @@ import (
 // serve speaks MCP until the client disconnects, and then closes the service.
 func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset) (err error) {
 	c.image = local.HostImage // models may request other images
+	c.source = "mcp"
 	e, err := c.open(set.Runtime, true)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -26,7 +27,7 @@ func (c *console) connect() (*local.Engine, error) {
 			Hint: "start one with belljar serve, then set BELLJAR_SERVER",
 		}
 	}
-	opts := client.Options{URL: c.server.url, Source: "cli"}
+	opts := client.Options{URL: c.server.url, Source: cmp.Or(c.source, "cli")}
 	if strings.Count(c.server.key, ".") == 2 { // a JWT
 		opts.Bearer = c.server.key
 	} else {

@@ -110,6 +110,9 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return inFlags(err)
 		}
+		if made, err = c.approved(ctx, s, made); err != nil {
+			return err
+		}
 		if n.Jar.JSON {
 			return show.JSON(c.stdout, made)
 		}
@@ -151,6 +154,9 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		session, created, err := s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
 			return inFlags(err)
+		}
+		if session, err = c.approved(ctx, s, session); err != nil {
+			return err
 		}
 		if o.Jar.JSON {
 			return show.JSON(c.stdout, struct {

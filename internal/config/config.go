@@ -52,6 +52,12 @@ type Config struct {
 	EgressResolver   string // "" uses the system's
 	EgressCAFile     string // "" trusts the image's alone
 
+	// Approvals.
+	Approval         []string // rules
+	ApprovalTTL      time.Duration
+	MaxApprovals     int
+	MaxUserApprovals int
+
 	// The docker runtime.
 	DockerHost            string // "" uses DOCKER_HOST
 	DockerOCIRuntime      string // "" uses the engine's default

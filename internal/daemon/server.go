@@ -308,7 +308,9 @@ func serviceOptions(cfg *config.Config) service.Options {
 	applyImages(&policy, cfg)
 
 	applyTrust(&policy, cfg)
+	policy.Approval = cfg.Approval
 	return service.Options{
+		ApprovalTTL: cfg.ApprovalTTL, MaxApprovals: cfg.MaxApprovals, MaxUserApprovals: cfg.MaxUserApprovals,
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: stdinLimits(cfg),
 		Uploads: archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
 		Lease:   cfg.Lease, EndSessions: cfg.EndSessions,

@@ -44,19 +44,27 @@ const (
 	PortClosed      = "sandbox.port.closed"    // the last of them; Count is their bytes
 	PreviewCreated  = "sandbox.preview.created"
 	PreviewEnded    = "sandbox.preview.ended" // Reason is how: revoked, expired, session
-	TokenCreated    = "sandbox.token.created"
-	TokenRevoked    = "sandbox.token.revoked"
-	SecretSet       = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
-	SecretRemoved   = "sandbox.secret.removed"
-	SecretUsed      = "sandbox.secret.used"
-	QuotaSet        = "sandbox.quota.set"
-	ImagePulled     = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
-	ImageImported   = "sandbox.image.imported"
-	ImageTagged     = "sandbox.image.tagged"
-	ImageRemoved    = "sandbox.image.removed"
-	ImagesPruned    = "sandbox.image.pruned" // Count is the bytes freed
-	AuthFailed      = "sandbox.auth.failed"
-	Denied          = "sandbox.denied" // Reason is the error's code
+	// A request waits for a person, and what became of that: Kind is run or session, Took how long it waited. Detail has approval_id,
+	// reasons and decided_by.
+	ApprovalRequested = "sandbox.approval.requested"
+	ApprovalApproved  = "sandbox.approval.approved"
+	ApprovalDenied    = "sandbox.approval.denied"
+	ApprovalExpired   = "sandbox.approval.expired"
+	ApprovalWithdrawn = "sandbox.approval.withdrawn"
+
+	TokenCreated  = "sandbox.token.created"
+	TokenRevoked  = "sandbox.token.revoked"
+	SecretSet     = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
+	SecretRemoved = "sandbox.secret.removed"
+	SecretUsed    = "sandbox.secret.used"
+	QuotaSet      = "sandbox.quota.set"
+	ImagePulled   = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
+	ImageImported = "sandbox.image.imported"
+	ImageTagged   = "sandbox.image.tagged"
+	ImageRemoved  = "sandbox.image.removed"
+	ImagesPruned  = "sandbox.image.pruned" // Count is the bytes freed
+	AuthFailed    = "sandbox.auth.failed"
+	Denied        = "sandbox.denied" // Reason is the error's code
 )
 
 // Belljar's own, for the metrics only.
@@ -70,6 +78,7 @@ const (
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
+	ApprovalResumed = "approval.resumed" // it still waits, after a restart
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time

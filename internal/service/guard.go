@@ -60,5 +60,5 @@ func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Sess
 	if state.State.Ended() {
 		return nil, session.Ended(state)
 	}
-	return x, nil
+	return x, x.Approval.Check()
 }

@@ -76,6 +76,10 @@ type Options struct {
 	Concurrency int
 	QueueLength int
 	QueueTTL    time.Duration
+	// ApprovalTTL is how long a request waits for an operator (0 is 1 h). MaxUserApprovals is how many requests of one user may wait
+	// (0 is 20), MaxApprovals how many in all (0 is 200).
+	ApprovalTTL                    time.Duration
+	MaxUserApprovals, MaxApprovals int
 	// IdempotencyTTL is for how long an Idempotency-Key is remembered; 0 is 600 s.
 	IdempotencyTTL time.Duration
 	// Heartbeat is the time between two heartbeats in the log of a run; 0 is 10 s.
@@ -198,6 +202,9 @@ func (o Options) complete() (Options, error) {
 	fill(&o.AllRequests, 512<<20)
 	fill(&o.QueueLength, 100)
 	fill(&o.QueueTTL, 120*time.Second)
+	fill(&o.ApprovalTTL, time.Hour)
+	fill(&o.MaxUserApprovals, 20)
+	fill(&o.MaxApprovals, 200)
 	fill(&o.IdempotencyTTL, 600*time.Second)
 	fill(&o.Heartbeat, 10*time.Second)
 	fill(&o.SweepEvery, 15*time.Minute)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/approval"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/git"
@@ -33,6 +34,7 @@ type Service struct {
 	accounts  *admission.Accounts
 	budget    *admission.Budget
 	memory    *admission.Memory
+	desk      *approval.Desk
 	boxes     *box.Maker
 	cloner    *git.Cloner
 	log       *slog.Logger
@@ -70,9 +72,13 @@ func New(opts Options) (*Service, error) {
 		queue: queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
 	s.gone, s.leave = context.WithCancel(context.Background())
-	s.assemble(reach)
+	asks, err := opts.Policy.ApprovalRules()
+	if err != nil {
+		return nil, err
+	}
+	s.assemble(reach, asks)
 	s.runs = run.New(run.Options{
-		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory,
+		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory, Desk: s.desk,
 		Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
 		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease,
@@ -85,7 +91,7 @@ func New(opts Options) (*Service, error) {
 			Concurrency: opts.SessionConcurrency, MaxPerUser: opts.MaxSessions, MaxPerNode: opts.MaxNodeSessions, ReapEvery: opts.ReapEvery,
 			DefaultImage: opts.DefaultImage,
 		},
-		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets,
+		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets,
 		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength,
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
@@ -106,14 +112,14 @@ func New(opts Options) (*Service, error) {
 }
 
 // assemble makes the parts that decide what a request may have, and the maker of its sandbox.
-func (s *Service) assemble(reach *admission.Egress) {
+func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRules) {
 	o := s.opts
 	for _, rt := range o.Runtimes {
 		s.hosts = append(s.hosts, placement.NewHost(rt))
 	}
 	s.rules = &admission.Rules{
 		Hosts: s.hosts, Policy: o.Policy, Limits: o.Limits, MaxLimits: o.MaxLimits, Require: o.Require, Images: o.Images,
-		Egress: reach, GoCache: o.GoCache, Log: s.log,
+		Egress: reach, Approvals: asks, GoCache: o.GoCache, Log: s.log,
 	}
 	s.accounts = &admission.Accounts{
 		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
@@ -128,6 +134,10 @@ func (s *Service) assemble(reach *admission.Egress) {
 	s.keys = &idempotency.Keys{Store: o.Store.Keys(), TTL: o.IdempotencyTTL, Now: s.clock.Now}
 	s.secrets = &secret.Secrets{Store: o.Store.Secrets(), Vault: o.Vault, Record: s.emit, Now: s.now}
 	s.retry = &retry.Writer{Clock: s.clock, Closing: s.work.Closing(), Log: s.log}
+	s.desk = approval.New(approval.Options{
+		Store: o.Store.Approvals(), TTL: o.ApprovalTTL, MaxPerUser: o.MaxUserApprovals, Max: o.MaxApprovals,
+		Record: s.emit, Clock: s.clock, Retry: s.retry, Work: &s.work, Log: s.log,
+	})
 	s.sweeps = &lifecycle.Schedule{Every: o.SweepEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: s.sweepNow}
 	s.reaps = &lifecycle.Schedule{Every: o.ReapEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: func() { s.Reap(s.work.Closing()) }}
 	s.boxes = &box.Maker{

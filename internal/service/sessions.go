@@ -78,7 +78,7 @@ func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.Networ
 	if err != nil {
 		return belljar.NetworkSpec{}, err
 	}
-	set, err := x.Network.Set(ctx, spec)
+	set, err := x.Network.Set(ctx, v.caller, spec)
 	if err != nil {
 		return belljar.NetworkSpec{}, v.service.refused(v.caller, "change the network of a session", err)
 	}

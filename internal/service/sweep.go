@@ -23,5 +23,5 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if hours := s.opts.Policy.ArtifactTTLHours; hours > 0 {
 		bytesBefore = now.Add(-time.Duration(hours) * time.Hour)
 	}
-	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx))
+	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past))
 }

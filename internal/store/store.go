@@ -1,4 +1,4 @@
-// Package store is the contract for the service's records: runs, sessions, idempotency keys, usage, API keys and secrets. The logbook
+// Package store is the contract for the service's records: runs, sessions, approvals, idempotency keys, usage, API keys and secrets. The logbook
 // and blob packages keep the bytes of logs and artifacts. Tables and columns are those of docs/compatibility.md#records.
 //
 // Texts are UTF-8. Times come back in UTC; a store keeps those of a run, session, key or token to the microsecond.
@@ -59,6 +59,7 @@ type Records interface {
 	Users() Users
 	Tokens() Tokens
 	Secrets() Secrets
+	Approvals() Approvals
 }
 
 // Run is the record of a run.
@@ -217,6 +218,20 @@ type Users interface {
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
 	// SetQuota stores or replaces a user's quota.
 	SetQuota(ctx context.Context, userID string, q belljar.Quota) error
+}
+
+// Approvals are the stored approvals.
+type Approvals interface {
+	// Put stores an approval, durably, in place of one with its id.
+	Put(ctx context.Context, a belljar.Approval) error
+	// Decide replaces an approval that is pending with what became of it, durably. ErrNotFound; ErrEnded if it is not pending.
+	Decide(ctx context.Context, a belljar.Approval) error
+	// Get returns an approval; ErrNotFound, ErrCorrupt.
+	Get(ctx context.Context, id string) (belljar.Approval, error)
+	// List returns one page of those that match q, newest first, and the number of all matches. A corrupt row is counted and left out.
+	List(ctx context.Context, q belljar.ApprovalQuery) (page []belljar.Approval, total int, err error)
+	// DeleteBefore deletes those that are not pending and were requested before t, and returns their number.
+	DeleteBefore(ctx context.Context, t time.Time) (int, error)
 }
 
 // Token is the record of an API key, without the secret.

@@ -156,6 +156,7 @@ type progress struct {
 	begun time.Time
 	stop  chan struct{}
 	done  chan struct{}
+	waits atomic.Bool            // for an operator's approval
 	news  atomic.Pointer[string] // since the last notification; nil if there is none
 }
 
@@ -184,7 +185,11 @@ func (p *progress) run(first string) {
 		case now := <-tick.C:
 			news := p.news.Swap(nil)
 			if news == nil && now.Sub(last) >= progressQuiet {
-				news = new(fmt.Sprintf("running for %v", now.Sub(p.begun).Round(time.Second)))
+				doing := "running"
+				if p.waits.Load() {
+					doing = "waiting for an operator's approval"
+				}
+				news = new(fmt.Sprintf(doing+" for %v", now.Sub(p.begun).Round(time.Second)))
 			}
 			if news != nil {
 				last = now
@@ -205,6 +210,9 @@ func (p *progress) notify(message string) {
 func (p *progress) watch(log iter.Seq2[belljar.Frame, error]) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		for f, err := range log {
+			if f.Event == belljar.EventApproval {
+				p.waits.Store(f.Data["state"] == string(belljar.ApprovalPending))
+			}
 			if news := newsOf(f); err == nil && news != "" {
 				p.news.Store(&news)
 			}
@@ -223,8 +231,18 @@ func newsOf(f belljar.Frame) string {
 	case f.Type == belljar.FrameEvent && f.Event == belljar.EventPhase:
 		phase, _ := f.Data["phase"].(string)
 		return phase
+	case f.Type == belljar.FrameEvent && f.Event == belljar.EventApproval:
+		return approvalNews(f)
 	}
 	return ""
+}
+
+// approvalNews returns that a run waits for an operator, or what became of that.
+func approvalNews(f belljar.Frame) string {
+	if f.Data["state"] == string(belljar.ApprovalPending) {
+		return "waiting for an operator's approval"
+	}
+	return fmt.Sprintf("approval %v", f.Data["state"])
 }
 
 // close ends the notifications: none comes after the result. The client ignores the result of a cancelled call.

@@ -35,6 +35,9 @@ func headline(run belljar.Run) string {
 			fmt.Fprintf(&b, " (%s)", run.Message)
 		}
 	}
+	if a := run.Approval; a != nil && a.State == belljar.ApprovalPending {
+		fmt.Fprintf(&b, ": waiting for an operator's approval (%s), until %s", strings.Join(a.Reasons, ", "), a.ExpiresAt.UTC().Format(time.RFC3339))
+	}
 	if hint := advice(run); hint != "" {
 		fmt.Fprintf(&b, "\nhint: %s", hint)
 	}
@@ -49,6 +52,8 @@ func headline(run belljar.Run) string {
 // advice returns what a model can do about how a run ended. The run's own hint may name flags of the command line.
 func advice(run belljar.Run) string {
 	switch run.ReasonCode {
+	case belljar.ReasonApprovalExpired:
+		return "nobody approved it: ask the user whether somebody can, before you send it again"
 	case belljar.ReasonExecutionTimeout:
 		return "give it more time with timeout_seconds (timeout_sec of sandbox.run), or make the work shorter"
 	case belljar.ReasonCPUTimeExceeded:

@@ -155,8 +155,23 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 	if err == nil {
 		c.remember(s.ID, name)
+		s, err = c.approved(s)
 	}
 	return s, created, err
+}
+
+// approved waits for an operator's approval of a sandbox, and tells the client so.
+func (c *call) approved(s belljar.Session) (belljar.Session, error) {
+	if s.Approval == nil || s.State != belljar.SessionStarting {
+		return s, nil
+	}
+	if c.token != nil {
+		p := &progress{c: c, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+		p.waits.Store(true)
+		go p.run("sandbox " + s.ID + " is waiting for an operator's approval")
+		defer p.close()
+	}
+	return belljar.Approved(c, c.Sessions(), s)
 }
 
 // openTime bounds how long a new sandbox may take; the server may have to pull the image first.

@@ -33,9 +33,9 @@ type world struct {
 	kit     *mcp.Kit
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	t.Helper()
-	in := apitest.NewWorld(t, []string{"memory"}, func(o *service.Options) { o.Concurrency = -1 })
+	in := apitest.NewWorld(t, []string{"memory"}, append(change, func(o *service.Options) { o.Concurrency = -1 })...)
 	kit, err := mcp.New(mcp.Options{Version: "test", Runtimes: []string{"native", "docker"}})
 	if err != nil {
 		t.Fatal(err)

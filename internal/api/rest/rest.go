@@ -115,6 +115,7 @@ func New(opts Options) (*Door, error) {
 	d.images()
 	d.node()
 	d.admin()
+	addApprovals(d)
 	d.tokens()
 	d.probes()
 	if err := d.document(); err != nil {

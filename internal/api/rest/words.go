@@ -15,10 +15,12 @@ func annotate(schemas map[string]*huma.Schema) {
 	maps.Copy(descriptions, networkWords())
 	maps.Copy(descriptions, portWords())
 	maps.Copy(descriptions, secretWords())
+	maps.Copy(descriptions, approvalWords())
 	values := map[string][]any{
 		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
-		"Session.state": sessionStates(), "OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
+		"Session.state": sessionStates(), "Approval.state": {"pending", "approved", "denied", "expired", "withdrawn"}, "Approval.kind": {"run", "session"}, "decision": {"approve", "deny"},
+		"OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
 		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
 		"output_encoding":      {"utf8", "base64"}, "stdout_encoding": {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
 		"store_mode": {"memory", "sqlite", "postgres", "redis"},

@@ -355,6 +355,17 @@ func (v admin) Runs(_ context.Context, q belljar.RunQuery) (belljar.RunPage, err
 	return v.list(q), nil
 }
 
+func (v admin) Approvals(context.Context, belljar.ApprovalQuery) (belljar.ApprovalPage, error) {
+	return belljar.ApprovalPage{Items: []belljar.Approval{}, Limit: 50}, nil
+}
+
+func (v admin) Decide(_ context.Context, id string, d belljar.ApprovalDecision) (belljar.Approval, error) {
+	if err := d.Validate(); err != nil {
+		return belljar.Approval{}, err
+	}
+	return belljar.Approval{}, &belljar.Error{Code: belljar.CodeNotFound, Message: "no approval exists", Details: map[string]any{"approval_id": id}}
+}
+
 func (v admin) Idempotency(_ context.Context, q belljar.KeyQuery) ([]belljar.KeyEntry, error) {
 	if q.Endpoint != "" && q.Endpoint != "runs" {
 		return nil, nil

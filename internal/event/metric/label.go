@@ -54,6 +54,8 @@ func authReasons() vocabulary {
 
 func decisions() vocabulary { return vocabulary{"allowed", "denied"} }
 
+func waiters() vocabulary { return vocabulary{"run", "session"} }
+
 func directions() vocabulary { return vocabulary{"in", "out"} }
 
 func egressReasons() vocabulary {
@@ -71,7 +73,7 @@ func reasons() vocabulary {
 		string(belljar.ReasonStartupTimeout), string(belljar.ReasonExecutionTimeout), string(belljar.ReasonCPUTimeExceeded), string(belljar.ReasonOOMKilled),
 		string(belljar.ReasonPidsLimit), string(belljar.ReasonExecFailed), string(belljar.ReasonProvisionFailed),
 		string(belljar.ReasonImagePullFailed), string(belljar.ReasonPolicyDenied), string(belljar.ReasonCanceledByUser),
-		string(belljar.ReasonNonZeroExit), string(belljar.ReasonSignaled), string(belljar.ReasonQueueTTLExpired),
+		string(belljar.ReasonNonZeroExit), string(belljar.ReasonSignaled), string(belljar.ReasonQueueTTLExpired), string(belljar.ReasonApprovalExpired),
 		string(belljar.ReasonSandboxDied), string(belljar.ReasonKillFailed), string(belljar.ReasonNodeLost),
 		string(belljar.ReasonSessionExpired), string(belljar.ReasonNodeOutOfMemory),
 	}

@@ -41,6 +41,8 @@ type metrics struct {
 	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
 	requests, authFailures, denials                    *prometheus.CounterVec
 	egressConnections, egressBytes                     *prometheus.CounterVec
+	approvalDecisions                                  *prometheus.CounterVec
+	approvalsPending                                   *prometheus.GaugeVec
 	duration, queueWait, startLatency, requestDuration *prometheus.HistogramVec
 	sessionLife                                        *prometheus.HistogramVec
 	runs, sessions                                     *prometheus.GaugeVec
@@ -100,6 +102,8 @@ func New(opts Options) *Counter {
 		authFailures:    counter("auth_failures_total", "Requests that were not authenticated.", "reason"),
 		denials:         counter("denials_total", "Requests that a policy or a right forbade.", "reason"),
 
+		approvalsPending:  gauge("approvals_pending", "Requests that wait for an operator's approval.", "kind"),
+		approvalDecisions: counter("approval_decisions_total", "Requests that no longer wait for an approval.", "kind", "state"),
 		egressConnections: counter("egress_connections_total", "Connections of sandboxes to the network, and names that were denied.", "decision", "reason"),
 		egressBytes:       counter("egress_bytes_total", "Bytes of these connections, to sandboxes (in) and from them (out).", "direction"),
 	}

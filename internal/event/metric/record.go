@@ -73,6 +73,12 @@ func (c *Counter) Record(e event.Event) {
 		c.m.drops.WithLabelValues(components().or(e.Component, "ws"), dropReasons().or(e.Reason, "slow")).Inc()
 	case event.HeartbeatSent:
 		c.m.heartbeats.WithLabelValues(components().or(e.Component, "ws")).Add(float64(max(e.Count, 1)))
+	case event.ApprovalRequested, event.ApprovalResumed:
+		c.m.approvalsPending.WithLabelValues(waiters().or(e.Kind, "run")).Inc()
+	case event.ApprovalApproved, event.ApprovalDenied, event.ApprovalExpired, event.ApprovalWithdrawn:
+		kind := waiters().or(e.Kind, "run")
+		c.m.approvalsPending.WithLabelValues(kind).Dec()
+		c.m.approvalDecisions.WithLabelValues(kind, e.Name[strings.LastIndexByte(e.Name, '.')+1:]).Inc()
 	case event.EgressDecided:
 		c.m.egressConnections.WithLabelValues(decisions().or(e.Kind, other), egressReasons().or(e.Reason, "")).Inc()
 	case event.EgressBytes:

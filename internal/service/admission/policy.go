@@ -63,6 +63,8 @@ type Policy struct {
 	EgressAllowTrust []string `json:"SANDBOX_EGRESS_ALLOW_TRUST,omitempty"`
 	EgressPorts      []uint16 `json:"SANDBOX_EGRESS_PORTS,omitempty"`   // empty is [DefaultEgressPorts]
 	EgressPrivate    bool     `json:"SANDBOX_EGRESS_PRIVATE,omitempty"` // rules for addresses may name private ones
+	// Approval is which requests wait for a person.
+	Approval []string `json:"SANDBOX_APPROVAL,omitempty"`
 }
 
 // DefaultPolicy is the policy of docs/compatibility.md#limits-and-defaults, with execution on.

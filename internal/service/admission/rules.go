@@ -30,6 +30,7 @@ type Rules struct {
 	Limits, MaxLimits belljar.Limits
 	Require           []string // protections of every sandbox
 	Egress            *Egress
+	Approvals         *ApprovalRules // nil lets all go
 	Images            Images
 	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted means that a sandbox is
 	// made to build Go programs.

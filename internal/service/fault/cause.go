@@ -1,6 +1,11 @@
 package fault
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+)
 
 // Why a run or a session is stopped before it ends by itself: causes of contexts.
 var (
@@ -11,6 +16,20 @@ var (
 	// ErrDetached means that what runs in a session is left running, for the next process to reattach to.
 	ErrDetached = errors.New("left to the next belljar")
 )
+
+// ApprovalError is the cause of a run or session that was not approved.
+type ApprovalError struct{ Approval belljar.Approval }
+
+func (e *ApprovalError) Error() string {
+	a := e.Approval
+	switch {
+	case a.State == belljar.ApprovalExpired:
+		return "no operator approved it within " + a.ExpiresAt.Sub(a.RequestedAt).String()
+	case a.Note != "":
+		return fmt.Sprintf("%s denied it: %s", a.DecidedBy, a.Note)
+	}
+	return a.DecidedBy + " denied it"
+}
 
 // ExpiredError is the cause of a run whose session expires.
 type ExpiredError struct{ Why string }

@@ -156,7 +156,10 @@ func (o *Outcome) stopped(why error) {
 	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
 	var expired *fault.ExpiredError
 	var node *admission.MemoryError
+	var denied *fault.ApprovalError
 	switch {
+	case errors.As(why, &denied):
+		o.notApproved(denied)
 	case errors.As(why, &node):
 		o.nodeOutOfMemory(node.Error())
 	case errors.As(why, &expired):
@@ -166,6 +169,14 @@ func (o *Outcome) stopped(why error) {
 	case errors.Is(why, fault.ErrQueueTTL):
 		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, fault.ErrQueueTTL.Error())
 		o.Hint = "send it again when the server is less busy"
+	}
+}
+
+func (o *Outcome) notApproved(why *fault.ApprovalError) {
+	o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, why.Error())
+	o.Hint = "ask for less, or ask the operator"
+	if why.Approval.State == belljar.ApprovalExpired {
+		o.Reason, o.Hint = belljar.ReasonApprovalExpired, "send it again when an operator is there"
 	}
 }
 

@@ -90,6 +90,30 @@ func (q *Queue) Branch(slots, length int) *Queue {
 func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	o := q.owner(name, most)
+	t := &Ticket{queue: q, owner: o}
+	if q.free(o) {
+		t.ready = q.open
+		q.give(t)
+		return t, nil
+	}
+	if !q.takes(o.line(q)) {
+		q.leave(o)
+		return nil, ErrFull
+	}
+	t.ready = make(chan struct{})
+	t.waited = true
+	q.join(t)
+	return t, nil
+}
+
+// Park returns a ticket that takes no place before [Ticket.Join].
+func (q *Queue) Park() *Ticket {
+	return &Ticket{queue: q, ready: make(chan struct{}), waited: true}
+}
+
+// owner is that of a name, of whose tickets at most most hold a slot from now on.
+func (q *Queue) owner(name string, most int) *owner {
 	o := q.owners[name]
 	if o == nil {
 		o = &owner{name: name}
@@ -99,20 +123,19 @@ func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 	if o.most = most; raised {
 		o.dispatch()
 	}
-	t := &Ticket{queue: q, owner: o}
+	return o
+}
+
+// free reports whether a slot is there for an owner's next ticket. A ticket that waits while a slot is free is over its owner's bound
+// and blocks no other.
+func (q *Queue) free(o *owner) bool {
+	return o.line(q) == nil && q.taken < q.opts.Slots && o.mayRun()
+}
+
+// join has a ticket wait behind its owner's others.
+func (q *Queue) join(t *Ticket) {
+	o := t.owner
 	l := o.line(q)
-	if l == nil && q.taken < q.opts.Slots && o.mayRun() {
-		// A ticket that waits while a slot is free is over its owner's bound and blocks no other.
-		t.ready = q.open
-		q.give(t)
-		return t, nil
-	}
-	if !q.takes(l) {
-		q.leave(o)
-		return nil, ErrFull
-	}
-	t.ready = make(chan struct{})
-	t.waited = true
 	if l == nil {
 		l = &line{queue: q, owner: o}
 		q.turns = append(q.turns, l)
@@ -120,7 +143,6 @@ func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 	}
 	l.tickets = append(l.tickets, t)
 	q.waiting++
-	return t, nil
 }
 
 // Take takes a slot for an owner, whether one is free or not: for what runs already.

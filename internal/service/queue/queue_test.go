@@ -280,6 +280,27 @@ func TestInvariants(t *testing.T) {
 					t.Fatalf("refused with %d of %d waiting", into.Waiting(), length)
 				}
 			},
+			"join": func(t *rapid.T) { // a parked one: it is nowhere before
+				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
+				into := rapid.SampledFrom(queues).Draw(t, "queue")
+				ticket := into.Park()
+				if check(); ready(ticket) {
+					t.Fatal("a parked ticket is ready")
+				}
+				if into.Waiting() >= 2*length {
+					t.Skip("only as many may wait here")
+				}
+				if rapid.Bool().Draw(t, "leaves before") {
+					ticket.Leave()
+				}
+				left := ticket.left
+				if ticket.Join(name, bounds[name]); left && ready(ticket) {
+					t.Fatal("a ticket that has left got a slot")
+				}
+				if !left {
+					alive = append(alive, ticket)
+				}
+			},
 			"leave": func(t *rapid.T) {
 				if len(alive) == 0 {
 					t.Skip("nobody is there")

@@ -8,7 +8,7 @@ import (
 // Ticket is a place in the queue, later a slot.
 type Ticket struct {
 	queue  *Queue
-	owner  *owner
+	owner  *owner // nil while it is parked
 	ready  chan struct{}
 	waited bool
 
@@ -24,6 +24,24 @@ func (t *Ticket) Ready() <-chan struct{} { return t.ready }
 // Waited reports whether the ticket had to wait for its slot.
 func (t *Ticket) Waited() bool { return t.waited }
 
+// Join takes a place for an owner with a ticket that was parked, as [Queue.Enter] does, whether the queue is full or not: who parks
+// tickets bounds their number. Once the ticket was left, Join does nothing.
+func (t *Ticket) Join(name string, most int) {
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.left || t.owner != nil {
+		return
+	}
+	t.owner = q.owner(name, most)
+	if q.free(t.owner) {
+		q.give(t)
+		close(t.ready)
+		return
+	}
+	q.join(t)
+}
+
 // Leave gives up the ticket's place or slot. It may be called twice.
 func (t *Ticket) Leave() {
 	q := t.queue
@@ -33,6 +51,9 @@ func (t *Ticket) Leave() {
 		return
 	}
 	t.left = true
+	if t.owner == nil {
+		return
+	}
 	if t.holds {
 		q.taken--
 		t.owner.running--
@@ -64,6 +85,9 @@ func (t *Ticket) Start() time.Time {
 
 // ahead is how many tickets of its queue get a slot before this one, if no more come.
 func (t *Ticket) ahead() int {
+	if t.owner == nil {
+		return 0
+	}
 	own := t.owner.line(t.queue)
 	if own == nil {
 		return 0

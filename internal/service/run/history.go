@@ -39,7 +39,7 @@ func readHistory(ctx context.Context, log logbook.Log) (history, error) {
 
 func (h *history) add(f belljar.Frame) {
 	switch {
-	case f.Type == belljar.FrameHeartbeat:
+	case f.Type == belljar.FrameHeartbeat, f.Event == belljar.EventApproval:
 		return
 	case f.Step != "":
 	case f.Type == belljar.FrameStdout, f.Type == belljar.FrameStderr:

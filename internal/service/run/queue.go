@@ -27,7 +27,7 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	x := r.plan.session
 	if x != nil {
 		err = x.AddRun()
-	} else {
+	} else if r.asked == nil {
 		err = s.memory.Claim(r.id, r.owner, &r.plan.Placement, quota)
 	}
 	if err != nil {
@@ -35,6 +35,10 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 		return err
 	}
 	q := s.queueOf(r.plan)
+	if r.asked != nil {
+		r.ticket = q.Park()
+		return nil
+	}
 	if r.ticket, err = q.Enter(r.owner, quota.ConcurrentRuns); err == nil {
 		return nil
 	}
@@ -48,6 +52,7 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 
 // withdraw releases what a run has reserved that is not started.
 func (s *Runs) withdraw(r *Run) {
+	r.withdrawApproval(true)
 	r.ticket.Leave()
 	r.releaseRequest()
 	r.kept.Close()

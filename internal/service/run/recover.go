@@ -98,9 +98,13 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	if err != nil {
 		return err
 	}
+	asks, err := recoverApproval(s.Runs, row, p)
+	if err != nil {
+		return err
+	}
 	r := s.create(caller, p, row.ID, row.CreatedAt)
-	r.log = log
-	if p.session == nil { // its user was allowed this memory when it was queued first
+	r.log, r.state.Approval = log, row.Approval
+	if p.session == nil && asks == nil { // its user was allowed this memory when it was queued first
 		if err := s.memory.Claim(r.id, r.owner, &p.Placement, belljar.Quota{}); err != nil {
 			return err
 		}
@@ -109,13 +113,19 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 		s.memory.Drop(r.id)
 		return err
 	}
-	if r.ticket, err = s.queueOf(p).Enter(r.owner, quota.ConcurrentRuns); err != nil {
+	if asks != nil {
+		err = requeueAsked(ctx, s.Runs, r, *asks)
+	} else {
+		r.ticket, err = s.queueOf(p).Enter(r.owner, quota.ConcurrentRuns)
+	}
+	if err != nil {
 		r.kept.Close()
 		s.memory.Drop(r.id)
 		return err
 	}
 	if err := s.register(r); err != nil {
 		r.kept.Close()
+		r.withdrawApproval(true)
 		r.ticket.Leave()
 		s.memory.Drop(r.id)
 		return err
@@ -138,6 +148,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	end := past.end
 	now := s.now()
 	row.Spec, row.Secrets, row.FinishedAt, row.EstimatedStartTime = nil, nil, &now, nil
+	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	switch {
 	case log != nil && past.over():
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")

@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/approval"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
@@ -27,6 +28,8 @@ type Run struct {
 	log    logbook.Log
 	kept   *admission.Allowance // of its owner's quota, for the log; nil if that is not counted
 	ticket *queue.Ticket        // its place in the queue, then its slot
+	asked  *approval.Entry      // where its approval is decided; nil if it needs none, or has it
+	parked bool                 // the ticket takes a place only when it is approved
 
 	releaseBudget  func()      // stops counting its request; nil for one that does not count, may be called twice
 	cancelQueueTTL func() bool // stops the timer of its time in the queue
@@ -62,6 +65,7 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		id: id, owner: caller.ID, caller: caller, plan: p,
 		done: make(chan struct{}), stuck: make(chan struct{}), detached: make(chan struct{}), endSent: make(chan struct{}),
 	}
+	r.cancelQueueTTL = func() bool { return false }
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
@@ -118,7 +122,7 @@ func (r *Run) Snapshot() belljar.Run {
 	r.mu.Unlock()
 	s.Command = slices.Clone(s.Command)
 	s.Warnings = slices.Clone(s.Warnings)
-	if s.Phase == belljar.PhaseQueued && r.ticket != nil {
+	if pending := s.Approval != nil && s.Approval.State == belljar.ApprovalPending; s.Phase == belljar.PhaseQueued && r.ticket != nil && !pending {
 		start := r.ticket.Start().UTC().Truncate(time.Microsecond)
 		s.EstimatedStartTime = &start
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/approval"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -45,6 +46,7 @@ type Options struct {
 	Accounts *admission.Accounts
 	Budget   *admission.Budget
 	Memory   *admission.Memory
+	Desk     *approval.Desk
 	Boxes    *box.Maker
 	Cloner   *git.Cloner
 	Keys     *idempotency.Keys

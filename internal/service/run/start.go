@@ -45,6 +45,10 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err != nil {
 		return nil, first, err
 	}
+	asks, err := askFor(s, caller, p)
+	if err != nil {
+		return nil, first, err
+	}
 	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota)
 	if err != nil {
 		return nil, first, err
@@ -55,7 +59,13 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	}
 	r = s.create(caller, p, id, s.now())
 	r.kept = kept
-	r.draft = waited && key == nil && p.session != nil
+	r.draft = waited && key == nil && p.session != nil && asks == nil
+	if asks != nil {
+		if err := ask(s, r, *asks); err != nil {
+			r.kept.Close()
+			return nil, first, err
+		}
+	}
 	first, err = s.enrol(ctx, r, quota, key)
 	if first.ID != r.id { // another request with the key was faster, and this run does not start
 		r = nil
@@ -66,6 +76,7 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 // enrol gives a run its place in the queue, puts it on record with its key, and launches it.
 func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
 	if err := s.enter(r, quota); err != nil {
+		r.withdrawApproval(true)
 		r.kept.Close()
 		return first, err
 	}
@@ -78,6 +89,9 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		return first, fault.Record("make the log of a run", err)
 	}
 	r.appendLog(phaseFrame(r.state.Phase))
+	if r.asked != nil {
+		r.appendLog(approvalFrame(*r.state.Approval))
+	}
 	if err := s.register(r); err != nil {
 		s.abandon(r)
 		return first, err
@@ -110,8 +124,13 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		return replay(prior)
 	}
 	s.happened(event.RunCreated, r, 0)
+	if r.asked != nil {
+		if err = r.asked.Wait(ctx, waiter{Runs: s, run: r}); err != nil {
+			r.stop(err)
+		}
+	}
 	s.launch(r)
-	return first, nil
+	return first, err
 }
 
 // launch executes a run that is on record, or will be. Its time in the queue begins.
@@ -121,8 +140,7 @@ func (s *Runs) launch(r *Run) {
 	} else {
 		s.startHeartbeat(r)
 	}
-	r.cancelQueueTTL = func() bool { return false }
-	if r.ticket.Waited() {
+	if r.ticket.Waited() && !r.parked {
 		r.cancelQueueTTL = s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })
 	}
 	go s.carry(r)
@@ -161,15 +179,22 @@ func (s *runner) wait(r *Run) bool {
 	case <-r.ticket.Ready():
 	case <-r.ctx.Done():
 	}
+	why := context.Cause(r.ctx)
+	stays := errors.Is(why, fault.ErrShutdown) && r.resumable() && s.recordsSurvive
+	r.withdrawApproval(stays)
 	r.cancelQueueTTL()
-	if why := context.Cause(r.ctx); why != nil {
-		return !errors.Is(why, fault.ErrShutdown) || !r.resumable() || !s.recordsSurvive
+	if why != nil {
+		return !stays
 	}
 	if err := s.become(r, belljar.PhaseStarting); err != nil {
 		s.log.Error("run cannot be started", "run_id", r.id, "err", err)
 	}
 	s.note(r)
-	s.happened(event.RunStarting, r, s.now().Sub(r.state.CreatedAt))
+	since := r.state.CreatedAt
+	if a := r.Snapshot().Approval; a != nil && a.DecidedAt != nil {
+		since = *a.DecidedAt
+	}
+	s.happened(event.RunStarting, r, s.now().Sub(since))
 	return true
 }
 

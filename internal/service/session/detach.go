@@ -30,6 +30,10 @@ func (s *Sessions) Close() {
 func (x *Session) detach() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.Approval.pending() && x.Approval.entry != nil {
+		x.stop(fault.ErrDetached) // it waits on in the next process
+		return true
+	}
 	if x.box == nil || x.state.State.Ended() {
 		return false
 	}

@@ -115,7 +115,7 @@ func (x *Session) checkExpiry() {
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.state.State.Ended() || x.ctx.Err() != nil {
+	if x.state.State.Ended() || x.ctx.Err() != nil || x.Approval.pending() {
 		return
 	}
 	if awaited {

@@ -34,12 +34,17 @@ func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req bellja
 		err = s.opts.Accounts.Room(ctx, caller.ID)
 	}
 	if err == nil {
-		err = s.enter(ctx, x)
+		err = x.Approval.take()
+	}
+	if err == nil {
+		if err = s.enter(ctx, x); err != nil {
+			x.Approval.withdraw(true)
+		}
 	}
 	if err != nil {
 		return belljar.Session{}, err
 	}
-	if key == nil {
+	if key == nil && x.Approval.entry == nil {
 		s.beginDraft(x)
 	} else if prior, err = s.insertWithKey(ctx, x, key); err != nil || prior != nil {
 		s.discard(x, err)
@@ -50,6 +55,9 @@ func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req bellja
 			return belljar.Session{}, err
 		}
 		return s.replay(ctx, prior)
+	}
+	if x.Approval.entry != nil {
+		return s.await(ctx, x, key)
 	}
 	if err := s.makeSandbox(ctx, x); err != nil {
 		s.abort(x, key, err)
@@ -101,7 +109,7 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 func (s *Sessions) enter(ctx context.Context, x *Session) error {
 	for {
 		other, err := s.table.enter(x, s.opts.MaxPerUser, s.opts.MaxPerNode)
-		if other == nil && err == nil {
+		if other == nil && err == nil && x.Approval.entry == nil {
 			if err = s.claimMemory(ctx, x); err != nil {
 				s.discard(x, err)
 			}
@@ -136,6 +144,7 @@ func (s *Sessions) claimMemory(ctx context.Context, x *Session) error {
 
 // discard removes a session that did not get on record.
 func (s *Sessions) discard(x *Session, fault error) {
+	x.Approval.withdraw(true)
 	s.remove(x)
 	x.mu.Lock()
 	x.fault = fault
@@ -145,13 +154,15 @@ func (s *Sessions) discard(x *Session, fault error) {
 	close(x.over)
 }
 
-// insertWithKey puts a session on record, with its key. If the process dies from here on, the next one finds the session and
+// insertWithKey puts a session on record, with its key unless that is nil. If the process dies from here on, the next one finds the session and
 // removes what it has.
 func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
-	key.ObjectID = x.id
-	if key.Response, err = json.Marshal(row.Session); err != nil {
-		return nil, err
+	if key != nil {
+		key.ObjectID = x.id
+		if key.Response, err = json.Marshal(row.Session); err != nil {
+			return nil, err
+		}
 	}
 	prior, err = s.opts.Store.Insert(context.WithoutCancel(ctx), row, key)
 	switch {
@@ -312,7 +323,9 @@ func (s *Sessions) replay(ctx context.Context, prior *store.Key) (belljar.Sessio
 		return belljar.Session{}, err
 	}
 	answer := row.Session
-	if x != nil {
+	if x != nil && x.Approval.Check() != nil {
+		answer = x.Snapshot()
+	} else if x != nil {
 		select {
 		case <-x.ready:
 		case <-ctx.Done():

@@ -31,14 +31,17 @@ func (n *Network) Spec() belljar.NetworkSpec {
 	return spec
 }
 
-// Set changes what the session may reach, within the server's rules. The change is on record before it is in force, so that
+// Set changes what the session may reach, within the server's rules and what caller needs no approval for. The change is on record before it is in force, so that
 // no restart widens what was narrowed.
-func (n *Network) Set(ctx context.Context, asked belljar.NetworkSpec) (belljar.NetworkSpec, error) {
+func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	x := n.of
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	spec, policy, err := x.all.opts.Rules.Egress.Network(x.caller, x.spec.TrustLevel, asked)
 	if err != nil {
+		return spec, err
+	}
+	if err := x.all.opts.Rules.Approvals.Network(caller, n.Spec(), spec); err != nil {
 		return spec, err
 	}
 	if place := x.Placement(); policy != nil {

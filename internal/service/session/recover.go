@@ -68,6 +68,13 @@ type ending struct {
 
 // reattach continues one session, or returns why not. known is what its agent knows.
 func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session, known []wire.ExecInfo, ended *ending) {
+	if row.State == belljar.SessionStarting && row.Approval != nil {
+		if x, err := s.reviveAsked(ctx, row); err == nil {
+			return x, nil, nil
+		} else {
+			return nil, nil, &ending{belljar.SessionLost, "belljar was restarted, and it can no longer be made: " + err.Error()}
+		}
+	}
 	if row.State == belljar.SessionStarting {
 		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted while it was made"}
 	}
@@ -146,6 +153,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 	}
 	now := s.now()
 	row.State, row.Message, row.EndedAt, row.Secrets = end.state, end.message, &now, nil
+	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	if err := s.opts.Store.Update(ctx, row); err != nil {
 		// Lists show it as lost all the same, but its scope is not free before this is written.
 		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)

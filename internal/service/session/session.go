@@ -28,7 +28,8 @@ type Session struct {
 	shell  *queue.Queue         // of its shell's commands, one of which runs at a time
 	git    *source              // of its workspace, until that is made; nil for none
 
-	Network Network // what it may reach
+	Network  Network  // what it may reach
+	Approval Approval // that it waits for
 
 	ctx      context.Context // ends when the session does; its cause says why
 	stop     context.CancelCauseFunc
@@ -77,7 +78,7 @@ func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSp
 		runs: s.opts.Queue.Branch(t.concurrent, s.opts.QueueLength), shell: s.opts.Queue.Branch(1, s.opts.QueueLength),
 		ready: make(chan struct{}), over: make(chan struct{}), detached: make(chan struct{}),
 	}
-	x.Network.of = x
+	x.Network.of, x.Approval.of = x, x
 	x.ctx, x.stop = context.WithCancelCause(context.Background())
 	return x
 }

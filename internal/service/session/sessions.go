@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/approval"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -51,6 +52,7 @@ type Options struct {
 	Rules      *admission.Rules
 	Accounts   *admission.Accounts
 	Memory     *admission.Memory
+	Desk       *approval.Desk
 	Boxes      *box.Maker
 	Cloner     *git.Cloner
 	Keys       *idempotency.Keys

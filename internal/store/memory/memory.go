@@ -23,6 +23,7 @@ type Store struct {
 	sessions map[string]*entry[store.Session]
 	keys     map[keyName]*entry[store.Key]
 	tokens   map[string]*entry[store.Token]
+	asked    map[string]*entry[belljar.Approval]
 	bytes    map[string]int64 // artifacts kept, by user
 	logs     map[string]int64 // log bytes kept, by user
 	cpu      map[userDay]float64
@@ -48,6 +49,7 @@ func New() *Store {
 		sessions: map[string]*entry[store.Session]{},
 		keys:     map[keyName]*entry[store.Key]{},
 		tokens:   map[string]*entry[store.Token]{},
+		asked:    map[string]*entry[belljar.Approval]{},
 		bytes:    map[string]int64{},
 		logs:     map[string]int64{},
 		cpu:      map[userDay]float64{},
@@ -78,6 +80,9 @@ func (s *Store) Tokens() store.Tokens { return tokens{s} }
 // Secrets returns the secrets that users store.
 func (s *Store) Secrets() store.Secrets { return secrets{s} }
 
+// Approvals returns the stored approvals.
+func (s *Store) Approvals() store.Approvals { return approvals{s} }
+
 // Ping succeeds until the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func() error { return nil }) }
 
@@ -86,7 +91,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.quotas, s.secrets = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.egress, s.quotas, s.secrets, s.asked = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 

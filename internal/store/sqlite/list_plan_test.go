@@ -91,6 +91,12 @@ func TestPlans(t *testing.T) {
 			explained(t, s, used, fmt.Sprintf("keys of %q at %q", user, endpoint), statement, append(args, 50, 0)...)
 		}
 	}
+	for _, state := range []belljar.ApprovalState{"", belljar.ApprovalPending} {
+		where, args := approvalsOf(belljar.ApprovalQuery{State: state})
+		explained(t, s, used, fmt.Sprintf("approvals %s", state), "SELECT count(*)"+where, args...)
+		explained(t, s, used, fmt.Sprintf("approvals %s", state), "SELECT id, detail"+where+newestApprovals, append(args, 50, 0)...)
+	}
+	explained(t, s, used, "old approvals", deleteApprovals, "2026")
 	explained(t, s, used, "unfinished sessions", unfinishedSessions)
 	explained(t, s, used, "sessions that ended", deleteEnded, "2026")
 	explained(t, s, used, "keys that have expired", deleteKeys, 1, 1)

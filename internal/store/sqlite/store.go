@@ -66,6 +66,9 @@ func (s *Store) Tokens() store.Tokens { return tokens{s} }
 // Secrets returns the secrets that users store.
 func (s *Store) Secrets() store.Secrets { return secrets{s} }
 
+// Approvals returns the stored approvals.
+func (s *Store) Approvals() store.Approvals { return approvals{s} }
+
 // Ping writes a number and reads it back over a reader's connection.
 func (s *Store) Ping(ctx context.Context) error {
 	var wrote, read int64

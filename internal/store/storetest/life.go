@@ -53,7 +53,19 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 		"Tokens.ByHash":  func(ctx context.Context) error { _, err := s.Tokens().ByHash(ctx, token.Hash); return err },
 		"Tokens.List":    func(ctx context.Context) error { _, err := s.Tokens().List(ctx); return err },
 		"Tokens.Used":    func(ctx context.Context) error { return s.Tokens().Used(ctx, token.ID, start()) },
-		"Tokens.Revoke":  func(ctx context.Context) error { return s.Tokens().Revoke(ctx, token.ID, start()) },
+		"Approvals.Put":  func(ctx context.Context) error { return s.Approvals().Put(ctx, openApproval("a", "ann", 1)) },
+		"Approvals.Decide": func(ctx context.Context) error {
+			a := openApproval("pending", "ann", 1)
+			a.State = belljar.ApprovalDenied
+			return s.Approvals().Decide(ctx, a)
+		},
+		"Approvals.Get": func(ctx context.Context) error { _, err := s.Approvals().Get(ctx, "pending"); return err },
+		"Approvals.List": func(ctx context.Context) error {
+			_, _, err := s.Approvals().List(ctx, belljar.ApprovalQuery{})
+			return err
+		},
+		"Approvals.DeleteBefore": func(ctx context.Context) error { _, err := s.Approvals().DeleteBefore(ctx, start()); return err },
+		"Tokens.Revoke":          func(ctx context.Context) error { return s.Tokens().Revoke(ctx, token.ID, start()) },
 	}
 }
 
@@ -67,6 +79,7 @@ func stock(t *testing.T, s store.Store) (r store.Run, session store.Session, tok
 	token.ID, token.Hash, token.UserID, token.CreatedAt = "t", "h", "ann", start()
 	ok(t, s.Tokens().Insert(t.Context(), token))
 	ok(t, s.Users().SetQuota(t.Context(), "ann", belljar.Quota{ConcurrentRuns: 1}))
+	ok(t, s.Approvals().Put(t.Context(), openApproval("pending", "ann", 0)))
 	return r, session, token
 }
 

@@ -58,6 +58,8 @@ func Run(t *testing.T, opts Options) {
 		{"token/life", tokenLife},
 		{"secret/life", secretLife},
 		{"secret/sealed in records", secretsAreSealed},
+		{"approval/life", approvalLife},
+		{"approval/race", approvalRace},
 		{"failed writes change nothing", failedWrites},
 		{"context/ended", contextEnded},
 		{"close", closeStore},

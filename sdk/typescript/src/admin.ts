@@ -1,6 +1,6 @@
 import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
-import type { AdminPage, DetailedRun, KeyEntry, Phase, Quota, Token, TokenSpec, UserUsage } from "./types.js";
+import type { AdminPage, Approval, ApprovalDecision, ApprovalPage, DetailedRun, KeyEntry, Phase, Quota, Token, TokenSpec, UserUsage } from "./types.js";
 
 /** Which runs of all users to list. */
 export interface AdminRunQuery {
@@ -63,6 +63,23 @@ export class Admin {
       options,
     );
     return items ?? [];
+  }
+
+  /** approvals lists the requests that wait, or waited, for an operator, newest first. */
+  approvals(
+    query: { state?: Approval["state"]; userId?: string; limit?: number; offset?: number } = {},
+    options?: CallOptions,
+  ): Promise<ApprovalPage> {
+    const { state, userId, limit, offset } = query;
+    return this.#connection.json(
+      { method: "GET", path: route("admin", "approvals"), query: { state, user_id: userId, limit, offset } },
+      options,
+    );
+  }
+
+  /** decide approves or denies a request. One that was decided before is a {@link ConflictError}. */
+  decide(id: string, decision: ApprovalDecision, options?: CallOptions): Promise<Approval> {
+    return this.#connection.json({ method: "POST", path: route("admin", "approvals", id), json: decision, once: true }, options);
   }
 
   /** quota returns the quota in force for a user. */

@@ -4,6 +4,46 @@
  */
 
 export interface paths {
+    "/api/v1/sandbox/admin/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the requests that wait for an approval, or waited
+         * @description Newest first.
+         */
+        get: operations["admin-list-approvals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/admin/approvals/{approval_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve or deny a request that waits
+         * @description The request goes on when it is approved, and ends when it is denied; its user sees the note. One that was decided before is a conflict, and details say by whom and when. If the server has no room for the request now, it still waits, and can be approved later.
+         */
+        post: operations["admin-decide-approval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/admin/idempotency": {
         parameters: {
             query?: never;
@@ -1429,6 +1469,8 @@ export interface components {
             total: number;
         };
         AdminRun: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
             /** @description How its program was compiled before it ran */
@@ -1528,6 +1570,100 @@ export interface components {
             user_id?: string;
             /** @description Problems that did not end the run */
             warnings?: string[];
+        };
+        Approval: {
+            /** @description The image */
+            base_image?: string;
+            /** @description A run's command, at most its first 16 KiB */
+            command?: string[];
+            /**
+             * Format: double
+             * @description Cores
+             */
+            cpu?: number;
+            /**
+             * Format: date-time
+             * @description When it was decided, or ended without a decision
+             */
+            decided_at?: string;
+            /** @description Who decided */
+            decided_by?: string;
+            /**
+             * Format: date-time
+             * @description When it expires without a decision
+             */
+            expires_at: string;
+            /** @description SHA-256 of the request, which alone the decision is about */
+            fingerprint: string;
+            /** @description That of the run or session */
+            id: string;
+            /**
+             * @description What it is for
+             * @enum {string}
+             */
+            kind: "run" | "session";
+            /**
+             * Format: int64
+             * @description Memory in MiB
+             */
+            memory_mb?: number;
+            /** @description What the sandbox may reach */
+            network?: components["schemas"]["NetworkSpec"];
+            /** @description What they said */
+            note?: string;
+            /** @description The rules of SANDBOX_APPROVAL that the request matches, each with what was asked for */
+            reasons: string[];
+            /**
+             * Format: date-time
+             * @description When it was requested
+             */
+            requested_at: string;
+            /** @description The session of a run in one */
+            session_id?: string;
+            /** @description By what: mcp, cli, rest … */
+            source?: string;
+            /**
+             * @description Where it stands
+             * @enum {string}
+             */
+            state: "pending" | "approved" | "denied" | "expired" | "withdrawn";
+            /**
+             * Format: double
+             * @description Time of the run, or of the session's runs that set none
+             */
+            timeout_sec?: number;
+            /** @description Who asked */
+            user_id: string;
+        };
+        ApprovalDecision: {
+            /**
+             * @description approve or deny
+             * @enum {string}
+             */
+            decision: "approve" | "deny";
+            /** @description For the user who asked; at most 1000 bytes */
+            note?: string;
+        };
+        ApprovalPage: {
+            /** @description Whether there are more entries */
+            has_more: boolean;
+            /** @description The entries */
+            items: components["schemas"]["Approval"][];
+            /**
+             * Format: int64
+             * @description Most entries on a page
+             */
+            limit: number;
+            /**
+             * Format: int64
+             * @description Entries skipped
+             */
+            offset: number;
+            /**
+             * Format: int64
+             * @description Total number of entries
+             */
+            total: number;
         };
         Artifact: {
             /** @description sha256: and the digest of its bytes */
@@ -1665,6 +1801,8 @@ export interface components {
             recursive?: boolean;
         };
         DetailedRun: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description Files captured from it */
             artifacts: components["schemas"]["Artifact"][];
             /** @description The image, such as host or python:3.11-slim */
@@ -2543,6 +2681,8 @@ export interface components {
             network_policy: string;
         };
         OpenedSession: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
             /** @description Whether this request made it; an existing session is returned unchanged */
@@ -2876,6 +3016,8 @@ export interface components {
             workspace_mb?: number;
         };
         Run: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
             /** @description How its program was compiled before it ran */
@@ -3234,6 +3376,8 @@ export interface components {
             namespace: string;
         };
         Session: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
             /**
@@ -3484,6 +3628,8 @@ export interface components {
             state: string;
         };
         ShownRun: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
             /** @description How its program was compiled before it ran */
@@ -3609,6 +3755,8 @@ export interface components {
             max_files: number;
         };
         StartedRun: {
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
             /** @description How its program was compiled before it ran */
@@ -4035,6 +4183,64 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "admin-list-approvals": {
+        parameters: {
+            query?: {
+                /** @description Only approvals in this state */
+                state?: "pending" | "approved" | "denied" | "expired" | "withdrawn";
+                /** @description Only requests of this user */
+                user_id?: string;
+                /** @description Entries per page; default 50 */
+                limit?: number;
+                /** @description Entries to skip */
+                offset?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApprovalPage"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "admin-decide-approval": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The approval's id, which is that of the run or session */
+                approval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalDecision"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "admin-list-idempotency": {
         parameters: {
             query?: {

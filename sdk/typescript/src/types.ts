@@ -84,6 +84,12 @@ export type AdminPage = Schemas["AdminPage"];
 export type DetailedRun = Schemas["DetailedRun"];
 /** One idempotency key in force. */
 export type KeyEntry = Schemas["KeyEntry"];
+/** A request that waits, or waited, for an operator. */
+export type Approval = Schemas["Approval"];
+/** What an operator decides. */
+export type ApprovalDecision = Schemas["ApprovalDecision"];
+/** One page of approvals. */
+export type ApprovalPage = Schemas["ApprovalPage"];
 /** What one user uses. */
 export type UserUsage = Schemas["UserUsage"];
 /** How much one user may have. */

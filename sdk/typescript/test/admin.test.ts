@@ -1,7 +1,7 @@
 // What operators do, against a real belljar.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { BelljarError, ForbiddenError, ImageInvalidError, InvalidRequestError, UnauthorizedError, type Belljar, type ImageProgress } from "belljar-sdk";
+import { BelljarError, ForbiddenError, ImageInvalidError, InvalidRequestError, NotFoundError, UnauthorizedError, type Belljar, type ImageProgress } from "belljar-sdk";
 import { client, serve, type Owner, type Server } from "./world.js";
 
 let server: Server;
@@ -41,6 +41,10 @@ test("API keys, all users' runs, usage and quotas", async (t) => {
   await ann.run(["true"], { idempotencyKey: "a key of ann's" });
   const keys = await belljar.admin.idempotency({ endpoint: "runs", userId: "ann", limit: 200 });
   assert.ok(keys.some(({ key }) => key === "a key of ann's"));
+
+  assert.deepEqual((await belljar.admin.approvals({ state: "pending", userId: "ann" })).items, []);
+  await assert.rejects(belljar.admin.decide(run.id, { decision: "approve" }), NotFoundError);
+  await assert.rejects(ann.admin.decide(run.id, { decision: "approve" }), ForbiddenError);
 
   await belljar.tokens.revoke(made.id);
   await assert.rejects(ann.me(), UnauthorizedError);

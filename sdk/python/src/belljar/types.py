@@ -43,6 +43,8 @@ class _AdminRun(TypedDict):
 
 
 class AdminRun(_AdminRun, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -94,6 +96,73 @@ class AdminRun(_AdminRun, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+
+
+class _Approval(TypedDict):
+    expires_at: str
+    """When it expires without a decision."""
+    fingerprint: str
+    """SHA-256 of the request, which alone the decision is about."""
+    id: str
+    """That of the run or session."""
+    kind: Literal["run", "session"]
+    """What it is for."""
+    reasons: List[str]
+    """The rules of SANDBOX_APPROVAL that the request matches, each with what was asked for."""
+    requested_at: str
+    """When it was requested."""
+    state: Literal["pending", "approved", "denied", "expired", "withdrawn"]
+    """Where it stands."""
+    user_id: str
+    """Who asked."""
+
+
+class Approval(_Approval, total=False):
+    base_image: str
+    """The image."""
+    command: List[str]
+    """A run's command, at most its first 16 KiB."""
+    cpu: float
+    """Cores."""
+    decided_at: str
+    """When it was decided, or ended without a decision."""
+    decided_by: str
+    """Who decided."""
+    memory_mb: int
+    """Memory in MiB."""
+    network: NetworkSpec
+    """What the sandbox may reach."""
+    note: str
+    """What they said."""
+    session_id: str
+    """The session of a run in one."""
+    source: str
+    """By what: mcp, cli, rest …."""
+    timeout_sec: float
+    """Time of the run, or of the session's runs that set none."""
+
+
+class _ApprovalDecision(TypedDict):
+    decision: Literal["approve", "deny"]
+    """approve or deny."""
+
+
+class ApprovalDecision(_ApprovalDecision, total=False):
+    note: str
+    """For the user who asked; at most 1000 bytes."""
+
+
+class ApprovalPage(TypedDict):
+    has_more: bool
+    """Whether there are more entries."""
+    items: List[Approval]
+    """The entries."""
+    limit: int
+    """Most entries on a page."""
+    offset: int
+    """Entries skipped."""
+    total: int
+    """Total number of entries."""
 
 
 class _Artifact(TypedDict):
@@ -249,6 +318,8 @@ class _DetailedRun(TypedDict):
 
 
 class DetailedRun(_DetailedRun, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -984,6 +1055,8 @@ class _OpenedSession(TypedDict):
 
 
 class OpenedSession(_OpenedSession, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     cwd: str
     """Working directory of its shell, after the shell's first command."""
     details: Replay
@@ -1203,6 +1276,8 @@ class _Run(TypedDict):
 
 
 class Run(_Run, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -1482,6 +1557,8 @@ class _Session(TypedDict):
 
 
 class Session(_Session, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     cwd: str
     """Working directory of its shell, after the shell's first command."""
     details: Replay
@@ -1661,6 +1738,8 @@ class _ShownRun(TypedDict):
 
 
 class ShownRun(_ShownRun, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -1753,6 +1832,8 @@ class _StartedRun(TypedDict):
 
 
 class StartedRun(_StartedRun, total=False):
+    approval: Approval
+    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build

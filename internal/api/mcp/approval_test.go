@@ -1,0 +1,81 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// decide decides about the only request that waits.
+func decide(t *testing.T, w *world, d belljar.ApprovalDecision) {
+	t.Helper()
+	admin := w.service.As(belljar.Caller{ID: "op", Role: belljar.RoleAdmin}).Admin()
+	var id string
+	until(t, "a request waits", func() bool {
+		page, err := admin.Approvals(t.Context(), belljar.ApprovalQuery{State: belljar.ApprovalPending})
+		if err != nil || len(page.Items) > 1 {
+			t.Fatal(page, err)
+		}
+		if len(page.Items) == 1 {
+			id = page.Items[0].ID
+		}
+		return id != ""
+	})
+	if _, err := admin.Decide(t.Context(), id, d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A call whose run waits for an operator says so while it waits, and has the operator's words in its result.
+func TestApproval(t *testing.T) {
+	w := newWorld(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"timeout_sec>600"}
+	})
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: belljar.ToolsCompute, TimeoutSec: 900}})
+	ask := func() int {
+		return p.ask("tools/call", map[string]any{
+			"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo went"}, "_meta": map[string]any{"progressToken": "tok"},
+		})
+	}
+	id := ask()
+	for said := ""; !strings.Contains(said, "waiting for an operator's approval"); {
+		n := p.next()
+		if n.Method != "notifications/progress" {
+			t.Fatalf("%s", n.raw)
+		}
+		said, _ = n.Params["message"].(string)
+	}
+	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionApprove})
+	if r := p.answer(id).tool(t).good(t); !strings.Contains(r.text, "went") {
+		t.Error(r.text)
+	}
+	id = ask()
+	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "not today"})
+	if r := p.answer(id).tool(t); !strings.Contains(r.text, "policy_denied (op denied it: not today)") || strings.Contains(r.text, "went") {
+		t.Error(r.text)
+	}
+}
+
+// A sandbox that waits for an operator is opened once it is approved.
+func TestApprovalOfASandbox(t *testing.T) {
+	w := newWorld(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"timeout_sec>600"}
+	})
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: belljar.ToolsCode, TimeoutSec: 900}})
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_open", "arguments": map[string]any{}, "_meta": map[string]any{"progressToken": "tok"}})
+	if n := p.next(); !strings.Contains(n.Params["message"].(string), "waiting for an operator's approval") {
+		t.Errorf("%s", n.raw)
+	}
+	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionApprove})
+	p.answer(id).tool(t).good(t)
+	id = p.ask("tools/call", map[string]any{"name": "sandbox_open", "arguments": map[string]any{"session_key": "other"}})
+	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "one is enough"})
+	p.answer(id).tool(t).refused(t, "op denied it: one is enough")
+}

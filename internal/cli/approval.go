@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// approvalCommands are belljar approval ….
+type approvalCommands struct {
+	LS      approvalList    `cmd:"" name:"ls" help:"List the requests that wait for you."`
+	Approve approvalApprove `cmd:"" help:"Let a request go on."`
+	Deny    approvalDeny    `cmd:"" help:"End a request."`
+}
+
+// approvalList is belljar approval ls.
+type approvalList struct {
+	All   bool `help:"List those that were decided, too."`
+	Limit int  `short:"n" default:"50" placeholder:"N" help:"At most that many (default 50, at most 200)."`
+	Quiet bool `short:"q" help:"Print ids only."`
+	JSON  bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists approvals.
+func (l *approvalList) Run(ctx context.Context, c *console) error {
+	return c.remote(l.JSON, func(s belljar.Service) error {
+		if l.Limit < 1 || l.Limit > belljar.MaxPage {
+			return mistake.New("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
+		}
+		q := belljar.ApprovalQuery{Limit: l.Limit, State: belljar.ApprovalPending}
+		if l.All {
+			q.State = ""
+		}
+		page, err := s.Admin().Approvals(ctx, q)
+		if err != nil {
+			return err
+		}
+		if l.JSON {
+			return show.JSON(c.stdout, append([]belljar.Approval{}, page.Items...))
+		}
+		if l.Quiet {
+			var ids []string
+			for _, a := range page.Items {
+				ids = append(ids, a.ID)
+			}
+			return show.Lines(c.stdout, ids)
+		}
+		rows, now := [][]string{}, time.Now()
+		for _, a := range page.Items {
+			rows = append(rows, []string{
+				a.ID, a.Kind, a.UserID, string(a.State), show.RoughDuration(now.Sub(a.RequestedAt)), strings.Join(a.Reasons, ", "), strings.Join(a.Command, " "),
+			})
+		}
+		if page.HasMore {
+			c.aside("there are more: %d in all", page.Total)
+		}
+		return show.Table(c.stdout, "ID KIND USER STATE AGE REASONS COMMAND", rows)
+	})
+}
+
+// decisionFlags are what approve and deny have in common.
+type decisionFlags struct {
+	ID   string `arg:"" name:"id" help:"The approval, as approval ls shows it; the beginning of an id will do."`
+	Note string `placeholder:"TEXT" help:"Words for the user who asked."`
+	JSON bool   `name:"json" help:"Print the approval as one JSON object."`
+}
+
+type (
+	approvalApprove struct {
+		decisionFlags `embed:""`
+	}
+	approvalDeny struct {
+		decisionFlags `embed:""`
+	}
+)
+
+// Run approves a request.
+func (a *approvalApprove) Run(ctx context.Context, c *console) error {
+	return a.decide(ctx, c, belljar.DecisionApprove)
+}
+
+// Run denies a request.
+func (a *approvalDeny) Run(ctx context.Context, c *console) error {
+	return a.decide(ctx, c, belljar.DecisionDeny)
+}
+
+func (f *decisionFlags) decide(ctx context.Context, c *console, decision string) error {
+	return c.remote(f.JSON, func(s belljar.Service) error {
+		id, err := findApproval(ctx, s, f.ID)
+		if err != nil {
+			return err
+		}
+		decided, err := s.Admin().Decide(ctx, id, belljar.ApprovalDecision{Decision: decision, Note: f.Note})
+		if err != nil {
+			return err
+		}
+		if f.JSON {
+			return show.JSON(c.stdout, decided)
+		}
+		return show.Lines(c.stdout, []string{decided.ID + " " + string(decided.State)})
+	})
+}
+
+// findApproval returns the id of the approval with this prefix.
+func findApproval(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
+		page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{Limit: belljar.MaxPage, Offset: offset})
+		for _, a := range page.Items {
+			ids = append(ids, a.ID)
+		}
+		return ids, page.HasMore, err
+	})
+}
+
+// noteApproval tells that a run waits for an operator, and what was decided.
+func (c *console) noteApproval(f belljar.Frame) {
+	state, _ := f.Data["state"].(string)
+	switch belljar.ApprovalState(state) {
+	case belljar.ApprovalPending:
+		c.Note("waiting for an operator's approval: %s", strings.Join(reasonsOf(f), ", "))
+	case belljar.ApprovalApproved:
+		by, _ := f.Data["decided_by"].(string)
+		c.Note("%s approved it", by)
+	}
+}
+
+func reasonsOf(f belljar.Frame) (reasons []string) {
+	switch list := f.Data["reasons"].(type) {
+	case []string:
+		return list
+	case []any:
+		for _, r := range list {
+			text, _ := r.(string)
+			reasons = append(reasons, text)
+		}
+	}
+	return reasons
+}
+
+// approved waits for an operator's approval of a session.
+func (c *console) approved(ctx context.Context, s belljar.Service, made belljar.Session) (belljar.Session, error) {
+	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending {
+		c.Note("session %s is waiting for an operator's approval: %s", made.ID, strings.Join(a.Reasons, ", "))
+	}
+	return belljar.Approved(ctx, s.Sessions(), made)
+}

@@ -1,0 +1,260 @@
+package admission
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// Question is a request of which it is asked whether it needs a person's approval.
+type Question struct {
+	Caller    belljar.Caller
+	Run       *belljar.RunSpec     // nil for a session
+	Session   *belljar.SessionSpec // nil for a run
+	Placement *placement.Placement
+	Network   belljar.NetworkSpec // in force
+	// SessionTimeout is that of runs in the run's session which set none: it was approved with the session.
+	SessionTimeout float64
+}
+
+// inSession reports whether the request has its sandbox already, which was approved with its session.
+func (q Question) inSession() bool { return q.Run != nil && q.Run.SessionID != "" }
+
+// subject is what a rule of SANDBOX_APPROVAL can be about. Exactly one of its functions is set.
+type subject struct {
+	name string
+	// asked returns what the request asks for, "" for nothing: rule `name`.
+	asked func(Question) string
+	// amount is how much it asks for: rule `name>N`.
+	amount func(Question) float64
+	// is reports whether the value of a rule is that of the request: rule `name=value`. Alone or besides asked.
+	is func(q Question, value string) bool
+	// agents says that the rule is about programs that act for a caller, whatever the caller may do: operators are asked too.
+	agents bool
+}
+
+// subjects are everything that rules can be about.
+func subjects() []subject {
+	return []subject{
+		{name: "network", asked: askedNetwork},
+		{name: "image", asked: askedImage, is: func(q Question, pattern string) bool {
+			ref := askedImage(q)
+			return ref != "" && (pattern == ref || standsFor(pattern, ref))
+		}},
+		{name: "cpu", amount: func(q Question) float64 { return ofSandbox(q, q.Placement.Limits.CPU) }},
+		{name: "memory_mb", amount: func(q Question) float64 { return ofSandbox(q, float64(q.Placement.MemoryMB())) }},
+		{name: "timeout_sec", amount: func(q Question) float64 {
+			if n := q.Placement.Limits.TimeoutSec; n > q.SessionTimeout {
+				return n
+			}
+			return 0
+		}},
+		{name: "source", agents: true, is: func(q Question, value string) bool { return strings.EqualFold(q.Caller.Source, value) }},
+	}
+}
+
+func ofSandbox(q Question, amount float64) float64 {
+	if q.inSession() {
+		return 0
+	}
+	return amount
+}
+
+func askedNetwork(q Question) string {
+	if q.inSession() || q.Network.NetworkPolicy != belljar.NetworkAllowlist {
+		return ""
+	}
+	if rules := slices.Concat(q.Network.Egress.Hosts, q.Network.Egress.CIDRs, q.Network.Egress.IPs); len(rules) > 0 {
+		return strings.Join(rules, " ")
+	}
+	return "no host"
+}
+
+func askedImage(q Question) string {
+	if ref := q.Placement.Image.Ref; !q.inSession() && ref != runtime.HostRef {
+		return ref
+	}
+	return ""
+}
+
+// ApprovalRules decide which requests wait for a person. The zero value lets all go.
+type ApprovalRules struct{ rules []approvalRule }
+
+type approvalRule struct {
+	subject
+	text  string
+	op    byte // '>', '=' or 0
+	value string
+	most  float64
+}
+
+// ApprovalRules reads SANDBOX_APPROVAL. The error names the rule that is wrong, and says what would be right.
+func (p Policy) ApprovalRules() (*ApprovalRules, error) {
+	a := &ApprovalRules{}
+	for _, text := range p.Approval {
+		r, wrong := parseApprovalRule(text)
+		if wrong != "" {
+			return nil, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("SANDBOX_APPROVAL: rule %q %s", text, wrong),
+				Details: map[string]any{"field": "SANDBOX_APPROVAL", "provided": text, "supported": approvalForms()},
+				Hint:    "rules are " + strings.Join(approvalForms(), ", "),
+			}
+		}
+		a.rules = append(a.rules, r)
+	}
+	return a, nil
+}
+
+func parseApprovalRule(text string) (r approvalRule, wrong string) {
+	name := text
+	if i := strings.IndexAny(text, ">="); i >= 0 {
+		name, r.op, r.value = text[:i], text[i], text[i+1:]
+	}
+	all := subjects()
+	i := slices.IndexFunc(all, func(s subject) bool { return s.name == name })
+	if i < 0 {
+		return r, "is about nothing that is known"
+	}
+	r.subject, r.text = all[i], text
+	switch {
+	case r.op == '>' && r.amount != nil:
+		n, err := strconv.ParseFloat(r.value, 64)
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+			return r, "needs a number after >"
+		}
+		r.most = n
+	case r.op == '=' && r.is != nil:
+		if r.value == "" {
+			return r, "needs a value after ="
+		}
+	case r.op == 0 && r.asked != nil:
+	default:
+		return r, "has not the form of " + strings.Join(r.forms(), " or ")
+	}
+	return r, ""
+}
+
+func approvalForms() (forms []string) {
+	for _, s := range subjects() {
+		forms = append(forms, s.forms()...)
+	}
+	return forms
+}
+
+func (s subject) forms() (forms []string) {
+	if s.asked != nil {
+		forms = append(forms, s.name)
+	}
+	if s.amount != nil {
+		forms = append(forms, s.name+">N")
+	}
+	if s.is != nil {
+		forms = append(forms, s.name+"=VALUE")
+	}
+	return forms
+}
+
+// Reasons are the rules that a request matches, each with what was asked for; none for a request that needs nobody. Operators are
+// asked only about what programs do in their name.
+func (a *ApprovalRules) Reasons(q Question) (reasons []string) {
+	if a == nil {
+		return nil
+	}
+	for _, r := range a.rules {
+		if q.Caller.Admin() && !r.agents {
+			continue
+		}
+		switch {
+		case r.op == '>':
+			if n := r.amount(q); n > r.most {
+				reasons = append(reasons, fmt.Sprintf("%s: %v", r.text, n))
+			}
+		case r.op == '=':
+			if r.is(q, r.value) {
+				reasons = append(reasons, r.text)
+			}
+		default:
+			if what := r.asked(q); what != "" {
+				reasons = append(reasons, r.text+": "+what)
+			}
+		}
+	}
+	return reasons
+}
+
+// Network refuses to let a session reach more than was approved with it.
+func (a *ApprovalRules) Network(caller belljar.Caller, before, asked belljar.NetworkSpec) error {
+	gated := a != nil && slices.ContainsFunc(a.rules, func(r approvalRule) bool { return r.name == "network" })
+	if !gated || caller.Admin() || asked.NetworkPolicy != belljar.NetworkAllowlist {
+		return nil
+	}
+	if before.NetworkPolicy == belljar.NetworkAllowlist && within(asked.Egress.Hosts, before.Egress.Hosts) &&
+		within(asked.Egress.CIDRs, before.Egress.CIDRs) && within(asked.Egress.IPs, before.Egress.IPs) {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: "the session would reach more than before, and a network needs an approval here",
+		Details: map[string]any{"field": "egress", "rule": "SANDBOX_APPROVAL"},
+		Hint:    "make a session with that network: its request waits for an operator",
+	}
+}
+
+func within(list, of []string) bool {
+	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(of, s) })
+}
+
+// Fingerprint identifies a request, for the approval that is about it alone. It is the same after the request was on record.
+func Fingerprint[T any](spec *T) (string, error) {
+	raw, err := json.Marshal(spec) // fields in one order, names of maps sorted, no white space
+	var recorded T
+	if err == nil {
+		err = json.Unmarshal(raw, &recorded)
+	}
+	if err == nil {
+		raw, err = json.Marshal(recorded)
+	}
+	if err != nil {
+		return "", &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be written as JSON", Err: err}
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Approval returns the approval that a request needs; nil if it needs none.
+func (r *Rules) Approval(q Question) (*belljar.Approval, error) {
+	if r.Approvals == nil || len(r.Approvals.rules) == 0 {
+		return nil, nil
+	}
+	a := &belljar.Approval{
+		Kind: "run", State: belljar.ApprovalPending, UserID: q.Caller.ID, Source: q.Caller.Source, BaseImage: q.Placement.Image.Ref,
+		CPU: q.Placement.Limits.CPU, MemoryMB: q.Placement.MemoryMB(), TimeoutSec: q.Placement.Limits.TimeoutSec,
+	}
+	trust, asked, of := belljar.TrustLevel(""), belljar.NetworkSpec{}, func() (string, error) { return Fingerprint(q.Run) }
+	if q.Run != nil {
+		trust, asked, a.SessionID = q.Run.TrustLevel, belljar.NetworkSpec{NetworkPolicy: q.Run.NetworkPolicy, Egress: q.Run.Egress}, q.Run.SessionID
+	} else {
+		a.Kind, of = "session", func() (string, error) { return Fingerprint(q.Session) }
+		trust, asked = q.Session.TrustLevel, belljar.NetworkSpec{NetworkPolicy: q.Session.NetworkPolicy, Egress: q.Session.Egress}
+	}
+	var err error
+	if !q.inSession() {
+		if q.Network, _, err = r.Egress.Network(q.Caller, trust, asked); err != nil {
+			return nil, err
+		}
+		a.Network = q.Network
+	}
+	if a.Reasons = r.Approvals.Reasons(q); len(a.Reasons) == 0 {
+		return nil, nil
+	}
+	a.Fingerprint, err = of()
+	return a, err
+}

@@ -1,0 +1,133 @@
+package admission
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+func rulesOf(t testing.TB, rules ...string) *ApprovalRules {
+	t.Helper()
+	a, err := Policy{Approval: rules}.ApprovalRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestApprovalReasons(t *testing.T) {
+	all := rulesOf(t, "network", "image", "cpu>2", "memory_mb>4096", "timeout_sec>600", "source=mcp")
+	user := belljar.Caller{ID: "ann", Role: belljar.RoleUser, Source: "rest"}
+	agent := belljar.Caller{ID: "op", Role: belljar.RoleAdmin, Source: "MCP"}
+	place := func(image string, l belljar.Limits) *placement.Placement {
+		return &placement.Placement{Image: runtime.Root{Ref: image}, Limits: l}
+	}
+	small := place(runtime.HostRef, belljar.Limits{CPU: 2, MemoryMB: 4096, TimeoutSec: 600})
+	large := place("docker.io/library/python:3.12", belljar.Limits{CPU: 2.5, MemoryMB: 4097, TimeoutSec: 601})
+	run, inside := &belljar.RunSpec{}, &belljar.RunSpec{SessionID: "s"}
+	for name, test := range map[string]struct {
+		rules *ApprovalRules
+		q     Question
+		want  []string
+	}{
+		"nothing asks":       {rulesOf(t), Question{Caller: user, Run: run, Placement: large, Network: allowlist("example.com")}, nil},
+		"no rules at all":    {nil, Question{Caller: user, Run: run, Placement: large}, nil},
+		"at the bounds":      {all, Question{Caller: user, Run: run, Placement: small}, nil},
+		"above them":         {all, Question{Caller: user, Run: run, Placement: large}, []string{"image: docker.io/library/python:3.12", "cpu>2: 2.5", "memory_mb>4096: 4097", "timeout_sec>600: 601"}},
+		"a session":          {all, Question{Caller: user, Session: &belljar.SessionSpec{}, Placement: small, Network: allowlist("b.example", "10.0.0.0/8")}, []string{"network: b.example 10.0.0.0/8"}},
+		"an empty list":      {all, Question{Caller: user, Run: run, Placement: small, Network: allowlist()}, []string{"network: no host"}},
+		"in a session":       {all, Question{Caller: user, Run: inside, Placement: large, Network: allowlist("b.example"), SessionTimeout: 601}, nil},
+		"longer than it":     {all, Question{Caller: user, Run: inside, Placement: large, SessionTimeout: 600}, []string{"timeout_sec>600: 601"}},
+		"an operator":        {all, Question{Caller: belljar.Caller{ID: "op", Role: belljar.RoleAdmin}, Run: run, Placement: large}, nil},
+		"an operator's tool": {all, Question{Caller: agent, Run: inside, Placement: large}, []string{"source=mcp"}},
+		"that image":         {rulesOf(t, "image=python:*"), Question{Caller: user, Run: run, Placement: large}, []string{"image=python:*"}},
+		"another image":      {rulesOf(t, "image=node:*", "image=host"), Question{Caller: user, Run: run, Placement: large}, nil},
+	} {
+		if got := test.rules.Reasons(test.q); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestApprovalRulesRefused(t *testing.T) {
+	for rule, words := range map[string]string{
+		"disk>3": "nothing that is known", "": "nothing that is known", "Network": "nothing that is known", ">3": "nothing that is known",
+		"cpu": "the form of cpu>N", "cpu=2": "the form of cpu>N", "cpu>": "a number", "cpu>many": "a number", "cpu>-1": "a number", "cpu>NaN": "a number", "cpu>Inf": "a number",
+		"network=x": "the form of network", "network>1": "the form of network", "source": "the form of source=VALUE", "source=": "a value", "image>1": "the form of image or image=VALUE",
+	} {
+		_, err := Policy{Approval: []string{"network", rule}}.ApprovalRules()
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != "SANDBOX_APPROVAL" || !strings.Contains(e.Message, words) ||
+			!strings.Contains(e.Hint, "cpu>N") {
+			t.Errorf("%q: %v", rule, err)
+		}
+	}
+	if (Policy{Approval: []string{"network"}}).Hash() == (Policy{}).Hash() {
+		t.Error("the rules are not in the policy hash")
+	}
+}
+
+// A session cannot get by another way what would have needed an approval when it was opened.
+func TestApprovalOfAWiderNetwork(t *testing.T) {
+	user, operator := belljar.Caller{ID: "ann", Role: belljar.RoleUser}, belljar.Caller{ID: "op", Role: belljar.RoleAdmin}
+	none, had := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, allowlist("a.example", "b.example", "10.0.0.0/8")
+	gated := rulesOf(t, "cpu>2", "network")
+	for name, test := range map[string]struct {
+		rules         *ApprovalRules
+		caller        belljar.Caller
+		before, asked belljar.NetworkSpec
+		refused       bool
+	}{
+		"narrower":         {gated, user, had, allowlist("b.example"), false},
+		"the same":         {gated, user, had, had, false},
+		"nothing":          {gated, user, had, none, false},
+		"another host":     {gated, user, had, allowlist("b.example", "c.example"), true},
+		"another network":  {gated, user, had, allowlist("11.0.0.0/8"), true},
+		"from nothing":     {gated, user, none, allowlist("a.example"), true},
+		"from nothing, []": {gated, user, none, allowlist(), true},
+		"an operator":      {gated, operator, none, had, false},
+		"no such rule":     {rulesOf(t, "cpu>2"), user, none, had, false},
+	} {
+		err := test.rules.Network(test.caller, test.before, test.asked)
+		if test.refused != (belljar.CodeOf(err) == belljar.CodePolicyDenied) || err != nil && belljar.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What an approval is about is the same after a restart, and another for any other request.
+func TestFingerprint(t *testing.T) {
+	spec := belljar.RunSpec{Command: []string{"a"}, Env: map[string]string{}, Egress: belljar.Egress{Hosts: []string{}}, Files: []belljar.InlineFile{{Path: "x", Content: []byte{}}}}
+	same := belljar.RunSpec{Command: []string{"a"}, Files: []belljar.InlineFile{{Path: "x", Content: []byte{}}}}
+	other := belljar.RunSpec{Command: []string{"b"}}
+	a, err := Fingerprint(&spec)
+	b, err2 := Fingerprint(&same)
+	c, err3 := Fingerprint(&other)
+	if err := errors.Join(err, err2, err3); err != nil || a != b || a == c {
+		t.Errorf("%s, %s, %s, %v", a, b, c, err)
+	}
+}
+
+func FuzzApprovalRule(f *testing.F) {
+	for _, rule := range []string{"network", "cpu>2", "image=python:*", "source=mcp", "cpu>1e309", "image=a@sha256:b", ">=", "cpu>>2"} {
+		f.Add(rule)
+	}
+	q := Question{Caller: belljar.Caller{ID: "ann", Source: "mcp"}, Run: &belljar.RunSpec{}, Network: allowlist("example.com"),
+		Placement: &placement.Placement{Image: runtime.Root{Ref: "python"}, Limits: belljar.Limits{CPU: 1, MemoryMB: 1, TimeoutSec: 1}}}
+	f.Fuzz(func(t *testing.T, rule string) {
+		a, err := Policy{Approval: []string{rule}}.ApprovalRules()
+		if err != nil {
+			return
+		}
+		for _, reason := range a.Reasons(q) {
+			if !strings.HasPrefix(reason, rule) {
+				t.Errorf("rule %q, reason %q", rule, reason)
+			}
+		}
+	})
+}

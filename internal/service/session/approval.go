@@ -1,0 +1,208 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/approval"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// A session that needs an approval is on record and in the table while it waits, starting, without memory and without a sandbox. It
+// cannot be used. Approved, its sandbox is made, and its time begins.
+
+// waiter is a session at the desk.
+type waiter struct{ *Session }
+
+var _ approval.Waiter = waiter{}
+
+// Claim reserves memory for the session's sandbox.
+func (w waiter) Claim(ctx context.Context) error {
+	err := w.all.claimMemory(ctx, w.Session)
+	if err != nil {
+		w.Unclaim()
+	}
+	return err
+}
+
+// Unclaim releases the memory.
+func (w waiter) Unclaim() { w.all.opts.Memory.Drop(w.id) }
+
+// Decided has the sandbox made, or ends the session.
+func (w waiter) Decided(a belljar.Approval) {
+	w.Approval.set(a)
+	why := &fault.ApprovalError{Approval: a}
+	switch a.State {
+	case belljar.ApprovalApproved:
+		close(w.Approval.given)
+	case belljar.ApprovalDenied:
+		w.end(belljar.SessionClosed, why.Error(), why)
+	default:
+		w.end(belljar.SessionExpired, why.Error(), why)
+	}
+}
+
+// Event is an event about the session.
+func (w waiter) Event() event.Event {
+	state := w.Snapshot()
+	return event.Event{Caller: w.caller, Session: &state, Runtime: state.Runtime}
+}
+
+// Approval is a session's wait for an operator. Its zero value waits for nobody.
+type Approval struct {
+	of    *Session
+	entry *approval.Entry // where it is decided; nil if it needs none, or has it
+	given chan struct{}   // closed when it is approved; nil if it needed no approval
+}
+
+func (a *Approval) set(to belljar.Approval) {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.of.state.Approval = &to
+}
+
+// take takes a place at the desk if the session needs an approval.
+func (a *Approval) take() error {
+	x, o := a.of, a.of.all.opts
+	asks, err := o.Rules.Approval(admission.Question{Caller: x.caller, Session: &x.spec, Placement: x.place})
+	if err != nil || asks == nil {
+		return err
+	}
+	if a.entry, err = o.Desk.Take(*asks, x.id); err != nil {
+		return err
+	}
+	a.given = make(chan struct{})
+	a.set(a.entry.Approval())
+	return nil
+}
+
+// withdraw ends the wait; with keep, for this process only.
+func (a *Approval) withdraw(keep bool) {
+	if a.entry != nil {
+		a.set(a.entry.Withdraw(keep))
+	}
+}
+
+// await has a session that is on record wait for its approval, and returns it as it is then.
+func (s *Sessions) await(ctx context.Context, x *Session, key *store.Key) (belljar.Session, error) {
+	err := x.Approval.entry.Wait(ctx, waiter{x})
+	if err != nil {
+		x.end(belljar.SessionClosed, "its approval could not be put on record", err)
+	}
+	s.opts.Work.Go(func() { s.carry(x) })
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	made := x.Snapshot()
+	if key != nil {
+		made.Details = &belljar.Replay{Key: key.Key, Status: idempotency.Created}
+	}
+	return made, nil
+}
+
+// carry makes the sandbox of a session once it is approved, or ends the session.
+func (s *Sessions) carry(x *Session) {
+	select {
+	case <-x.Approval.given:
+	case <-x.ctx.Done():
+	}
+	detached := errors.Is(context.Cause(x.ctx), fault.ErrDetached)
+	x.Approval.withdraw(detached)
+	if detached {
+		close(x.detached)
+		return
+	}
+	if x.ctx.Err() != nil {
+		x.mu.Lock()
+		x.fault = Ended(x.state)
+		x.mu.Unlock()
+		close(x.ready)
+		x.recordEnd()
+		return
+	}
+	x.mu.Lock()
+	now := x.all.now()
+	x.life.touch(now)
+	x.life.ends = now.Add(x.life.lifetime)
+	x.mu.Unlock()
+	if err := s.makeSandbox(context.Background(), x); err != nil {
+		s.opts.Log.Warn("sandbox of an approved session cannot be made", "session_id", x.id, "err", err)
+		s.abort(x, nil, err)
+		return
+	}
+	made := x.Snapshot()
+	s.record(event.SessionCreated, x.caller, made, now.Sub(made.CreatedAt))
+}
+
+// pending reports whether the session waits. The caller holds its lock.
+func (a *Approval) pending() bool {
+	is := a.of.state.Approval
+	return is != nil && is.State == belljar.ApprovalPending && !a.of.state.State.Ended()
+}
+
+// Check refuses the use of a session that waits for an approval.
+func (a *Approval) Check() error {
+	x := a.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !a.pending() {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s waits for an operator's approval", x.id),
+		Details: map[string]any{"session_id": x.id, "approval": x.state.Approval.ID, "expires_at": x.state.Approval.ExpiresAt},
+		Hint:    "ask for the session until its approval is no longer pending",
+	}
+}
+
+// reviveAsked continues a session of a former process that waits for its approval, or was approved and not made.
+func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Session, err error) {
+	a := *row.Approval
+	switch is, err := admission.Fingerprint(&row.Spec); {
+	case err != nil:
+		return nil, err
+	case is != a.Fingerprint:
+		return nil, errors.New("the request on record is not the one that its approval is about")
+	}
+	caller := recovery.Caller(row.UserID)
+	if len(row.Spec.AllowWeak) > 0 {
+		caller.Role = belljar.RoleAdmin // or it would not have been admitted
+	}
+	ask := admission.AskOfSession(row.Spec)
+	ask.Digest = row.ImageDigest
+	p, err := s.opts.Rules.Place(ctx, caller, ask)
+	if err != nil {
+		return nil, err
+	}
+	if row.PolicyHash != s.opts.PolicyHash {
+		caller := belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: a.Source}
+		now, err := s.opts.Rules.Approval(admission.Question{Caller: caller, Session: &row.Spec, Placement: &p})
+		if err != nil {
+			return nil, err
+		}
+		if now != nil && !approval.Covers(a.Reasons, now.Reasons) {
+			a = s.opts.Desk.Begin(*now, row.ID)
+		}
+	}
+	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been approved, and half made
+	t, now := s.termsOf(row.Spec), s.now()
+	x = s.bare(row.ID, caller, row.Spec, &p, t)
+	x.state, x.scope, x.Approval.given = row.Session, row.Key, make(chan struct{})
+	x.state.PolicyHash, x.state.Approval = s.opts.PolicyHash, &a
+	x.life.touch(now)
+	x.life.ends, x.life.recorded = now.Add(t.lifetime), row.ExpiresAt
+	s.table.adopt(x)
+	if x.Approval.entry, err = s.opts.Desk.Resume(ctx, a, waiter{x}); err != nil {
+		s.remove(x)
+		return nil, err
+	}
+	s.opts.Work.Go(func() { s.carry(x) })
+	return x, nil
+}

@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+type approvals struct{ s *Store }
+
+func scanApproval(row scanner) (a belljar.Approval, err error) {
+	var id, detail string
+	if err := row.Scan(&id, &detail); err != nil {
+		return a, scanFailed("approval", id, err)
+	}
+	if err := unmarshal("approval "+id, detail, &a); err != nil {
+		return belljar.Approval{}, err
+	}
+	return a, nil
+}
+
+// Put stores an approval.
+func (q approvals) Put(ctx context.Context, a belljar.Approval) error {
+	detail, err := approvalDetail(a)
+	if err != nil {
+		return err
+	}
+	args := []any{a.ID, a.UserID, string(a.State), timeText(a.RequestedAt), detail}
+	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
+		_, err := t.exec("INSERT OR REPLACE INTO sandbox_approvals (id, user_id, state, requested_at, detail) VALUES (?,?,?,?,?)", args...)
+		return err
+	}})
+}
+
+// approvalDetail is the column detail, with times as stores keep them.
+func approvalDetail(a belljar.Approval) (string, error) {
+	a.RequestedAt, a.ExpiresAt = a.RequestedAt.UTC().Truncate(time.Microsecond), a.ExpiresAt.UTC().Truncate(time.Microsecond)
+	if a.DecidedAt != nil {
+		a.DecidedAt = new(a.DecidedAt.UTC().Truncate(time.Microsecond))
+	}
+	return marshal(a)
+}
+
+// Decide replaces an approval that is pending. It is durable: what was approved begins right after.
+func (q approvals) Decide(ctx context.Context, a belljar.Approval) error {
+	detail, err := approvalDetail(a)
+	if err != nil {
+		return err
+	}
+	id, state := a.ID, string(a.State)
+	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
+		n, err := t.exec("UPDATE sandbox_approvals SET state = ?, detail = ? WHERE id = ? AND state = 'pending'", state, detail, id)
+		if err != nil || n > 0 {
+			return err
+		}
+		var one int
+		switch err := t.row("SELECT 1 FROM sandbox_approvals WHERE id = ?", id).Scan(&one); {
+		case err == nil:
+			return fmt.Errorf("approval %s: %w", id, store.ErrEnded)
+		case errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("approval %s: %w", id, store.ErrNotFound)
+		default:
+			return err
+		}
+	}})
+}
+
+// Get returns an approval.
+func (q approvals) Get(ctx context.Context, id string) (belljar.Approval, error) {
+	a, err := scanApproval(q.s.readDB.QueryRowContext(ctx, "SELECT id, detail FROM sandbox_approvals WHERE id = ?", id))
+	if err != nil {
+		return belljar.Approval{}, q.s.failed(ctx, err)
+	}
+	return a, nil
+}
+
+// newestApprovals is the order of a list, and its page.
+const newestApprovals = " ORDER BY requested_at DESC, rowid DESC LIMIT ? OFFSET ?"
+
+// approvalsOf returns the end of a statement about the approvals that match a query.
+func approvalsOf(query belljar.ApprovalQuery) (where string, args []any) {
+	where = " FROM sandbox_approvals WHERE 1"
+	if query.State != "" {
+		where, args = where+" AND state = ?", append(args, string(query.State))
+	}
+	if query.UserID != "" {
+		where, args = where+" AND user_id = ?", append(args, query.UserID)
+	}
+	return where, args
+}
+
+// List returns one page, newest first.
+func (q approvals) List(ctx context.Context, query belljar.ApprovalQuery) (page []belljar.Approval, total int, err error) {
+	where, args := approvalsOf(query)
+	if err := q.s.readDB.QueryRowContext(ctx, "SELECT count(*)"+where, args...).Scan(&total); err != nil {
+		return nil, 0, q.s.failed(ctx, err)
+	}
+	limit, offset := store.Page(query.Limit, query.Offset)
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT id, detail"+where+newestApprovals, append(args, limit, offset)...)
+	page, err = collect(ctx, q.s, rows, err, scanApproval)
+	return page, total, err
+}
+
+const deleteApprovals = "DELETE FROM sandbox_approvals WHERE requested_at < ? AND state <> 'pending'"
+
+// DeleteBefore deletes those that are not pending and were requested before a time.
+func (q approvals) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
+	var n int64
+	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
+		n, err = t.exec(deleteApprovals, timeText(before))
+		return err
+	}})
+	return int(n), err
+}

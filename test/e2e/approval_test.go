@@ -1,0 +1,83 @@
+//go:build linux
+
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestApproval kills a server while requests wait for an operator, and right after a decision. Nothing starts without its approval, and
+// what was approved runs once. A user decides nothing, whatever they send.
+func TestApproval(t *testing.T) {
+	data := t.TempDir()
+	args := []string{"--set", "approval=timeout_sec>600", "--set", "end_sessions=false"}
+	s := serve(t, data, args...)
+	key := s.user("ann")
+	as := []string{"X-API-KEY", key}
+	body := func(word string) map[string]any {
+		return map[string]any{"spec_version": "1.1", "base_image": "host", "command": []string{"echo", word}, "timeout_sec": 900}
+	}
+	asked := func(path string, what map[string]any) string {
+		t.Helper()
+		status, made := s.ask("POST", path, what, as...)
+		approval, _ := made["approval"].(map[string]any)
+		if status/100 != 2 || approval["state"] != "pending" {
+			t.Fatalf("%s: %d %v", path, status, made)
+		}
+		return approval["id"].(string)
+	}
+	first, second := asked("/runs", body("first")), asked("/runs?wait=0.1", body("second"))
+	session := asked("/sessions", map[string]any{"spec_version": "1.1", "base_image": "host", "timeout_sec": 900})
+	approve := map[string]any{"decision": "approve"}
+	for _, id := range []string{first, session} { // their own
+		if status, said := s.ask("POST", "/admin/approvals/"+id, approve, as...); status != http.StatusForbidden {
+			t.Errorf("%d %v", status, said)
+		}
+	}
+	for id, want := range map[string]int{"01920000-0000-7000-8000-000000000001": 404, "x'%20OR%201=1": 404, "..%2f..": 404} {
+		if status, said := s.ask("POST", "/admin/approvals/"+id, approve); status != want {
+			t.Errorf("%s: %d %v", id, status, said)
+		}
+	}
+	if status, said := s.ask("POST", "/sessions/"+session+"/exec", map[string]any{"cmd": []string{"true"}}, as...); status != http.StatusConflict {
+		t.Errorf("a session that waits: %d %v", status, said)
+	}
+	s.kill()
+
+	s = serve(t, data, args...)
+	status, list := s.ask("GET", "/admin/approvals?state=pending", nil)
+	if status != http.StatusOK || list["total"] != 3.0 {
+		t.Fatalf("after a kill: %d %v", status, list)
+	}
+	for _, id := range []string{first, session} {
+		if status, said := s.ask("POST", "/admin/approvals/"+id, approve); status != http.StatusOK || said["decided_by"] == nil {
+			t.Fatalf("%d %v", status, said)
+		}
+	}
+	s.kill() // it may have begun, or not
+
+	s = serve(t, data, args...)
+	defer s.stop()
+	if run := s.wait(first); run["approval"].(map[string]any)["state"] != "approved" {
+		t.Errorf("%v", run)
+	} else if log := s.text("/runs/" + first + "/logs?format=text"); run["phase"] == "completed" && strings.Count(log, "first") != 1 {
+		t.Errorf("it printed %q", log)
+	}
+	if status, run := s.ask("GET", "/runs/"+second, nil, as...); status != http.StatusOK || run["phase"] != "queued" || run["approval"].(map[string]any)["state"] != "pending" {
+		t.Errorf("one that nobody approved: %d %v", status, run)
+	}
+	if status, said := s.ask("POST", "/admin/approvals/"+second, map[string]any{"decision": "deny", "note": "no"}); status != http.StatusOK {
+		t.Errorf("%d %v", status, said)
+	}
+	if run := s.wait(second); run["phase"] != "failed" || run["reason_code"] != "policy_denied" || run["started_at"] != nil || !strings.HasSuffix(run["message"].(string), "denied it: no") {
+		t.Errorf("%v", run)
+	}
+	if status, said := s.ask("POST", "/admin/approvals/"+first, approve); status != http.StatusConflict || said["error"].(map[string]any)["details"].(map[string]any)["decided_by"] == nil {
+		t.Errorf("decided twice: %d %v", status, said)
+	}
+	if status, x := s.ask("GET", "/sessions/"+session, nil, as...); status != http.StatusOK || x["state"] == "starting" && x["approval"].(map[string]any)["state"] != "approved" {
+		t.Errorf("%d %v", status, x)
+	}
+}
