@@ -28,6 +28,8 @@ const (
 	EventError = "error"
 	// EventEgress is a host that was reached, or denied; once a host and reason.
 	EventEgress = "egress"
+	// EventPackages is a line about the installation of packages: tool and text.
+	EventPackages = "packages"
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen

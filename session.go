@@ -17,6 +17,7 @@ type SessionSpec struct {
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"` // of a run that does not say. Belljar's own
 	NetworkPolicy     string            `json:"network_policy,omitempty"`              // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
+	Packages          Packages          `json:"packages,omitzero"`                     // for every run. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Labels            map[string]string `json:"labels,omitempty"`
 
@@ -77,8 +78,9 @@ type Session struct {
 	// Belljar's own, as the rest of these.
 	ScopeKey       string            `json:"scope_key,omitempty"` // its scope as [Scope.String]; that of an isolated one ends with its id
 	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
-	Runs           int               `json:"runs,omitempty"` // that were started in it
-	Cwd            string            `json:"cwd,omitempty"`  // of its shell, after the last command; "" before the first
+	Runs           int               `json:"runs,omitempty"`     // that were started in it
+	Cwd            string            `json:"cwd,omitempty"`      // of its shell, after the last command; "" before the first
+	Packages       *PackageLock      `json:"packages,omitempty"` // what was installed for its runs
 	Isolation      string            `json:"isolation,omitempty"`
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`

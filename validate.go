@@ -35,6 +35,7 @@ func (s *RunSpec) Validate() error {
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
+		s.Packages.Validate,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -56,6 +57,9 @@ func (s *SessionSpec) Validate() error {
 		return err
 	}
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
+		return err
+	}
+	if err := s.Packages.Validate(); err != nil {
 		return err
 	}
 	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()

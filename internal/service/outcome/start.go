@@ -29,6 +29,9 @@ func (e Ending) byStart() Outcome {
 	case errors.As(e.Err, &fetching):
 		o.set(belljar.PhaseFailed, belljar.ReasonImagePullFailed, fetching.Reason().Message)
 		o.Hint = fetching.Reason().Hint
+	case belljar.CodeOf(e.Err) == belljar.CodePolicyDenied:
+		o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, e.Err.Error())
+		o.Hint = belljar.HintOf(e.Err)
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
 	case e.Sandbox != nil:

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 )
@@ -23,6 +24,8 @@ import (
 type runner struct {
 	*recorder
 	boxes         *box.Maker
+	installer     *install.Installer
+	closed        context.Context // ends when the service has closed
 	memory        *admission.Memory
 	accounts      *admission.Accounts
 	blobs         blob.Store
@@ -109,8 +112,12 @@ func (c *execution) start() bool {
 	if e.Err = c.awaitMemory(c.run); e.Err != nil {
 		return false
 	}
+	packages, err := c.install(c.run, c.plan)
+	if e.Err = err; err != nil {
+		return false
+	}
 	begin := time.Now()
-	if c.box, e.Err = c.provision(c.run, c.plan, begin); e.Err != nil {
+	if c.box, e.Err = c.provision(c.run, c.plan, begin, packages); e.Err != nil {
 		return false
 	}
 	c.watchNetwork()

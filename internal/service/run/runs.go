@@ -26,6 +26,7 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
@@ -44,6 +45,7 @@ type Options struct {
 	Budget   *admission.Budget
 	Memory   *admission.Memory
 	Boxes    *box.Maker
+	Packages *install.Installer
 	Keys     *idempotency.Keys
 
 	// UseSession returns a living session that the caller may see, Session any living one, or nil.
@@ -92,7 +94,7 @@ func New(o Options) *Runs {
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,
 			work: o.Work, retry: o.Retry, unregister: s.unregister,
 		},
-		boxes: o.Boxes, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
+		boxes: o.Boxes, installer: o.Packages, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
 	return s

@@ -23,6 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
@@ -50,6 +51,8 @@ type Options struct {
 	Accounts   *admission.Accounts
 	Memory     *admission.Memory
 	Boxes      *box.Maker
+	Packages   *install.Installer
+	Closed     context.Context // ends when the service has closed
 	Keys       *idempotency.Keys
 	Runs       Runs
 	PolicyHash string
