@@ -135,6 +135,9 @@ func (s *streams) write(ctx context.Context, f belljar.Frame) error {
 	case belljar.FrameStderr:
 		to = s.c.Stderr
 	default:
+		if line, ok := packageLine(f); ok {
+			s.c.Note("%s", line)
+		}
 		return nil
 	}
 	if s.broken {

@@ -27,6 +27,7 @@ type runCommand struct {
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+	packageFlags
 
 	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
@@ -78,6 +79,7 @@ Examples:
   belljar run --dir ./app --capture 'out/**' --out results main.js
   cat program | belljar run --lang py -      a program from standard input
   belljar run --allow api.example.com fetch.py   with one host to reach
+  belljar run --pip requests --pip rich report.py   with packages
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -181,6 +183,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
 	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
+	p.spec.Packages = r.packages()
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil
@@ -189,7 +192,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
-		return nil, err
+		return nil, inFlags(err)
 	}
 	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {
 		return nil, err
@@ -321,6 +324,11 @@ func environment(c *console, flags []string) (map[string]string, error) {
 func flagOf(field string) string {
 	if strings.HasPrefix(field, "egress") {
 		return "--allow"
+	}
+	for name, flag := range map[string]string{"packages.pip": "--pip", "packages.npm": "--npm"} {
+		if strings.HasPrefix(field, name) {
+			return flag
+		}
 	}
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",

@@ -50,6 +50,7 @@ type jarFlags struct {
 	Pids           *count     `placeholder:"N" help:"Processes and threads at once."`
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	packageFlags
 	WorkspaceExec  bool       `help:"Let programs in /workspace be executed."`
 	AllowWeak      []string   `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
 	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
@@ -60,7 +61,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	env, err := environment(c, j.Env)
 	policy, egress := allowed(j.Allow)
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress,
+		NetworkPolicy: policy, Egress: egress, Packages: j.packages(),
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

@@ -113,19 +113,19 @@ func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 	wait.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return nil, x.fault(err, i)
+			return nil, x.fault(err, names[i], i)
 		}
 	}
 	return answers, nil
 }
 
-// fault explains why the index did not answer about the i-th requirement.
-func (x *index) fault(err error, i int) error {
+// fault explains why the index did not answer about the i-th requirement, a project of that name.
+func (x *index) fault(err error, name string, i int) error {
 	e := &belljar.Error{Details: map[string]any{"field": fmt.Sprintf("packages.%s[%d]", x.tool.name, i), "index": x.shown()}}
 	var denied *egress.DeniedError
 	switch {
 	case errors.Is(err, errMissing):
-		e.Code, e.Message = belljar.CodeInvalidRequest, x.tool.name+": the index has no package of this name"
+		e.Code, e.Message = belljar.CodeInvalidRequest, fmt.Sprintf("%s: the index has no package %s", x.tool.name, name)
 		e.Hint = "check the name"
 	case errors.As(err, &denied) && denied.Reason == egress.PrivateAddress:
 		e.Code, e.Message = belljar.CodePolicyDenied, fmt.Sprintf("%s: the index %s has no public address", x.tool.name, x.url.Hostname())

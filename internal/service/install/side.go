@@ -239,11 +239,7 @@ func (s *side) failed(text string, exit wire.Exit) error {
 		e.Message = fmt.Sprintf("%s: signal %d ended it", s.tool.name, exit.Signal)
 		e.Hint = "it may need more memory: resources.memory_mb (--memory)"
 	default:
-		mark := "ERROR: "
-		if s.tool.name == "npm" {
-			mark = "npm "
-		}
-		e.Message, e.Hint = s.tool.name+": "+lastError(text, mark), "the log of the run has all that it printed"
+		e.Message, e.Hint = s.tool.name+": "+lastError(text, "ERROR: "), logHint
 	}
 	return e
 }

@@ -188,7 +188,7 @@ func npmProject(requirement string) string {
 }
 
 func npmCommand(o order) []string {
-	argv := []string{"npm", "install", "--prefix", layerFolder, "--no-audit", "--no-fund", "--omit=dev", "--package-lock", "--loglevel=http"}
+	argv := []string{"npm", "install", "--prefix", layerFolder, "--no-audit", "--no-fund", "--omit=dev", "--package-lock", "--loglevel=http", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"}
 	if !o.build {
 		argv = append(argv, "--ignore-scripts")
 	}
@@ -221,8 +221,18 @@ func npmLocked(text []byte) (list []belljar.Package, err error) {
 
 func npmFault(text string, _ order) *belljar.Error {
 	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Details: map[string]any{"field": "packages.npm"}}
-	said := func() string { return lastError(strings.ReplaceAll(text, "npm ERR! ", "npm error "), "npm error ") }
+	text = strings.ReplaceAll(text, "npm ERR! ", "npm error ") // as older versions write it
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if _, said, ok := strings.Cut(line, "npm error "); ok && !strings.HasPrefix(said, "code ") && !strings.HasPrefix(said, "errno ") && !strings.HasPrefix(said, "A complete log") {
+			lines = append(lines, strings.TrimSpace(said))
+		}
+	}
+	said := clip(strings.Join(lines, " "))
 	switch {
+	case strings.Contains(text, "failed, reason"):
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "npm: the index cannot be used: "+said
+		e.Hint = "check its address, and that the image knows the authority of its certificate"
 	case strings.Contains(text, "E404"):
 		e.Message, e.Hint = "npm: the index does not have a package that is needed", "check the names"
 	case strings.Contains(text, "ETARGET"):
@@ -230,12 +240,17 @@ func npmFault(text string, _ order) *belljar.Error {
 	case strings.Contains(text, "ERESOLVE"):
 		e.Message, e.Hint = "npm: the packages need versions that exclude each other", "check the versions"
 	case strings.Contains(text, "EBADPLATFORM"), strings.Contains(text, "EBADENGINE"):
-		e.Message, e.Hint = "npm: a package is not for this image: "+said(), "take another version, or another image"
-	default:
+		e.Message, e.Hint = "npm: a package is not for this image: "+said, "take another version, or another image"
+	case strings.Contains(text, "ENOSPC"), said == "":
 		return nil
+	default:
+		e.Message, e.Hint = "npm: "+said, logHint
 	}
 	return e
 }
+
+// logHint is where the rest stands.
+const logHint = "the log of the run has all that it printed"
 
 // parseAsked reads the address that a tool printed.
 func parseAsked(printed []byte) (*url.URL, error) {
