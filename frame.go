@@ -32,6 +32,8 @@ const (
 	EventGit = "git"
 	// EventApproval is that the run waits for a person, or what was decided; its data has the approval's id, state, reasons and more.
 	EventApproval = "approval"
+	// EventPackages is a line about the installation of packages: tool and text.
+	EventPackages = "packages"
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen

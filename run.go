@@ -36,6 +36,7 @@ type RunSpec struct {
 	Resources         Resources         `json:"resources,omitzero"`
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`          // of an allowlist
+	Packages          Packages          `json:"packages,omitzero"`        // installed first. Belljar's own
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own
@@ -129,6 +130,8 @@ type Run struct {
 	ResourceUsage      *ResourceUsage `json:"resource_usage,omitempty"`
 	// Egress is what left the sandbox while the run lasted; nil with deny_all, and until the run has ended.
 	Egress *EgressReport `json:"egress,omitempty"`
+	// Packages is what was installed, or had been, before the command; nil without packages. Belljar's own.
+	Packages *PackageLock `json:"packages,omitempty"`
 	// LimitsEnforced tells for each limit by what it is enforced; a limit that is not is absent. Belljar's own.
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap

@@ -18,6 +18,7 @@ type SessionSpec struct {
 	NetworkPolicy     string            `json:"network_policy,omitempty"`              // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
 	Git               *GitSpec          `json:"git,omitempty"`                         // a repository that the workspace begins with
+	Packages          Packages          `json:"packages,omitzero"`                     // for every run. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; of all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`
@@ -79,8 +80,9 @@ type Session struct {
 	// Belljar's own, as the rest of these.
 	ScopeKey       string            `json:"scope_key,omitempty"` // its scope as [Scope.String]; that of an isolated one ends with its id
 	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
-	Runs           int               `json:"runs,omitempty"` // that were started in it
-	Cwd            string            `json:"cwd,omitempty"`  // of its shell, after the last command; "" before the first
+	Runs           int               `json:"runs,omitempty"`     // that were started in it
+	Cwd            string            `json:"cwd,omitempty"`      // of its shell, after the last command; "" before the first
+	Packages       *PackageLock      `json:"packages,omitempty"` // what was installed for its runs
 	Isolation      string            `json:"isolation,omitempty"`
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`

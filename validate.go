@@ -36,7 +36,7 @@ func (s *RunSpec) Validate() error {
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
 		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy) },
-		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit,
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.Packages.Validate,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -67,6 +67,9 @@ func (s *SessionSpec) Validate() error {
 		return err
 	}
 	if err := s.Git.Validate(); err != nil {
+		return err
+	}
+	if err := s.Packages.Validate(); err != nil {
 		return err
 	}
 	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()

@@ -42,7 +42,7 @@ func implements(dir string) string {
 // floor is how high a part of the service stands. One that is not listed here stands below all others, and imports none.
 func floor(dir string) int {
 	for i, parts := range [][]string{
-		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission", "approval", "secret"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "outcome"}, {"session"}, {"run"},
+		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission", "approval", "secret"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "outcome", "install"}, {"session"}, {"run"},
 	} {
 		if slices.Contains(parts, strings.TrimPrefix(dir, "internal/service/")) {
 			return i + 1
@@ -105,7 +105,7 @@ func rules() []rule {
 			applies: func(dir string) bool { return under(dir, "internal/service") },
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
-					imported == "internal/archive" || imported == "internal/egress" || under(imported, "internal/secret") || under(imported, "internal/service")
+					imported == "internal/archive" || imported == "internal/egress" || imported == "internal/shelf" || under(imported, "internal/secret") || under(imported, "internal/service")
 			},
 		},
 		{

@@ -141,6 +141,9 @@ func (s *streams) write(ctx context.Context, f belljar.Frame) error {
 		if f.Event == belljar.EventGit {
 			s.c.noteClone(f)
 		}
+		if line, ok := packageLine(f); ok {
+			s.c.Note("%s", line)
+		}
 		return nil
 	}
 	if s.broken {

@@ -28,6 +28,7 @@ type runCommand struct {
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+	packageFlags
 
 	Git gitFlags `embed:"" group:"input"`
 
@@ -84,6 +85,7 @@ Examples:
   belljar run --git https://example.com/app.git -- make test   the files of a repository
   belljar run --secret API_TOKEN fetch.py        with our variable API_TOKEN in /run/secrets/API_TOKEN
   belljar run --secret API_TOKEN --broker API_TOKEN=api.example.com --allow api.example.com fetch.py
+  belljar run --pip requests --pip rich report.py   with packages
   belljar run --json -- uname -a | jq .stdout`
 }
 
@@ -193,6 +195,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if p.spec.Secrets, err = r.secrets(c); err != nil {
 		return nil, err
 	}
+	p.spec.Packages = r.packages()
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil
@@ -201,7 +204,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
-		return nil, err
+		return nil, inFlags(err)
 	}
 	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {
 		return nil, err
@@ -340,6 +343,11 @@ func flagOf(field string) string {
 	if secret, ok := strings.CutPrefix(field, "secrets."); ok {
 		if name, _, brokered := strings.Cut(secret, "."); brokered && !strings.HasSuffix(field, ".value") && !strings.HasSuffix(field, ".from") {
 			return "--broker " + name
+		}
+	}
+	for name, flag := range map[string]string{"packages.pip": "--pip", "packages.npm": "--npm"} {
+		if strings.HasPrefix(field, name) {
+			return flag
 		}
 	}
 	return map[string]string{

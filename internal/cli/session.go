@@ -51,9 +51,10 @@ type jarFlags struct {
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Git            gitFlags   `embed:""`
-	WorkspaceExec  bool       `help:"Let programs in /workspace be executed."`
-	AllowWeak      []string   `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
-	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
+	packageFlags
+	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
+	AllowWeak     []string `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
+	JSON          bool     `name:"json" help:"Print the session as one JSON object."`
 
 	secretFlags
 }
@@ -71,7 +72,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	policy, egress := allowed(j.Allow)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets,
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(),
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

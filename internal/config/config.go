@@ -49,6 +49,12 @@ type Config struct {
 	EgressAllowTrust []string // level=rule
 	EgressPorts      []uint16
 	EgressPrivate    bool
+	EgressPresets    []string // pip, npm
+	PackageMirrors   []string // kind=URL
+	PackageTTLHours  int
+	PackageTimeout   time.Duration
+	PackageMaxMB     int    // MiB
+	PackageKeepMB    int    // MiB
 	EgressResolver   string // "" uses the system's
 	EgressCAFile     string // "" trusts the image's alone
 

@@ -3,9 +3,11 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -25,6 +27,18 @@ func network(c *Config) []row {
 			doc: "Ports that sandboxes may connect to. On 80 the request's Host header, and on 443 the TLS server name, must be the host's name. What goes over other ports is not checked. Enters the policy hash when it is not the default."},
 		{name: "EGRESS_PRIVATE", value: boolean(&c.EgressPrivate), def: "false",
 			doc: "Let requests reach private, loopback and other special addresses that they list in egress.ips or egress.cidrs. Without a server, the default is true: the caller is the operator. Enters the policy hash when true."},
+		{name: "EGRESS_PRESETS", value: list(&c.EgressPresets, checkPreset), def: "[]",
+			doc: "Kinds of packages that requests may have installed: pip, npm. An installation reaches the index of its kind and the hosts on which that has its files, whatever EGRESS_ALLOW lists. Without a server, the default is all." + ifSet},
+		{name: "PACKAGE_MIRRORS", value: list(&c.PackageMirrors, checkMirror), def: "[]",
+			doc: "Indexes of packages in place of those that images set, as kind=URL: pip=https://packages.example.com/simple. Users share what is installed from them without build scripts." + ifSet},
+		{name: "PACKAGE_TTL_HOURS", value: integer(&c.PackageTTLHours, 1, 8760), unit: "hours", def: "24",
+			doc: "Hours for which the versions that were found for a list of packages are taken again, without a look at the index."},
+		{name: "PACKAGE_TIMEOUT_SEC", value: span(&c.PackageTimeout, time.Second, 1, 3600), unit: "seconds", def: "300",
+			doc: "Time limit of one installation of packages."},
+		{name: "PACKAGE_MAX_MB", value: integer(&c.PackageMaxMB, 1, 64<<10), unit: "MiB", def: "1024",
+			doc: "Size of what one request has installed, of each kind. An installation holds twice as much in memory, and 512 MiB."},
+		{name: "PACKAGE_KEEP_MB", value: integer(&c.PackageKeepMB, 1, 1<<30), unit: "MiB", def: "4096",
+			doc: "Size of all packages that are kept. Above it, those used least recently are removed, unless a sandbox has them."},
 		{name: "EGRESS_RESOLVER", value: text(&c.EgressResolver, checkResolver),
 			doc: "DNS server for the names that sandboxes may reach, as address:port; 53 is the default port. If unset, the system's resolver."},
 		{name: "EGRESS_CA_FILE", value: text(&c.EgressCAFile),
@@ -54,6 +68,23 @@ func checkTrustRule(s string) error {
 		return errors.New("must be level=rule, with trusted, standard or untrusted")
 	}
 	return checkRule(rule)
+}
+
+func checkPreset(s string) error {
+	if s != "pip" && s != "npm" {
+		return errors.New("must be pip or npm")
+	}
+	return nil
+}
+
+// checkMirror checks kind=URL.
+func checkMirror(s string) error {
+	kind, text, _ := strings.Cut(s, "=")
+	u, err := url.Parse(text)
+	if checkPreset(kind) != nil || err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be kind=URL, with pip or npm, and an address without a password: pip=https://packages.example.com/simple")
+	}
+	return nil
 }
 
 func checkResolver(s string) error {

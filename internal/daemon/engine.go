@@ -90,6 +90,9 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 	if images != nil {
 		opts.Images = images
 	}
+	if data, err := localData(h, &cfg); err == nil {
+		opts.Packages = packageOptions(&cfg, data)
+	}
 	if data, err := localData(h, &cfg); err == nil && cfg.GoCache {
 		caches := goCaches(data)
 		opts.GoCache = func(image runtime.Root, wanted bool) string {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 // applyEgress copies the configuration's network into a policy. own means that the caller is the operator, as without a server: what
@@ -19,6 +21,7 @@ func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
 	p.NetworkDefault = cfg.NetworkDefault
 	p.EgressAllow, p.EgressAllowUsers, p.EgressAllowTrust = cfg.EgressAllow, cfg.EgressAllowUsers, cfg.EgressAllowTrust
 	p.EgressPorts, p.EgressPrivate = cfg.EgressPorts, cfg.EgressPrivate
+	p.EgressPresets, p.PackageMirrors = cfg.EgressPresets, cfg.PackageMirrors
 	if !own {
 		return
 	}
@@ -27,6 +30,9 @@ func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
 	}
 	if _, set := cfg.Set(config.Prefix + "EGRESS_PRIVATE"); !set {
 		p.EgressPrivate = true
+	}
+	if _, set := cfg.Set(config.Prefix + "EGRESS_PRESETS"); !set {
+		p.EgressPresets = service.Presets()
 	}
 }
 
@@ -56,4 +62,12 @@ func egressOptions(cfg *config.Config) (o service.EgressOptions, err error) {
 		},
 	}
 	return o, nil
+}
+
+// packageOptions returns how packages are installed, and kept in a data folder.
+func packageOptions(cfg *config.Config, data string) service.PackageOptions {
+	return service.PackageOptions{
+		Shelf: &shelf.Shelf{Dir: filepath.Join(data, "packages"), Keep: int64(cfg.PackageKeepMB) << 20, Max: int64(cfg.PackageMaxMB) << 20},
+		TTL:   time.Duration(cfg.PackageTTLHours) * time.Hour, Time: cfg.PackageTimeout, MB: cfg.PackageMaxMB,
+	}
 }

@@ -283,3 +283,17 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// Within reports whether the rules cover all addresses of other, which has nothing but addresses.
+func (r Rules) Within(other Rules) bool {
+	if r.any {
+		return true
+	}
+	for _, o := range other.ranges {
+		own, ok := r.lookup(o.prefix.Addr())
+		if !ok || own.prefix.Bits() > o.prefix.Bits() {
+			return false
+		}
+	}
+	return true
+}

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/belljar/belljar/internal/flock"
 )
 
 // errBusy means that another process or goroutine holds a lock.
-var errBusy = errors.New("locked by another process")
+var errBusy = flock.ErrBusy
 
 // lock is a flock(2) on a file that lives as long as it: between processes, and between two holders in one.
 type lock struct {
@@ -30,7 +32,7 @@ func tryLock(path string, exclusive bool) (*lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(f, exclusive); err != nil {
+		if err := flock.Try(f, exclusive); err != nil {
 			_ = f.Close()
 			return nil, err
 		}
@@ -69,7 +71,7 @@ func acquire(ctx context.Context, path string, exclusive bool) (*lock, error) {
 // release unlocks, also where a child that is being forked has the descriptor for a moment longer.
 func (l *lock) release() {
 	if l != nil {
-		_ = unlock(l.f)
+		_ = flock.Unlock(l.f)
 		_ = l.f.Close()
 	}
 }
@@ -89,8 +91,8 @@ func held(path string) bool {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	err = flock(f, true)
-	_ = unlock(f)
+	err = flock.Try(f, true)
+	_ = flock.Unlock(f)
 	return errors.Is(err, errBusy)
 }
 

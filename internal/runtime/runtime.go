@@ -93,7 +93,19 @@ type Root struct {
 	// read; "" for none. A runtime with [Capabilities.GoCache] shows it at [GoCacheDir] where the workspace may execute,
 	// below what the sandbox itself writes there.
 	GoCache string
+	// Layers are folders of the host that the sandbox sees read-only. A runtime without [Capabilities.Layers] refuses them.
+	Layers []Layer
 }
+
+// Layer is a folder of the host, for a sandbox to read at [LayersDir]/Name. Its files may be executed. Dir must stay as it is
+// while the sandbox lives.
+type Layer struct {
+	Name string // a single part of a path
+	Dir  string
+}
+
+// LayersDir is where a sandbox has its layers. An image's own folder of that name is not shown then.
+const LayersDir = "/packages"
 
 // GoCacheDir is where a sandbox has its Go build cache if it is given one.
 const GoCacheDir = "/run/go-build"

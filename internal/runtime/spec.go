@@ -20,6 +20,8 @@ func (s Spec) Check(caps Capabilities) error {
 		return &StepError{Step: "mount", Err: errors.New("a workspace on disk is not available")}
 	case s.Workspace.Bytes <= 0 || s.Workspace.Inodes <= 0:
 		return &StepError{Step: "mount", Err: errors.New("a workspace needs a size and a number of inodes")}
+	case len(s.Root.Layers) > 0 && !caps.Layers:
+		return &StepError{Step: "mount", Err: errors.New("layers are not available")}
 	}
 	if !caps.Available {
 		why := caps.Reasons[0]

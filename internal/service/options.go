@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/service/terminal"
+	"github.com/belljar/belljar/internal/shelf"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -45,6 +46,8 @@ type Options struct {
 	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted reports that a
 	// sandbox is made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string
+	// Packages is how the packages of requests are installed and kept.
+	Packages PackageOptions
 	// ImageUnused is after how long an unused image is swept. Above ImageKeep bytes of images, the least recently used are swept. 0 is no
 	// such bound.
 	ImageUnused time.Duration
@@ -141,6 +144,14 @@ type Options struct {
 // EgressOptions is how sandboxes with a network reach it.
 type EgressOptions = box.Egress
 
+// PackageOptions are how packages are installed and kept. A zero field has its default.
+type PackageOptions struct {
+	Shelf *shelf.Shelf  // nil refuses packages
+	TTL   time.Duration // for which versions that were found are taken again; 24 hours
+	Time  time.Duration // of one installation; 5 minutes
+	MB    int           // of one layer; 1024
+}
+
 // TerminalOptions bound the terminals in sessions.
 type TerminalOptions = terminal.Limits
 
@@ -219,6 +230,9 @@ func (o Options) complete() (Options, error) {
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
 	o.Terminals.Complete()
+	fill(&o.Packages.TTL, 24*time.Hour)
+	fill(&o.Packages.Time, 5*time.Minute)
+	fill(&o.Packages.MB, 1024)
 	o.Policy = o.Policy.Effective(admission.Effect{
 		DefaultRuntime: o.Runtimes[0].Name(), Limits: o.Limits, MaxLimits: o.MaxLimits, ArtifactMB: o.Quota.ArtifactMB, Require: o.Require, Uploads: o.Uploads,
 	})

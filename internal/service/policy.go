@@ -11,6 +11,9 @@ type Admission = admission.Mode
 // DefaultPolicy is the policy of a server without settings.
 func DefaultPolicy() Policy { return admission.DefaultPolicy() }
 
+// Presets are the kinds of packages that an operator can let requests install.
+func Presets() []string { return admission.Presets() }
+
 // AllProtections is what a server demands of every sandbox: it refuses to run where one of them cannot be enforced.
 func AllProtections() []string { return admission.AllProtections() }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/image"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/port"
@@ -37,6 +38,7 @@ type Service struct {
 	desk      *approval.Desk
 	boxes     *box.Maker
 	cloner    *git.Cloner
+	packages  *install.Installer
 	log       *slog.Logger
 	clock     Clock
 	queue     *queue.Queue
@@ -76,10 +78,12 @@ func New(opts Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.assemble(reach, asks)
+	if err := s.assemble(reach, asks); err != nil {
+		return nil, err
+	}
 	s.runs = run.New(run.Options{
 		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory, Desk: s.desk,
-		Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
+		Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
 		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease,
 		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Closed: s.gone,
@@ -91,7 +95,7 @@ func New(opts Options) (*Service, error) {
 			Concurrency: opts.SessionConcurrency, MaxPerUser: opts.MaxSessions, MaxPerNode: opts.MaxNodeSessions, ReapEvery: opts.ReapEvery,
 			DefaultImage: opts.DefaultImage,
 		},
-		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Keys: s.keys, Secrets: s.secrets,
+		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Closed: s.gone, Keys: s.keys, Secrets: s.secrets,
 		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength,
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
@@ -112,14 +116,18 @@ func New(opts Options) (*Service, error) {
 }
 
 // assemble makes the parts that decide what a request may have, and the maker of its sandbox.
-func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRules) {
+func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRules) error {
 	o := s.opts
+	mirrors, err := install.Mirrors(o.Policy.PackageMirrors)
+	if err != nil {
+		return err
+	}
 	for _, rt := range o.Runtimes {
 		s.hosts = append(s.hosts, placement.NewHost(rt))
 	}
 	s.rules = &admission.Rules{
 		Hosts: s.hosts, Policy: o.Policy, Limits: o.Limits, MaxLimits: o.MaxLimits, Require: o.Require, Images: o.Images,
-		Egress: reach, Approvals: asks, GoCache: o.GoCache, Log: s.log,
+		Egress: reach, Approvals: asks, InstallMB: install.Memory(o.Packages.MB), GoCache: o.GoCache, Log: s.log,
 	}
 	s.accounts = &admission.Accounts{
 		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
@@ -146,6 +154,11 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 	}
 	s.boxes.Egress.Count = s.countEgress
 	s.cloner = &git.Cloner{Boxes: s.boxes, TempDir: o.TempDir, CA: o.Egress.CA}
+	s.packages = install.New(install.Options{
+		Shelf: o.Packages.Shelf, Boxes: s.boxes, Egress: reach, Mirrors: mirrors, TTL: o.Packages.TTL, Time: o.Packages.Time, MB: o.Packages.MB,
+		Now: s.clock.Now, Log: s.log,
+	})
+	return nil
 }
 
 // Policy returns the policy in force, limits included.

@@ -96,6 +96,8 @@ type Image struct {
 	WorkingDir string   `json:",omitempty"`
 	UID, GID   int      `json:",omitempty"` // 0 is Belljar's own user
 	GoCache    bool     `json:",omitempty"` // its sandbox has a Go build cache
+
+	Layers map[string]string `json:",omitempty"` // the folders of its sandbox's layers, by their names
 }
 
 // Runs are the stored runs.

@@ -2,7 +2,10 @@
 
 package rootfs
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Kind is the type of a part of the root.
 type Kind int
@@ -79,6 +82,17 @@ func (t *Tree) Room() (bytes, inodes int64) {
 		}
 	}
 	return bytes, inodes
+}
+
+// Without returns the tree without what lies at a name.
+func (t *Tree) Without(name string) *Tree {
+	rest := &Tree{Dir: t.Dir}
+	for _, p := range t.Parts {
+		if p.Name != name && !strings.HasPrefix(p.Name, name+"/") {
+			rest.Parts = append(rest.Parts, p)
+		}
+	}
+	return rest
 }
 
 // Find returns the part of that name, nil if there is none.

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -140,6 +141,12 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 			},
 		},
 	}
+	for _, l := range spec.Root.Layers {
+		h.Mounts = append(h.Mounts, mount.Mount{
+			Type: mount.TypeBind, Source: l.Dir, Target: path.Join(runtime.LayersDir, l.Name), ReadOnly: true,
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+		})
+	}
 	if e.opts.AppArmor != "" {
 		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+e.opts.AppArmor)
 	}
@@ -205,6 +212,9 @@ func (e *engine) check(spec runtime.Spec, f *facts) error {
 		return &runtime.StepError{Step: stepMount, Err: errSize}
 	}
 	caps := e.capabilities(f)
+	if len(spec.Root.Layers) > 0 && !caps.Layers {
+		return &runtime.StepError{Step: stepMount, Err: errors.New("layers are not available: the engine may be on another machine"), Hint: "use an engine that listens on a socket of this machine"}
+	}
 	if !caps.Available {
 		why := caps.Reasons[0]
 		return &runtime.StepError{Step: why.Step, Err: fmt.Errorf("docker is not available: %s", why.Detail), Hint: why.Hint}

@@ -162,7 +162,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	name, known := f.ociRuntime(e.opts.OCIRuntime)
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: f.isolation(name), Version: f.ServerVersion,
-		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true,
+		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true, Layers: e.local(),
 		OCIRuntime: name, Start: coldStart,
 	}
 	// Other programs than runc and its like cannot change the limits of what they have begun.

@@ -118,11 +118,19 @@ func (v *verdict) files(want *container.HostConfig, got container.InspectRespons
 	for _, place := range want.ReadonlyPaths {
 		v.hold(slices.Contains(h.ReadonlyPaths, place), "read-only %s", place)
 	}
-	program := false
+	there := 0
 	for _, m := range got.Mounts {
-		agent := m.Type == mount.TypeVolume && m.Destination == agentDir && m.Name == want.Mounts[0].Source && !m.RW
-		program = program || agent
-		v.hold(agent || m.Type == mount.TypeTmpfs, "nothing mounted on %s", m.Destination)
+		asked := slices.ContainsFunc(want.Mounts, func(w mount.Mount) bool {
+			source := m.Source
+			if m.Type == mount.TypeVolume {
+				source = m.Name
+			}
+			return m.Type == w.Type && source == w.Source && m.Destination == w.Target && !m.RW
+		})
+		if asked {
+			there++
+		}
+		v.hold(asked || m.Type == mount.TypeTmpfs, "nothing mounted on %s", m.Destination)
 	}
-	v.hold(program, "the agent's volume")
+	v.hold(there == len(want.Mounts), "the agent's volume, and the layers")
 }

@@ -47,6 +47,7 @@ type plan struct {
 	configFile string
 	platform   string
 	snapshot   *folder
+	layers     []runtime.Layer
 	argument   string // the keep's configuration, JSON
 }
 

@@ -226,13 +226,14 @@ type template struct {
 	TmpMB     int               `json:"tmp_mb"`
 	Inodes    int               `json:"inodes"`
 	Pids      int               `json:"pids"`
+	Layers    []runtime.Layer   `json:"layers,omitempty"`
 }
 
 func (r *Runtime) templateOf(spec runtime.Spec) template {
 	m := template{
 		GVisor: r.runsc.find().version, Platform: r.platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
 		User: rack.User(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
-		Pids: min(spec.Limits.Pids, spec.Limits.NProc),
+		Pids: min(spec.Limits.Pids, spec.Limits.NProc), Layers: spec.Root.Layers,
 	}
 	if m.Image == "" {
 		m.Image = spec.Root.Ref

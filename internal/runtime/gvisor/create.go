@@ -110,6 +110,10 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: rack.User(spec.Root), root: tree,
 		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
+		layers: spec.Root.Layers,
+	}
+	if len(pl.layers) > 0 {
+		pl.root = tree.Without(runtime.LayersDir[1:])
 	}
 	if err := pl.writeBundle(filepath.Join(b.Jar.Folder(), configName)); err != nil {
 		return nil, &runtime.StepError{Step: jar.StepState, Err: err}

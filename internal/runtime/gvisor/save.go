@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -150,7 +151,7 @@ func fits(was, is template) error {
 		return fmt.Errorf("it was saved with %s %v, and not %v", what, was, is)
 	}
 	switch {
-	case was == is:
+	case reflect.DeepEqual(was, is):
 		return nil
 	case was.GVisor != is.GVisor:
 		return differ("gVisor", was.GVisor, is.GVisor)

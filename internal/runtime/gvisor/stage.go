@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 // How much the jar's root holds besides what the parts of the sandbox's root need: runsc's state, and the bundle.
@@ -34,6 +35,7 @@ func (pl *plan) devices() []string {
 type sources struct {
 	runsc, agent, config forkexec.Arg
 	image                *forkexec.Arg // nil for none
+	layers               []forkexec.Arg
 }
 
 func (pl *plan) openSources(p *forkexec.Program) (s sources) {
@@ -47,6 +49,9 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 	if pl.image != "" {
 		image := open(jar.StepImage, pl.image)
 		s.image = &image
+	}
+	for _, l := range pl.layers {
+		s.layers = append(s.layers, open(jar.StepImage, l.Dir))
 	}
 	return s
 }
@@ -68,6 +73,11 @@ func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forke
 	b.File(path.Join(placeRoot, placeAgent), "")
 	m.BindOpen(from.agent, b.Root, path.Join(placeRoot, placeAgent), rootfs.Sealed)
 	b.Parts(slices.DeleteFunc(slices.Clone(pl.root.Parts), func(part rootfs.Part) bool { return reserved(part.Name) }), placeRoot, placeSpare)
+	for i, l := range pl.layers {
+		name := path.Join(placeRoot, runtime.LayersDir, l.Name)
+		b.Dir(name)
+		m.BindOpen(from.layers[i], b.Root, name, rootfs.Sealed)
+	}
 	p.Step(jar.StepProc)
 	proc := m.FS("proc", mount.NoSUID|mount.NoDev|mount.NoExec)
 	m.Attach(proc, b.Root, "proc")

@@ -49,6 +49,7 @@ type plan struct {
 	image     bool        // root is an unpacked image's
 	user      rootfs.User // of programs
 	goCache   string      // folder of the host, "" for none
+	layers    []runtime.Layer
 }
 
 // gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each
@@ -73,6 +74,10 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Call(unix.SYS_SETHOSTNAME, p.Str(rootfs.Hostname), forkexec.Int(len(rootfs.Hostname)))
 	image := pl.openFolder(p, pl.image, pl.root.Dir)
 	goCache := pl.openFolder(p, pl.goCache != "", pl.goCache)
+	var layers []*forkexec.Arg
+	for _, l := range pl.layers {
+		layers = append(layers, pl.openFolder(p, true, l.Dir))
+	}
 	p.Step(stepInner)
 	g := openGates(p)
 	p.Step(jar.StepUserNS)
@@ -85,7 +90,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Step(jar.StepUserNS)
 	pl.becomeOuterRoot(p)
 	pl.birth.BoundWatches(p)
-	root := pl.buildRoot(p, m, image, goCache)
+	root := pl.buildRoot(p, m, image, goCache, layers)
 
 	jar.Pivot(p, root)
 	pl.enterNetwork(p, g)

@@ -5,6 +5,7 @@ package native
 import (
 	"crypto/rand"
 	"fmt"
+	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 // How much the root itself holds besides what its parts need.
@@ -22,14 +24,19 @@ const (
 )
 
 // buildRoot makes the whole root file system and returns it open. image is the open folder of an unpacked image, nil for the
-// host's own programs; goCache that of a Go build cache, nil for none.
-func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache *forkexec.Arg) forkexec.Arg {
+// host's own programs; goCache that of a Go build cache, nil for none; layers those of the plan's layers.
+func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache *forkexec.Arg, layers []*forkexec.Arg) forkexec.Arg {
 	p.Step(jar.StepMount)
 	b := &rootBuilder{rootfs.Stage(p, m, pl.root, image, rootBytes, rootInodes), p, m}
 	for _, name := range []string{"proc", "dev", "tmp", "run", "workspace"} {
 		b.Dir(name)
 	}
 	b.Parts(pl.root.Parts, "", "run") // the sandbox's own /run will be mounted over that
+	for i, l := range pl.layers {
+		name := path.Join(runtime.LayersDir[1:], l.Name)
+		b.Dir(name)
+		m.BindOpen(*layers[i], b.Root, name, rootfs.Sealed)
+	}
 	b.proc(pl.locks)
 	p.Step(jar.StepMount)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)

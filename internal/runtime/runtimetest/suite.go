@@ -55,6 +55,7 @@ func Run(t *testing.T, o Options) {
 		test func(*testing.T, Options)
 	}{
 		{"contract", testContract},
+		{"layers", testLayers},
 		{"exec", testExec},
 		{"output", testOutput},
 		{"stdin", testStdin},

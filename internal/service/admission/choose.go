@@ -20,6 +20,7 @@ type wish struct {
 	image     string
 	require   []string // protections
 	relay     bool     // a network that its relay carries
+	packages  bool     // packages that it shows
 }
 
 // Choice is a runtime that will do, what it can do here, and why it was this one.
@@ -154,6 +155,9 @@ func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w wish) (Ch
 	var why []runtime.Reason
 	if w.relay && !caps.Relay {
 		why = append(why, noRelay())
+	}
+	if no := noPackages(caps); w.packages && no != nil {
+		why = append(why, *no)
 	}
 	for _, name := range w.require {
 		if got := caps.Protection(name); !got.Enforced {

@@ -65,7 +65,7 @@ type Memory struct {
 // claimOf is what a sandbox may use.
 func claimOf(user string, p *placement.Placement) *claim {
 	l := p.Limits
-	return &claim{user: user, cpu: l.CPU, memory: int64(p.MemoryMB()+l.WorkspaceMB+l.TmpMB)<<20 + besideFiles}
+	return &claim{user: user, cpu: l.CPU, memory: int64(max(p.InstallMB, p.MemoryMB()+l.WorkspaceMB)+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless its user may have no more. A claim that is there already stays.

@@ -80,15 +80,9 @@ func (e *Egress) Network(caller belljar.Caller, trust belljar.TrustLevel, spec b
 	if !e.Wanted(spec) {
 		return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, nil, nil
 	}
-	p := &egress.Policy{Server: e.rules, Ports: slices.Clone(e.ports), Private: e.private}
-	allow := e.allow
-	if own, ok := e.users[caller.ID]; ok {
-		p.Server, allow = own, e.own[caller.ID]
-	}
-	for level, rules := range e.levels {
-		if level == trust || level == e.trust && (trust == "" || !caller.Admin()) {
-			p.Levels = append(p.Levels, rules)
-		}
+	p, allow := e.server(caller, trust), e.allow
+	if own, ok := e.own[caller.ID]; ok {
+		allow = own
 	}
 	if p.Server.Empty() {
 		return spec, nil, &belljar.Error{

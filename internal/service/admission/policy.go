@@ -61,8 +61,10 @@ type Policy struct {
 	EgressAllow      []string `json:"SANDBOX_EGRESS_ALLOW,omitempty"`
 	EgressAllowUsers []string `json:"SANDBOX_EGRESS_ALLOW_USERS,omitempty"`
 	EgressAllowTrust []string `json:"SANDBOX_EGRESS_ALLOW_TRUST,omitempty"`
-	EgressPorts      []uint16 `json:"SANDBOX_EGRESS_PORTS,omitempty"`   // empty is [DefaultEgressPorts]
-	EgressPrivate    bool     `json:"SANDBOX_EGRESS_PRIVATE,omitempty"` // rules for addresses may name private ones
+	EgressPorts      []uint16 `json:"SANDBOX_EGRESS_PORTS,omitempty"`    // empty is [DefaultEgressPorts]
+	EgressPrivate    bool     `json:"SANDBOX_EGRESS_PRIVATE,omitempty"`  // rules for addresses may name private ones
+	EgressPresets    []string `json:"SANDBOX_EGRESS_PRESETS,omitempty"`  // of [Presets]
+	PackageMirrors   []string `json:"SANDBOX_PACKAGE_MIRRORS,omitempty"` // preset=URL
 	// Approval is which requests wait for a person.
 	Approval []string `json:"SANDBOX_APPROVAL,omitempty"`
 }

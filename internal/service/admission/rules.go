@@ -31,6 +31,7 @@ type Rules struct {
 	Require           []string // protections of every sandbox
 	Egress            *Egress
 	Approvals         *ApprovalRules // nil lets all go
+	InstallMB         int            // what the installation of packages may hold, in MiB
 	Images            Images
 	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted means that a sandbox is
 	// made to build Go programs.
@@ -47,6 +48,7 @@ type Ask struct {
 	Trust     belljar.TrustLevel
 	AllowWeak []string
 	Network   belljar.NetworkSpec
+	Packages  belljar.Packages
 	Exec      bool   // programs in the workspace may be executed
 	Language  string // of the program, and its command: whether it is likely to build Go programs
 	Command   []string
@@ -63,7 +65,7 @@ type Ask struct {
 func AskOfRun(s belljar.RunSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Language: s.Language, Command: s.Command,
+		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Packages: s.Packages, Language: s.Language, Command: s.Command,
 		Resources: s.Resources, BuildMemoryMB: s.BuildMemoryMB, StartupTimeoutSec: s.StartupTimeoutSec,
 		TimeoutSec: s.TimeoutSec, BuildTimeoutSec: s.BuildTimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
@@ -73,7 +75,7 @@ func AskOfRun(s belljar.RunSpec) Ask {
 func AskOfSession(s belljar.SessionSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec,
+		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Packages: s.Packages,
 		Resources: s.Resources, StartupTimeoutSec: s.StartupTimeoutSec, TimeoutSec: s.TimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
 }
@@ -110,13 +112,16 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, ask Ask) (p pl
 	}
 	// The runtime comes first: without it no image helps.
 	w := ask.wish(p.Require)
-	w.relay = r.Egress.Wanted(ask.Network)
+	w.relay, w.packages = r.Egress.Wanted(ask.Network), !ask.Packages.IsZero()
 	found, err := r.choose(ctx, caller, w)
 	if err != nil {
 		return p, err
 	}
 	p.Host, p.Caps, p.Why = found.Host, found.Caps, found.Why
 	if err = r.network(caller, &p, ask); err != nil {
+		return p, err
+	}
+	if err = r.packages(&p, ask); err != nil {
 		return p, err
 	}
 	if err = r.settleImage(ctx, &p, ask.Image, ask.Digest); err != nil {

@@ -80,6 +80,7 @@ func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
 			if err != nil {
 				return nil, err
 			}
+			root.Layers = p.Image.Layers
 			o.Know(root)
 		}
 		sandbox, err := m.create(ctx, o.ID, p)
@@ -94,6 +95,18 @@ func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
 		}
 		p.Fetch = placement.Pinned(p.Image.Ref, p.Image.Digest)
 	}
+}
+
+// Fetch makes the image of an order ready before its sandbox is made, if it is not here.
+func (m *Maker) Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) error {
+	if p.Fetch == "" {
+		return nil
+	}
+	root, err := m.fetch(ctx, caller, p)
+	if err == nil {
+		p.Image, p.Fetch = root, ""
+	}
+	return err
 }
 
 // fetch makes the image of a placement ready that was not here when it was admitted.

@@ -34,6 +34,9 @@ func (e Ending) byStart() Outcome {
 	case errors.As(e.Err, &cloning):
 		o.set(belljar.PhaseFailed, cloning.Reason, cloning.Err.Message)
 		o.Step, o.Hint = "git", cloning.Err.Hint
+	case belljar.CodeOf(e.Err) == belljar.CodePolicyDenied:
+		o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, e.Err.Error())
+		o.Hint = belljar.HintOf(e.Err)
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
 	case e.Sandbox != nil:

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/belljar/belljar/internal/image/reference"
@@ -10,10 +11,17 @@ import (
 
 // NoteImage is what is put on record of a sandbox's image, for the next process.
 func NoteImage(root runtime.Root) *store.Image {
-	if root.Ref == runtime.HostRef && root.GoCache == "" {
+	if root.Ref == runtime.HostRef && root.GoCache == "" && len(root.Layers) == 0 {
 		return nil
 	}
-	return &store.Image{GoCache: root.GoCache != "", Env: slices.Clone(root.Env), WorkingDir: root.WorkingDir, UID: root.UID, GID: root.GID}
+	var layers map[string]string
+	for _, l := range root.Layers {
+		if layers == nil {
+			layers = map[string]string{}
+		}
+		layers[l.Name] = l.Dir
+	}
+	return &store.Image{Layers: layers, GoCache: root.GoCache != "", Env: slices.Clone(root.Env), WorkingDir: root.WorkingDir, UID: root.UID, GID: root.GID}
 }
 
 // RecoveredImage is the image of a sandbox that a former process made: what was on record then, whatever the name stands for
@@ -22,6 +30,9 @@ func RecoveredImage(ref, digest string, noted *store.Image) runtime.Root {
 	root := runtime.Root{Ref: ref, Digest: digest}
 	if noted != nil {
 		root.Env, root.WorkingDir, root.UID, root.GID = noted.Env, noted.WorkingDir, noted.UID, noted.GID
+		for _, name := range slices.Sorted(maps.Keys(noted.Layers)) {
+			root.Layers = append(root.Layers, runtime.Layer{Name: name, Dir: noted.Layers[name]})
+		}
 		if noted.GoCache {
 			root.GoCache = runtime.GoCacheDir // programs see it there; where it came from no longer matters
 		}

@@ -41,6 +41,8 @@ type Placement struct {
 
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
+	// InstallMB is what the sandbox may hold in which packages are installed first, with its files, in MiB; 0 for none.
+	InstallMB int
 }
 
 // MemoryMB is what the sandbox needs for its programs, in MiB: the compiler is one, at another time.
@@ -86,6 +88,18 @@ func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
 		Isolation: p.Caps.Isolation,
 		Require:   p.Require,
 	}
+}
+
+// layerPaths are the variables by which programs find what is in a layer. What the image or the caller lists there comes first.
+func layerPaths(layer string) [][2]string {
+	dir := path.Join(runtime.LayersDir, layer)
+	switch layer {
+	case "pip":
+		return [][2]string{{"PYTHONPATH", dir}, {"PATH", dir + "/bin"}}
+	case "npm":
+		return [][2]string{{"NODE_PATH", dir + "/node_modules"}, {"PATH", dir + "/node_modules/.bin"}}
+	}
+	return nil
 }
 
 // dataFactor is RLIMIT_DATA as a multiple of the memory limit. It counts what a process maps, not what it touches: a thread's
@@ -146,6 +160,14 @@ func (p *Placement) Environment(dir string, over ...map[string]string) []string 
 	}
 	if p.Broker != nil {
 		p.Broker.java(env)
+	}
+	for _, l := range p.Image.Layers {
+		for _, v := range layerPaths(l.Name) {
+			if env[v[0]] != "" {
+				v[1] = env[v[0]] + ":" + v[1]
+			}
+			env[v[0]] = v[1]
+		}
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -120,6 +120,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		{"allow_weak", len(req.AllowWeak) > 0},
 		{"network_policy", req.NetworkPolicy != "" && req.NetworkPolicy != x.Network.Spec().NetworkPolicy},
 		{"egress", req.Egress.Len() > 0},
+		{"packages", !req.Packages.IsZero()},
 	} {
 		if f.asked && (f.name == "network_policy" || f.name == "egress") {
 			return &belljar.Error{

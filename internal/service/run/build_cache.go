@@ -7,10 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"io"
-	"os"
 	"path"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -80,40 +77,17 @@ func (c *execution) buildKey() (key buildKey, ok bool) {
 	env := p.environment()
 	identity := p.Image.Digest
 	if identity == "" && p.Image.Ref == runtime.HostRef {
-		identity = hostCompiler(compilers, env)
+		var programs []string
+		for _, argv := range compilers {
+			programs = append(programs, argv[0])
+		}
+		identity = placement.HostProgram(env, programs...)
 	}
 	if identity == "" {
 		return key, false
 	}
 	raw, err := json.Marshal([]any{c.run.owner, p.Host.Name(), p.Image.Ref, identity, compilers, p.cwd(), env, p.files})
 	return sha256.Sum256(raw), err == nil
-}
-
-// hostCompiler identifies a compiler of this machine, so that one installed by an update differs; "" if there is none, or
-// one may be found where this machine has not put it.
-func hostCompiler(compilers [][]string, env []string) string {
-	var dirs []string
-	for _, pair := range env {
-		if list, ok := strings.CutPrefix(pair, "PATH="); ok {
-			dirs = filepath.SplitList(list)
-		}
-	}
-	for _, dir := range dirs {
-		if dir = path.Clean(dir); dir != "/bin" && dir != "/sbin" && !strings.HasPrefix(dir, "/usr/") {
-			return ""
-		}
-	}
-	for _, argv := range compilers {
-		for _, dir := range dirs {
-			file := path.Join(dir, argv[0])
-			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-				real, _ := filepath.EvalSymlinks(file)
-				told, _ := json.Marshal([]any{file, real, info.Size(), info.ModTime()})
-				return string(told)
-			}
-		}
-	}
-	return ""
 }
 
 // takeBuilt writes a cached program into the sandbox. It reports whether there was one.

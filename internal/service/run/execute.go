@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
@@ -26,6 +27,8 @@ type runner struct {
 	*recorder
 	boxes         *box.Maker
 	cloner        *git.Cloner
+	installer     *install.Installer
+	closed        context.Context // ends when the service has closed
 	memory        *admission.Memory
 	accounts      *admission.Accounts
 	blobs         blob.Store
@@ -117,8 +120,12 @@ func (c *execution) start() bool {
 		return false
 	}
 	defer c.tree.Close()
+	packages, err := c.install(c.run, c.plan)
+	if e.Err = err; err != nil {
+		return false
+	}
 	begin := time.Now()
-	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree); e.Err != nil {
+	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree, packages); e.Err != nil {
 		return false
 	}
 	c.hideSecrets()

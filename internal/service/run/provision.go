@@ -10,11 +10,12 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
+	"github.com/belljar/belljar/internal/service/install"
 )
 
 // provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
 // session's. The sandbox is returned with an error too, if there is one.
-func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree) (*box.Box, error) {
+func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, packages *install.Ready) (*box.Box, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
 	var b *box.Box
@@ -30,9 +31,15 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree) (*b
 	} else {
 		b, err = s.boxes.Make(ctx, box.Order{
 			ID: r.id, Caller: r.caller, Placement: &p.Placement, Know: r.setImage,
-			Made:   func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+			Made: func(sandbox runtime.Sandbox) {
+				packages.Until(s.closed, sandbox)
+				s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) })
+			},
 			Egress: func(e egress.Event) { s.recordEgress(r, e) },
 		})
+		if b == nil {
+			packages.Release()
+		}
 		if err != nil {
 			return b, err
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
@@ -49,6 +50,7 @@ type Options struct {
 	Desk     *approval.Desk
 	Boxes    *box.Maker
 	Cloner   *git.Cloner
+	Packages *install.Installer
 	Keys     *idempotency.Keys
 	Secrets  *secret.Secrets
 
@@ -98,7 +100,7 @@ func New(o Options) *Runs {
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,
 			work: o.Work, retry: o.Retry, unregister: s.unregister,
 		},
-		boxes: o.Boxes, cloner: o.Cloner, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
+		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
 	return s

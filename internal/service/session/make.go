@@ -187,14 +187,22 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 		return makeError(x, err)
 	}
 	defer tree.Close()
+	packages, err := s.install(ctx, x, limit)
+	if err != nil {
+		return makeError(x, err)
+	}
 	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
 	defer end()
 	b, err := s.opts.Boxes.Make(ctx, box.Order{
 		ID: x.id, Caller: x.caller, Placement: x.place, Know: x.setImage,
-		Made:   func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
+		Made: func(sandbox runtime.Sandbox) {
+			packages.Until(s.opts.Closed, sandbox)
+			s.opts.Memory.Hold(x.id, sandbox, x.endForMemory)
+		},
 		Egress: x.Network.recordEgress,
 	})
 	if b == nil {
+		packages.Release()
 		return makeError(x, err)
 	}
 	if err == nil {
@@ -281,6 +289,7 @@ func makeError(x *Session, err error) error {
 	var step *runtime.StepError
 	var fetching *box.FetchError
 	var cloning *git.Error
+	var own *belljar.Error
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
@@ -296,6 +305,8 @@ func makeError(x *Session, err error) error {
 		return aboutSession(fetching.Reason(), x.id)
 	case errors.As(err, &cloning):
 		return aboutSession(cloning.Err, x.id)
+	case errors.As(err, &own) && own.Code != belljar.CodeInternal:
+		return aboutSession(own, x.id)
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step

@@ -98,6 +98,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		s.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
 		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted and could not reattach to it"}
 	}
+	s.opts.Packages.Hold(p.Image.Layers).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	x.begin(b)
 	go x.watch(b)

@@ -25,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
@@ -55,6 +56,8 @@ type Options struct {
 	Desk       *approval.Desk
 	Boxes      *box.Maker
 	Cloner     *git.Cloner
+	Packages   *install.Installer
+	Closed     context.Context // ends when the service has closed
 	Keys       *idempotency.Keys
 	Secrets    *secret.Secrets
 	Runs       Runs

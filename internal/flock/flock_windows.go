@@ -1,4 +1,4 @@
-package image
+package flock
 
 import (
 	"errors"
@@ -7,19 +7,20 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// flock takes a lock at once or returns [errBusy].
-func flock(f *os.File, exclusive bool) error {
+// Try takes a lock at once, shared or exclusive, or returns [ErrBusy].
+func Try(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		return errBusy
+		return ErrBusy
 	}
 	return err
 }
 
-func unlock(f *os.File) error {
+// Unlock gives a lock back.
+func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
 }

@@ -1,0 +1,7 @@
+// Package flock locks open files: between processes, and between two holders in one. A lock ends with its file.
+package flock
+
+import "errors"
+
+// ErrBusy means that another process or goroutine holds a lock.
+var ErrBusy = errors.New("locked by another process")

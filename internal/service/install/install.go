@@ -1,0 +1,289 @@
+// Package install makes ready the packages that a request names: it installs them in a side sandbox that reaches their index and nothing
+// else, and keeps the result as a layer, which later sandboxes read.
+package install
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// Options are what an [Installer] needs.
+type Options struct {
+	Shelf *shelf.Shelf // nil has no packages
+	Boxes *box.Maker
+	// Egress decides what an installation may reach.
+	Egress *admission.Egress
+	// Mirrors are the indexes that the operator sets, by tool; an image's own is not used then.
+	Mirrors map[string]*url.URL
+	TTL     time.Duration // for which versions that were found are taken again
+	Time    time.Duration // of one installation
+	MB      int           // that it may hold in the end, and in memory meanwhile
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Mirrors reads a list of tool=URL.
+func Mirrors(list []string) (map[string]*url.URL, error) {
+	mirrors := map[string]*url.URL{}
+	for _, pair := range list {
+		name, text, _ := strings.Cut(pair, "=")
+		u, err := parseIndex(text)
+		if err == nil && u.User != nil {
+			err = fmt.Errorf("has a password: a program could read it")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("SANDBOX_PACKAGE_MIRRORS: the index of %.40q %w", name, err)
+		}
+		mirrors[name] = u
+	}
+	return mirrors, nil
+}
+
+// Installer makes packages ready. It is safe for concurrent use.
+type Installer struct {
+	opts Options
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // keys that are being installed; closed at the end
+}
+
+// New returns an installer.
+func New(o Options) *Installer { return &Installer{opts: o, busy: map[string]chan struct{}{}} }
+
+// Order is what one sandbox needs.
+type Order struct {
+	Caller    belljar.Caller
+	Trust     belljar.TrustLevel
+	Packages  belljar.Packages
+	Egress    belljar.Egress // of the request, whose addresses an index may have
+	Placement *placement.Placement
+	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
+	Tell      func(tool, text string) // receives what is done; may be nil
+}
+
+// Ready is the packages of one sandbox, which stay as they are until Release.
+type Ready struct {
+	Layers []runtime.Layer
+	Lock   belljar.PackageLock
+	held   []*shelf.Layer
+}
+
+// Release lets the packages go. It may be called twice, and on nil.
+func (r *Ready) Release() {
+	if r == nil {
+		return
+	}
+	for _, l := range r.held {
+		l.Release()
+	}
+}
+
+// Until releases the packages when a sandbox is gone, or ctx has ended.
+func (r *Ready) Until(ctx context.Context, sandbox runtime.Sandbox) {
+	if r == nil || len(r.held) == 0 {
+		return
+	}
+	go func() {
+		_, _ = sandbox.Wait(ctx)
+		r.Release()
+	}()
+}
+
+// Hold holds the layers of a sandbox of a former process.
+func (i *Installer) Hold(layers []runtime.Layer) *Ready {
+	r := &Ready{Layers: layers}
+	if i.opts.Shelf == nil {
+		return r
+	}
+	for _, l := range layers {
+		if held, err := i.opts.Shelf.Hold(l.Dir); err == nil && held != nil {
+			r.held = append(r.held, held)
+		}
+	}
+	return r
+}
+
+// Ready makes packages ready. The image of the placement must be here. The error is a [belljar.Error], or why ctx has ended.
+func (i *Installer) Ready(ctx context.Context, o Order) (r *Ready, err error) {
+	if o.Packages.IsZero() {
+		return nil, nil
+	}
+	if i.opts.Shelf == nil {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "packages cannot be kept here: there is no data folder",
+			Details: map[string]any{"field": "packages"},
+		}
+	}
+	if o.Tell == nil {
+		o.Tell = func(string, string) {}
+	}
+	r = &Ready{}
+	defer func() {
+		if err != nil {
+			r.Release()
+		}
+	}()
+	for _, t := range tools() {
+		wanted := t.wanted(o.Packages)
+		if len(wanted) == 0 {
+			continue
+		}
+		l, err := i.layer(ctx, t, wanted, o)
+		if err != nil {
+			return r, err
+		}
+		r.held = append(r.held, l)
+		r.Layers = append(r.Layers, runtime.Layer{Name: t.name, Dir: l.Dir})
+		if t.name == "pip" {
+			r.Lock.Pip = l.Lock
+		} else {
+			r.Lock.Npm = l.Lock
+		}
+	}
+	return r, nil
+}
+
+// everyone is the owner of layers that are shared.
+const everyone = ""
+
+// key is what a layer is found by: all that decides what it is made of, but for the versions that the index has, and for whom.
+func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string {
+	image := o.Placement.Image
+	identity := image.Digest
+	if image.Ref == runtime.HostRef {
+		identity = placement.HostProgram(o.Placement.Environment(""), t.programs...)
+	}
+	if identity == "" {
+		identity = belljar.NewID() // nothing says what it is: it is installed each time
+	}
+	mirror := ""
+	if u := i.opts.Mirrors[t.name]; u != nil {
+		mirror = u.String()
+	}
+	list := slices.Sorted(slices.Values(wanted))
+	raw, _ := json.Marshal([]any{t.name, image.Ref == runtime.HostRef, identity, list, o.Packages.Build, mirror, owner == everyone, owner})
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// sharable reports whether users may share a layer: its files are those of the operator's index, as its hashes say, and no program of
+// theirs has run.
+func (i *Installer) sharable(t *tool, o Order) bool {
+	return i.opts.Mirrors[t.name] != nil && !o.Packages.Build
+}
+
+func hashed(lock []belljar.Package) bool {
+	return !slices.ContainsFunc(lock, func(p belljar.Package) bool { return p.Hash == "" })
+}
+
+// layer returns the layer of a tool, which is installed if it is not there. Of those that want the same at once, one installs it.
+func (i *Installer) layer(ctx context.Context, t *tool, wanted []string, o Order) (*shelf.Layer, error) {
+	key := i.key(t, wanted, o, o.Caller.ID)
+	keys := []string{key}
+	if i.sharable(t, o) {
+		keys = []string{i.key(t, wanted, o, everyone), key}
+	}
+	begun := i.opts.Now()
+	for {
+		l, err := i.kept(keys, begun, o.Packages.Refresh)
+		if l != nil || err != nil {
+			return l, err
+		}
+		done, first := i.begin(keys[0])
+		if first {
+			defer i.end(keys[0])
+			return i.make(ctx, t, keys, wanted, o)
+		}
+		o.Tell(t.name, "waiting for another installation of the same packages")
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// kept returns a layer that is there and whose versions were found lately: with fresh, since begun.
+func (i *Installer) kept(keys []string, begun time.Time, fresh bool) (*shelf.Layer, error) {
+	for _, key := range keys {
+		l, err := i.opts.Shelf.Get(key)
+		if err != nil {
+			return nil, noRoom("read the packages that are kept", err)
+		}
+		if l == nil {
+			continue
+		}
+		since := i.opts.Now().Add(-i.opts.TTL)
+		if fresh {
+			since = begun
+		}
+		if !l.Resolved.Before(since) {
+			return l, nil
+		}
+		l.Release()
+	}
+	return nil, nil
+}
+
+// begin begins an installation, unless there is one, whose end closes the channel.
+func (i *Installer) begin(key string) (<-chan struct{}, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if done := i.busy[key]; done != nil {
+		return done, false
+	}
+	i.busy[key] = make(chan struct{})
+	return nil, true
+}
+
+func (i *Installer) end(key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	close(i.busy[key])
+	delete(i.busy, key)
+}
+
+// make installs packages, and keeps them.
+func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o Order) (l *shelf.Layer, err error) {
+	now := i.opts.Now()
+	err = i.install(ctx, t, wanted, o, func(ctx context.Context, b *box.Box, lock []belljar.Package) error {
+		key := keys[0]
+		if !hashed(lock) {
+			key = keys[len(keys)-1]
+		}
+		if l, err = i.opts.Shelf.Get(key); err == nil && l != nil {
+			if slices.Equal(l.Lock, lock) { // a new look-up found the same
+				return i.opts.Shelf.Renew(key, now)
+			}
+			l.Release()
+		}
+		files, err := b.Agent.OpenTar(ctx, b.File(layerFolder))
+		if err != nil {
+			return err
+		}
+		defer files.Close()
+		l, err = i.opts.Shelf.Put(key, lock, now, files)
+		return err
+	})
+	if err != nil {
+		l.Release()
+		return nil, i.fault(ctx, t, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,286 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// Bounds of what is read of an installation.
+const (
+	maxLock    = 32 << 20 // bytes of what was installed
+	maxLocked  = 5000     // packages
+	maxPrinted = 256 << 10
+	maxTold    = 300 // lines
+	inodes     = 200_000
+	memoryMB   = 512
+)
+
+// Memory is what an installation holds at most, in MiB, if a layer has so many.
+func Memory(layerMB int) int { return memoryMB + 2*layerMB }
+
+// side is an installation in its sandbox.
+type side struct {
+	*Installer
+	*box.Box
+	tool  *tool
+	order order
+	ask   Order
+	place *placement.Placement
+	told  int
+}
+
+// install installs packages in a side sandbox, and has what is there taken before that is gone.
+func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(context.Context, *box.Box, []belljar.Package) error) error {
+	p := *o.Placement
+	p.Egress, p.Image.Layers, p.Exec, p.CompilerMB = nil, nil, o.Packages.Build, 0
+	p.Limits.WorkspaceMB, p.Limits.Inodes = max(p.Limits.WorkspaceMB, 2*i.opts.MB), max(p.Limits.Inodes, inodes)
+	p.Limits.MemoryMB, p.Limits.Pids = max(p.Limits.MemoryMB, memoryMB), max(p.Limits.Pids, 256)
+	p.Limits.NProc, p.Limits.NoFile = p.Limits.Pids, max(p.Limits.NoFile, 1024)
+	p.Limits.TimeoutSec = i.opts.Time.Seconds()
+	p.Bind()
+	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.opts.Mirrors[t.name]}}
+	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
+		s.Box = b
+		lock, err := s.run(ctx)
+		if err == nil {
+			err = take(ctx, b, lock)
+		}
+		return err
+	})
+	return err
+}
+
+// run installs.
+func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
+	for _, dir := range []string{layerFolder, "tmp"} {
+		req := s.File(dir)
+		req.Mode, req.Parents = 0o755, true
+		if err := s.Agent.Mkdir(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	u, err := s.index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := s.reach(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Network.Set(ctx, policy); err != nil {
+		return nil, err
+	}
+	if err := s.Network.Pin(ctx); err != nil {
+		return nil, err
+	}
+	s.tell("installing " + strings.Join(s.order.wanted, ", "))
+	text, exit, err := s.exec(ctx, s.tool.command(s.order), true)
+	if err != nil {
+		return nil, err
+	}
+	if exit.Code != 0 || exit.Signal != 0 {
+		return nil, s.failed(string(text), exit)
+	}
+	return s.lock(ctx)
+}
+
+// index is the address of the index: the operator's, or else what the image sets. An image that is not the host's own must not say by
+// that what a sandbox may reach: the server's rules have to cover it.
+func (s *side) index(ctx context.Context) (*url.URL, error) {
+	if s.order.mirror != nil {
+		return s.order.mirror, nil
+	}
+	text, exit, err := s.exec(ctx, s.tool.ask, false)
+	if err != nil {
+		return nil, err
+	}
+	u, err := parseAsked(text)
+	switch {
+	case exit.Code == noTool:
+		return nil, s.missing()
+	case exit.Code != 0 || exit.Signal != 0 || err != nil:
+		return nil, &belljar.Error{
+			Code: belljar.CodeImageInvalid, Message: s.tool.name + ": it does not say which index the image sets",
+			Details: map[string]any{"field": "packages." + s.tool.name}, Hint: "an operator sets one in SANDBOX_PACKAGE_MIRRORS",
+		}
+	case s.place.Image.Ref != runtime.HostRef && !s.opts.Egress.Covers(s.ask.Caller, s.ask.Trust, u.Hostname(), port(u)):
+		return nil, &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s: the image takes packages from %s, which this server does not allow", s.tool.name, u.Hostname()),
+			Details: map[string]any{"field": "packages." + s.tool.name, "rule": "SANDBOX_EGRESS_ALLOW"},
+			Hint:    "an operator lists the host in SANDBOX_EGRESS_ALLOW, or sets an index for all images in SANDBOX_PACKAGE_MIRRORS",
+		}
+	}
+	return u, nil
+}
+
+// reach is what the installation may reach: the index, and the hosts on which it says that the files are.
+func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
+	hosts := map[string]bool{strings.ToLower(u.Hostname()): true}
+	policy := func() (*egress.Policy, error) {
+		return s.opts.Egress.Index(s.ask.Caller, s.ask.Trust, slices.Sorted(maps.Keys(hosts)), s.ask.Egress)
+	}
+	only, err := policy()
+	if err != nil {
+		return nil, err
+	}
+	with := s.opts.Boxes.Egress
+	x := open(s.tool, u, egress.NewGate(egress.Options{Policy: *only, Resolver: with.Resolver, Dial: with.Dial}))
+	defer x.close()
+	var names []string
+	for _, r := range s.order.wanted {
+		names = append(names, s.tool.project(r))
+	}
+	if s.order.found, err = x.ask(ctx, names); err != nil {
+		return nil, err
+	}
+	for _, f := range s.order.found {
+		maps.Copy(hosts, f.hosts)
+	}
+	return policy()
+}
+
+// exec runs a command of the tool's, and returns what it prints, at most so much of it.
+func (s *side) exec(ctx context.Context, argv []string, tell bool) ([]byte, wire.Exit, error) {
+	env := s.place.Environment("", map[string]string{"TMPDIR": path.Join(belljar.WorkspaceDir, "tmp")})
+	env = append(env, s.tool.env...)
+	var printed, line []byte
+	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: env, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
+		if !tell && stream != wire.Stdout {
+			return
+		}
+		printed = append(printed, p...)
+		if over := len(printed) - maxPrinted; over > 0 {
+			printed = append(printed[:0], printed[over:]...)
+		}
+		if !tell {
+			return
+		}
+		line = append(line, p...)
+		for {
+			end := bytes.IndexByte(line, '\n')
+			if end < 0 {
+				break
+			}
+			s.tell(string(line[:end]))
+			line = line[end+1:]
+		}
+		line = line[:min(len(line), maxPrinted)]
+	})
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Code == wire.CodeExecFailed {
+		return nil, exit, s.missing()
+	}
+	return printed, exit, err
+}
+
+// tell passes a line of the tool's on.
+func (s *side) tell(text string) {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "�"))
+	if s.told++; text != "" && s.told <= maxTold {
+		s.ask.Tell(s.tool.name, clip(text))
+	}
+}
+
+// lock reads what was installed.
+func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
+	r, _, err := s.Agent.ReadFile(ctx, s.File(s.tool.lock))
+	if err != nil {
+		return nil, fmt.Errorf("read what was installed: %w", err)
+	}
+	defer r.Close()
+	text, err := io.ReadAll(io.LimitReader(r, maxLock+1))
+	if err != nil {
+		return nil, fmt.Errorf("read what was installed: %w", err)
+	}
+	lock, err := s.tool.locked(text)
+	if err != nil || len(text) > maxLock || len(lock) > maxLocked {
+		return nil, &belljar.Error{Code: belljar.CodeImageInvalid, Message: s.tool.name + ": what it says of the installation cannot be read", Err: err}
+	}
+	return lock, nil
+}
+
+// missing says that the image has no such tool.
+func (s *side) missing() error {
+	return &belljar.Error{
+		Code: belljar.CodeImageInvalid, Message: fmt.Sprintf("%s: the image %s has none", s.tool.name, s.place.Image.Ref),
+		Details: map[string]any{"field": "packages." + s.tool.name, "image": s.place.Image.Ref}, Hint: "take an image with " + s.tool.name,
+	}
+}
+
+// failed explains why the tool failed.
+func (s *side) failed(text string, exit wire.Exit) error {
+	if e := s.tool.fault(text, s.order); e != nil {
+		return e
+	}
+	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Details: map[string]any{"field": "packages." + s.tool.name}}
+	switch {
+	case exit.Cause == wire.CauseTimeout:
+		return box.ErrSideTime
+	case strings.Contains(text, "No space left"), strings.Contains(text, "ENOSPC"):
+		return shelf.ErrTooLarge
+	case exit.Signal != 0:
+		e.Message = fmt.Sprintf("%s: signal %d ended it", s.tool.name, exit.Signal)
+		e.Hint = "it may need more memory: resources.memory_mb (--memory)"
+	default:
+		e.Message, e.Hint = s.tool.name+": "+lastError(text, "ERROR: "), logHint
+	}
+	return e
+}
+
+// fault makes of an error one for the caller.
+func (i *Installer) fault(ctx context.Context, t *tool, err error) error {
+	e := &belljar.Error{Details: map[string]any{"field": "packages." + t.name}}
+	var own *belljar.Error
+	var step *runtime.StepError
+	var refused *wire.Error
+	var ended *box.SideExitError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, box.ErrSideTime):
+		e.Code, e.Message = belljar.CodeTimeout, fmt.Sprintf("%s: the installation took longer than %v", t.name, i.opts.Time)
+		e.Hint = "ask for fewer packages, or have the operator set SANDBOX_PACKAGE_TIMEOUT_SEC"
+	case errors.Is(err, shelf.ErrTooLarge), errors.As(err, &refused) && (refused.Code == wire.CodeNoSpace || refused.Code == wire.CodeTooLarge):
+		e.Code, e.Message = belljar.CodeTooLarge, fmt.Sprintf("%s: the packages are larger than %d MiB", t.name, i.opts.MB)
+		e.Hint = "ask for fewer packages, or have the operator set SANDBOX_PACKAGE_MAX_MB"
+	case errors.Is(err, shelf.ErrBad):
+		e.Code, e.Message = belljar.CodeInvalidRequest, t.name+": "+err.Error()
+		e.Hint = "leave out the package that brings it"
+	case errors.As(err, &ended):
+		e.Code, e.Message = belljar.CodeInvalidRequest, t.name+": "+ended.Error()
+		e.Hint = "it may need more memory: resources.memory_mb (--memory)"
+	case errors.As(err, &step):
+		return err
+	default:
+		return noRoom(t.name+": keep the packages", err)
+	}
+	return e
+}
+
+// noRoom is a fault of the host's, which may be that its disk is full.
+func noRoom(doing string, err error) error {
+	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing + ": " + err.Error(), Err: err}
+	if errors.Is(err, syscall.ENOSPC) {
+		e.Code, e.Message, e.Hint = belljar.CodeDiskFull, "the disk for packages is full", "free space on the host, or lower SANDBOX_PACKAGE_KEEP_MB"
+	}
+	return e
+}

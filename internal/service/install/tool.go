@@ -1,0 +1,262 @@
+package install
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// tool is a program of an image that installs packages. A layer is called as its tool.
+type tool struct {
+	name     string
+	programs []string // of the image, the first of which runs the packages
+	wanted   func(belljar.Packages) []string
+	project  func(requirement string) string // the name in it
+	page     func(project string) string     // of the index, relative to it
+	slash    bool                            // a page's path ends in one
+	accept   string                          // the best form of a page
+	links    func(kind string, body []byte) ([]string, error)
+
+	ask     []string // prints the address of the index that the image sets
+	command func(o order) []string
+	env     []string
+	lock    string // the file in the workspace that says what was installed
+	locked  func(text []byte) ([]belljar.Package, error)
+	// fault explains what the tool printed when it failed, if that is known.
+	fault func(text string, o order) *belljar.Error
+}
+
+// order is one installation.
+type order struct {
+	wanted []string
+	build  bool
+	mirror *url.URL // nil for the image's own index
+	found  []found  // what the index says about them
+}
+
+// layerFolder is where a layer is made, in the workspace.
+const layerFolder = "layer"
+
+// tools are all of them.
+func tools() []*tool {
+	return []*tool{
+		{
+			name: "pip", programs: []string{"python3"}, wanted: func(p belljar.Packages) []string { return p.Pip },
+			project: pipProject, page: func(name string) string { return name }, slash: true,
+			accept: "application/vnd.pypi.simple.v1+json, text/html;q=0.5", links: pipLinks,
+			ask: []string{"python3", "-c", pipAsk}, command: pipCommand, env: []string{"PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
+			lock: "report.json", locked: pipLocked, fault: pipFault,
+		},
+		{
+			name: "npm", programs: []string{"node", "npm"}, wanted: func(p belljar.Packages) []string { return p.Npm },
+			project: npmProject, page: func(name string) string { return strings.Replace(name, "/", "%2f", 1) },
+			accept: "application/vnd.npm.install-v1+json, application/json;q=0.5", links: npmLinks,
+			ask: []string{"npm", "config", "get", "registry"}, command: npmCommand, env: []string{"npm_config_cache=/workspace/tmp", "npm_config_update_notifier=false"},
+			lock: path.Join(layerFolder, "package-lock.json"), locked: npmLocked, fault: npmFault,
+		},
+	}
+}
+
+// pipAsk has pip read all its settings, and print the index that it would use.
+const pipAsk = `import sys
+try:
+    from pip._internal.commands import create_command
+except ImportError:
+    sys.exit(42)
+print(create_command("install").parse_args(["x"])[0].index_url)
+`
+
+// noTool is the status of an ask whose image has the language, but not its installer.
+const noTool = 42
+
+// pipProject is the name in a requirement, as indexes write it.
+func pipProject(requirement string) string {
+	end := strings.IndexAny(requirement, " [=<>!~")
+	if end < 0 {
+		end = len(requirement)
+	}
+	name := strings.ToLower(requirement[:end])
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	return strings.Join(parts, "-")
+}
+
+func pipCommand(o order) []string {
+	argv := []string{"python3", "-m", "pip", "install", "--target", layerFolder, "--report", "report.json", "--no-cache-dir", "--progress-bar", "off"}
+	if !o.build {
+		argv = append(argv, "--only-binary", ":all:")
+	}
+	if o.mirror != nil {
+		argv = append(argv, "--index-url", o.mirror.String())
+		if o.mirror.Scheme == "http" {
+			argv = append(argv, "--trusted-host", o.mirror.Host)
+		}
+	}
+	return append(append(argv, "--"), o.wanted...)
+}
+
+func pipLocked(text []byte) (list []belljar.Package, err error) {
+	var report struct {
+		Install []struct {
+			Metadata     struct{ Name, Version string }
+			DownloadInfo struct {
+				ArchiveInfo struct {
+					Hash   string            `json:"hash"`
+					Hashes map[string]string `json:"hashes"`
+				} `json:"archive_info"`
+			} `json:"download_info"`
+		}
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return nil, err
+	}
+	for _, p := range report.Install {
+		info := p.DownloadInfo.ArchiveInfo
+		hash := strings.Replace(info.Hash, "=", ":", 1)
+		if sum := info.Hashes["sha256"]; sum != "" {
+			hash = "sha256:" + sum
+		}
+		list = append(list, belljar.Package{Name: p.Metadata.Name, Version: p.Metadata.Version, Hash: hash})
+	}
+	return sorted(list), nil
+}
+
+func sorted(list []belljar.Package) []belljar.Package {
+	slices.SortFunc(list, func(a, b belljar.Package) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	})
+	return list
+}
+
+func pipFault(text string, o order) *belljar.Error {
+	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Details: map[string]any{"field": "packages.pip"}}
+	switch {
+	case strings.Contains(text, "no such option: --report"):
+		e.Code, e.Message = belljar.CodeImageInvalid, "pip: that of the image is older than 22.2"
+		e.Hint = "take an image with a newer pip"
+	case strings.Contains(text, "No matching distribution found"), strings.Contains(text, "ResolutionImpossible"):
+		e.Message = "pip: " + lastError(text, "ERROR: ")
+		e.Hint = "check the versions"
+		if !o.build {
+			for i, f := range o.found {
+				if !f.built {
+					e.Details["field"] = fmt.Sprintf("packages.pip[%d]", i)
+					e.Message = fmt.Sprintf("pip: %s has no wheel, and would have to be built", o.wanted[i])
+					e.Hint = "set build (--package-build), and its build scripts run in the sandbox of the installation"
+					return e
+				}
+			}
+			e.Hint = "check the versions; set build (--package-build) if one is not there as a wheel for this image"
+		}
+	default:
+		return nil
+	}
+	return e
+}
+
+// lastError is the last line with a mark, without that.
+func lastError(text, mark string) string {
+	for _, line := range slices.Backward(strings.Split(text, "\n")) {
+		if _, after, ok := strings.Cut(line, mark); ok && strings.TrimSpace(after) != "" {
+			return clip(strings.TrimSpace(after))
+		}
+	}
+	return "it failed"
+}
+
+// clip shortens what a tool printed, for a message.
+func clip(s string) string {
+	const most = 300
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// npmProject is the name in a requirement.
+func npmProject(requirement string) string {
+	if i := strings.LastIndexByte(requirement, '@'); i > 0 {
+		return requirement[:i]
+	}
+	return requirement
+}
+
+func npmCommand(o order) []string {
+	argv := []string{"npm", "install", "--prefix", layerFolder, "--no-audit", "--no-fund", "--omit=dev", "--package-lock", "--loglevel=http", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"}
+	if !o.build {
+		argv = append(argv, "--ignore-scripts")
+	}
+	if o.mirror != nil {
+		argv = append(argv, "--registry", o.mirror.String())
+	}
+	return append(append(argv, "--"), o.wanted...)
+}
+
+func npmLocked(text []byte) (list []belljar.Package, err error) {
+	var lock struct {
+		Packages map[string]struct{ Name, Version, Integrity string } `json:"packages"`
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		return nil, err
+	}
+	const folder = "node_modules/"
+	for place, p := range lock.Packages {
+		if place == "" {
+			continue
+		}
+		name := p.Name
+		if name == "" {
+			name = place[strings.LastIndex(place, folder)+len(folder):]
+		}
+		list = append(list, belljar.Package{Name: name, Version: p.Version, Hash: p.Integrity})
+	}
+	return sorted(list), nil
+}
+
+func npmFault(text string, _ order) *belljar.Error {
+	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Details: map[string]any{"field": "packages.npm"}}
+	text = strings.ReplaceAll(text, "npm ERR! ", "npm error ") // as older versions write it
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if _, said, ok := strings.Cut(line, "npm error "); ok && !strings.HasPrefix(said, "code ") && !strings.HasPrefix(said, "errno ") && !strings.HasPrefix(said, "A complete log") {
+			lines = append(lines, strings.TrimSpace(said))
+		}
+	}
+	said := clip(strings.Join(lines, " "))
+	switch {
+	case strings.Contains(text, "failed, reason"):
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "npm: the index cannot be used: "+said
+		e.Hint = "check its address, and that the image knows the authority of its certificate"
+	case strings.Contains(text, "E404"):
+		e.Message, e.Hint = "npm: the index does not have a package that is needed", "check the names"
+	case strings.Contains(text, "ETARGET"):
+		e.Message, e.Hint = "npm: no version matches", "check the versions"
+	case strings.Contains(text, "ERESOLVE"):
+		e.Message, e.Hint = "npm: the packages need versions that exclude each other", "check the versions"
+	case strings.Contains(text, "EBADPLATFORM"), strings.Contains(text, "EBADENGINE"):
+		e.Message, e.Hint = "npm: a package is not for this image: "+said, "take another version, or another image"
+	case strings.Contains(text, "ENOSPC"), said == "":
+		return nil
+	default:
+		e.Message, e.Hint = "npm: "+said, logHint
+	}
+	return e
+}
+
+// logHint is where the rest stands.
+const logHint = "the log of the run has all that it printed"
+
+// parseAsked reads the address that a tool printed.
+func parseAsked(printed []byte) (*url.URL, error) {
+	lines := bytes.Fields(printed)
+	if len(lines) == 0 {
+		return parseIndex("")
+	}
+	return parseIndex(string(lines[len(lines)-1]))
+}

@@ -1,0 +1,40 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
+)
+
+// install makes the packages of a session ready. Its time to start begins afterwards, but for that of fetching its image.
+func (s *Sessions) install(ctx context.Context, x *Session, limit time.Duration) (*install.Ready, error) {
+	if x.spec.Packages.IsZero() {
+		return nil, nil
+	}
+	place := x.Placement()
+	fetching, cancel := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
+	err := s.opts.Boxes.Fetch(fetching, x.caller, &place)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	ready, err := s.opts.Packages.Ready(ctx, install.Order{
+		Caller: x.caller, Trust: x.spec.TrustLevel, Packages: x.spec.Packages, Egress: x.spec.Egress, Placement: &place,
+		Made: func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	root := place.Image
+	root.Layers = ready.Layers
+	x.setImage(root)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.place.Fetch = ""
+	x.state.Packages = &belljar.PackageLock{Pip: ready.Lock.Pip, Npm: ready.Lock.Npm}
+	return ready, nil
+}

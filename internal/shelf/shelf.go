@@ -1,0 +1,264 @@
+// Package shelf keeps folders of installed packages, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
+// Whoever uses a folder holds a lock on it, and it is not swept.
+package shelf
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/flock"
+)
+
+// Shelf is a folder of layers. Its methods are safe for concurrent use. The zero value keeps nothing.
+type Shelf struct {
+	Dir  string // need not exist
+	Keep int64  // bytes; above it, the least recently used layers are swept
+	Max  int64  // bytes of one layer
+}
+
+// Layer is a folder that its user holds until Release.
+type Layer struct {
+	Dir      string
+	Lock     []belljar.Package
+	Resolved time.Time // when the versions were looked up
+
+	lock *os.File
+	once sync.Once
+}
+
+// Release ends the use of a layer. It may be called twice, and on nil.
+func (l *Layer) Release() {
+	if l == nil {
+		return
+	}
+	l.once.Do(func() {
+		if l.lock != nil {
+			_ = flock.Unlock(l.lock)
+			_ = l.lock.Close()
+		}
+	})
+}
+
+// record is what stands in <key>.json. The time of that file is when the layer was last used.
+type record struct {
+	Folder   string            `json:"folder"`
+	Lock     []belljar.Package `json:"packages"`
+	Resolved time.Time         `json:"resolved_at"`
+	Bytes    int64             `json:"bytes"`
+}
+
+// Endings of names on a shelf.
+const (
+	recordExt = ".json"
+	lockExt   = ".lock"
+	newExt    = ".new"
+)
+
+// maxEntries bounds the files and folders of one layer.
+const maxEntries = 200_000
+
+func (s *Shelf) in(name string) string { return filepath.Join(s.Dir, name) }
+
+// Get returns the layer of a key, held; nil if there is none.
+func (s *Shelf) Get(key string) (*Layer, error) {
+	rec, err := s.read(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.hold(rec)
+	if l != nil {
+		now := time.Now()
+		_ = os.Chtimes(s.in(key+recordExt), now, now)
+	}
+	return l, err
+}
+
+// Hold takes hold of the layer in a folder of the shelf, for a sandbox of a former process; nil if it is gone.
+func (s *Shelf) Hold(dir string) (*Layer, error) {
+	if filepath.Dir(dir) != filepath.Clean(s.Dir) {
+		return nil, nil
+	}
+	return s.hold(record{Folder: filepath.Base(dir)})
+}
+
+// hold locks a layer; nil if it is gone, or about to go.
+func (s *Shelf) hold(rec record) (*Layer, error) {
+	f, err := os.OpenFile(s.in(rec.Folder+lockExt), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &Layer{Dir: s.in(rec.Folder), Lock: rec.Lock, Resolved: rec.Resolved, lock: f}
+	if err := flock.Try(f, false); err != nil {
+		l.lock = nil
+		_ = f.Close()
+		if errors.Is(err, flock.ErrBusy) {
+			err = nil
+		}
+		return nil, err
+	}
+	if info, err := os.Stat(l.Dir); err != nil || !info.IsDir() {
+		l.Release()
+		return nil, nil
+	}
+	return l, nil
+}
+
+func (s *Shelf) read(key string) (rec record, err error) {
+	raw, err := os.ReadFile(s.in(key + recordExt))
+	if err == nil && json.Unmarshal(raw, &rec) != nil {
+		err = fs.ErrNotExist // it was written by another version
+	}
+	return rec, err
+}
+
+func (s *Shelf) write(key string, rec record) error {
+	raw, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.Dir, "*"+newExt)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.in(key+recordExt))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Renew notes that the versions of a key's layer are still those that a look-up finds.
+func (s *Shelf) Renew(key string, now time.Time) error {
+	rec, err := s.read(key)
+	if err != nil {
+		return err
+	}
+	rec.Resolved = now
+	return s.write(key, rec)
+}
+
+// Put makes the layer of a key from a tar stream, in place of an older one, and returns it held. The error is [ErrTooLarge], [ErrBad],
+// or that of the disk.
+func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.Reader) (_ *Layer, err error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(s.Dir, "layer-")
+	if err != nil {
+		return nil, err
+	}
+	l := &Layer{Dir: dir, Lock: lock, Resolved: now}
+	defer func() {
+		if err != nil {
+			l.Release()
+			_ = os.RemoveAll(dir)
+			_ = os.Remove(dir + lockExt)
+		}
+	}()
+	// Held from the first moment, so that another process does not take it for a stray.
+	if l.lock, err = os.OpenFile(dir+lockExt, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	if err = flock.Try(l.lock, false); err != nil {
+		return nil, err
+	}
+	bytes, err := unpack(files, dir, s.Max)
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Chmod(dir, 0o755); err != nil { // for the users of sandboxes
+		return nil, err
+	}
+	if err = s.write(key, record{Folder: filepath.Base(dir), Lock: lock, Resolved: now, Bytes: bytes}); err != nil {
+		return nil, err
+	}
+	s.Sweep()
+	return l, nil
+}
+
+// Sweep removes layers that no key has, and the least recently used ones above Keep. Those that are held stay.
+func (s *Shelf) Sweep() {
+	entries, _ := os.ReadDir(s.Dir)
+	type kept struct {
+		key  string
+		used time.Time
+		record
+	}
+	var all []kept
+	known := map[string]bool{}
+	var total int64
+	for _, e := range entries {
+		key, is := strings.CutSuffix(e.Name(), recordExt)
+		info, err := e.Info()
+		if !is || err != nil {
+			continue
+		}
+		if rec, err := s.read(key); err == nil {
+			all = append(all, kept{key, info.ModTime(), rec})
+			known[rec.Folder] = true
+			total += rec.Bytes
+		}
+	}
+	for total > s.Keep && len(all) > 0 {
+		oldest := 0
+		for i := range all {
+			if all[i].used.Before(all[oldest].used) {
+				oldest = i
+			}
+		}
+		if l := all[oldest]; s.drop(l.Folder, s.in(l.key+recordExt)) {
+			total -= l.Bytes
+		}
+		all = append(all[:oldest], all[oldest+1:]...)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		folder, isLock := strings.CutSuffix(name, lockExt)
+		switch {
+		case isLock && !known[folder]:
+			s.drop(folder, "")
+		case strings.HasSuffix(name, newExt):
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour { // its process was killed
+				_ = os.Remove(s.in(name))
+			}
+		}
+	}
+}
+
+// drop removes a layer that is not held, and its record first, unless that is "". It reports whether it did.
+func (s *Shelf) drop(folder, rec string) bool {
+	f, err := os.OpenFile(s.in(folder+lockExt), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if flock.Try(f, true) != nil {
+		return false
+	}
+	defer flock.Unlock(f)
+	if rec != "" {
+		_ = os.Remove(rec)
+	}
+	if err := os.RemoveAll(s.in(folder)); err != nil {
+		return false
+	}
+	_ = os.Remove(s.in(folder + lockExt))
+	return true
+}

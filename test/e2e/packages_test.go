@@ -1,0 +1,232 @@
+//go:build linux
+
+package e2e
+
+import (
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar/test/index"
+	"github.com/belljar/belljar/test/peer"
+)
+
+// installing starts a server with an index of packages, and its own key's user.
+func installing(t *testing.T, more ...string) (*server, *index.Index) {
+	t.Helper()
+	if out, err := exec.Command("/usr/bin/python3", "-m", "pip", "--version").CombinedOutput(); err != nil {
+		t.Skipf("this machine's own Python has no pip: %s", out)
+	}
+	p := peer.Start(t, "packages.test", "files.test")
+	x := index.Start(t, p, "packages.test", "files.test")
+	return serve(t, t.TempDir(), append([]string{
+		"--set", "egress_allow=" + p.Address, "--set", "egress_private=true", "--set", "egress_resolver=" + p.Resolver,
+		"--set", "egress_presets=pip,npm", "--set", "package_mirrors=pip=" + x.PipURL() + ",npm=" + x.NpmURL(),
+	}, more...)...), x
+}
+
+// run runs a command with packages to its end.
+func (s *server) withPackages(packages map[string]any, command ...string) map[string]any {
+	s.t.Helper()
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "base_image": "host", "command": command, "packages": packages,
+	})
+	if status != http.StatusOK {
+		s.t.Fatalf("%d %v\n%s", status, run, s.said)
+	}
+	return run
+}
+
+// layers are the folders that the server keeps.
+func (s *server) layers() []string {
+	s.t.Helper()
+	list, err := filepath.Glob(filepath.Join(s.data, "packages", "layer-*[0-9]"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}
+
+// TestPackages installs packages once, and later runs and sessions read them and cannot change them.
+func TestPackages(t *testing.T) {
+	s, x := installing(t)
+	x.Wheel("base-thing", "2.1", map[string]string{"base_thing.py": "value = 42\n"})
+	x.Wheel("greeter", "1.0", map[string]string{"greeter/__init__.py": "import base_thing\nprint('greeter', base_thing.value)\n"}, "Requires-Dist: base-thing>=2")
+	both := map[string]any{"pip": []string{"greeter", "base_thing"}}
+
+	// Two at once install once.
+	var runs [2]map[string]any
+	var wait sync.WaitGroup
+	for i := range runs {
+		wait.Go(func() {
+			_, runs[i] = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+				"spec_version": "1.0", "base_image": "host", "command": []string{"python3", "-c", "import greeter"}, "packages": both,
+			})
+		})
+	}
+	wait.Wait()
+	for _, run := range runs {
+		if run["stdout"] != "greeter 42\n" {
+			t.Fatalf("%v\n%s", run, s.said)
+		}
+		lock := toText(run["packages"])
+		for _, part := range []string{`{"hash":"sha256:`, `"name":"greeter","version":"1.0"}`, `"name":"base-thing","version":"2.1"}`} {
+			if !strings.Contains(lock, part) {
+				t.Errorf("the lock has no %s: %s", part, lock)
+			}
+		}
+	}
+	if n, kept := x.Fetched("greeter-1.0-py3-none-any.whl"), len(s.layers()); n != 1 || kept != 1 {
+		t.Errorf("fetched %d times, %d layers", n, kept)
+	}
+	var told int
+	for _, run := range runs {
+		log, err := s.get(api + "/runs/" + run["run_id"].(string) + "/logs?format=json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log, `"event":"packages"`) {
+			told++
+		}
+	}
+	if told == 0 {
+		t.Error("no log tells of the installation")
+	}
+
+	// In another order they are the same, and nothing in the sandbox changes them.
+	run := s.withPackages(map[string]any{"pip": []string{"base_thing", "greeter"}}, "sh", "-c",
+		`python3 -c 'import greeter'; for c in 'echo x >> greeter/__init__.py' 'touch new' 'rm -r greeter' 'mv greeter other' 'chmod -R 777 .'; do (cd /packages/pip && sh -c "$c") 2>/dev/null && echo "changed by $c"; done; python3 -c 'import greeter'`)
+	if run["stdout"] != "greeter 42\ngreeter 42\n" {
+		t.Errorf("%v", run["stdout"])
+	}
+	if n := x.Fetched("greeter-1.0-py3-none-any.whl"); n != 1 {
+		t.Errorf("fetched %d times", n)
+	}
+
+	// What the caller sets comes first.
+	status, own := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", "echo $PYTHONPATH; echo $PATH"}, "packages": both,
+		"env": map[string]string{"PYTHONPATH": "/workspace/mine", "PATH": "/usr/bin:/bin"},
+	})
+	if status != http.StatusOK || own["stdout"] != "/workspace/mine:/packages/pip\n/usr/bin:/bin:/packages/pip/bin\n" {
+		t.Errorf("%d %v", status, own["stdout"])
+	}
+
+	// A session has them for all its runs; one of its runs has none of its own.
+	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "packages": both})
+	if status != http.StatusCreated && status != http.StatusOK || !strings.Contains(toText(made["packages"]), `"greeter"`) {
+		t.Fatalf("%d %v", status, made)
+	}
+	id := made["session_id"].(string)
+	_, run = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "session_id": id, "command": []string{"python3", "-c", "import greeter"},
+	})
+	if run["stdout"] != "greeter 42\n" {
+		t.Errorf("%v", run)
+	}
+	status, refused := s.ask(http.MethodPost, api+"/runs", map[string]any{
+		"spec_version": "1.0", "session_id": id, "command": []string{"true"}, "packages": both,
+	})
+	if status != http.StatusBadRequest || !strings.Contains(toText(refused), `"field":"packages"`) {
+		t.Errorf("%d %v", status, refused)
+	}
+
+	// A newer version is found when it is looked for.
+	x.Wheel("base-thing", "2.2", map[string]string{"base_thing.py": "value = 43\n"})
+	if run = s.withPackages(both, "python3", "-c", "import greeter"); run["stdout"] != "greeter 42\n" {
+		t.Errorf("%v", run["stdout"])
+	}
+	if run = s.withPackages(map[string]any{"pip": both["pip"], "refresh": true}, "python3", "-c", "import greeter"); run["stdout"] != "greeter 43\n" {
+		t.Errorf("%v", run["stdout"])
+	}
+	_, run = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{ // the session keeps its own
+		"spec_version": "1.0", "session_id": id, "command": []string{"python3", "-c", "import greeter"},
+	})
+	if run["stdout"] != "greeter 42\n" {
+		t.Errorf("%v", run)
+	}
+}
+
+// TestNodePackages installs packages for Node, with their programs.
+func TestNodePackages(t *testing.T) {
+	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
+		t.Skip("this machine has no npm")
+	}
+	s, x := installing(t)
+	evil := map[string]string{"postinstall": "node -e \"require('fs').writeFileSync('pwned', process.cwd())\""}
+	x.Node("pad", "1.3.0", map[string]string{"index.js": "module.exports = 'pad'", "cli.js": "#!/usr/bin/env node\nconsole.log('cli')\n"}, evil, map[string]string{"pad-cli": "cli.js"})
+	x.Node("@team/tool", "2.0.0", map[string]string{"index.js": "module.exports = 'tool'"}, nil, nil)
+	const program = `pad-cli; node -e "console.log(require('pad'), require('@team/tool'), require('fs').existsSync('/packages/npm/node_modules/pad/pwned'))"`
+	run := s.withPackages(map[string]any{"npm": []string{"pad", "@team/tool@^2"}}, "sh", "-c", program)
+	if run["stdout"] != "cli\npad tool false\n" || !strings.Contains(toText(run["packages"]), `{"hash":"sha512-`) {
+		t.Fatalf("%v\n%s", run, s.said)
+	}
+	run = s.withPackages(map[string]any{"npm": []string{"pad", "@team/tool@^2"}, "build": true}, "sh", "-c", program)
+	if run["stdout"] != "cli\npad tool true\n" {
+		t.Errorf("%v", run["stdout"])
+	}
+}
+
+// backend builds a wheel, and tells in it what it could see.
+const backend = `import base64, hashlib, os, socket, zipfile
+def build_wheel(where, config=None, metadata=None):
+    try:
+        socket.create_connection(("other.test", 80), 5)
+        net = "other"
+    except OSError:
+        net = "none"
+    seen = "%r %r" % (net, sorted(os.listdir("/packages")) if os.path.exists("/packages") else None)
+    files = {"built.py": "print(%r)\n" % seen, "built-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: built\nVersion: 1.0\n",
+             "built-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    record = "".join("%s,,\n" % f for f in files) + "built-1.0.dist-info/RECORD,,\n"
+    with zipfile.ZipFile(os.path.join(where, "built-1.0-py3-none-any.whl"), "w") as z:
+        for name, text in files.items():
+            z.writestr(name, text)
+        z.writestr("built-1.0.dist-info/RECORD", record)
+    return "built-1.0-py3-none-any.whl"
+`
+
+// TestPackagesAreHostile holds what packages and their requests may not: programs of theirs run on demand only, and in the sandbox of the
+// installation; nothing leaves its folder; what a user has had built is that user's.
+func TestPackagesAreHostile(t *testing.T) {
+	s, x := installing(t)
+	x.Source("built", "1.0", map[string]string{
+		"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n", "backend.py": backend,
+		"PKG-INFO": "Metadata-Version: 2.1\nName: built\nVersion: 1.0\n",
+	})
+	wanted := map[string]any{"pip": []string{"built"}}
+	failed := func(run map[string]any, reason, message, hint string) {
+		t.Helper()
+		said, _ := run["message"].(string)
+		hinted, _ := run["hint"].(string)
+		if run["phase"] != "failed" || run["reason_code"] != reason || !strings.Contains(said, message) || !strings.Contains(hinted, hint) {
+			t.Errorf("%v %v: %q, %q; want %q, %q", run["phase"], run["reason_code"], said, hinted, message, hint)
+		}
+	}
+	failed(s.withPackages(wanted, "true"), "provision_failed", "pip: built has no wheel", "set build")
+	wanted["build"] = true
+	if run := s.withPackages(wanted, "python3", "-c", "import built"); run["stdout"] != "'none' None\n" {
+		t.Errorf("%v\n%s", run, s.said)
+	}
+	failed(s.withPackages(map[string]any{"pip": []string{"no-such"}}, "true"), "provision_failed", "the index has no package no-such", "check the name")
+
+	x.Wheel("escaping", "1.0", map[string]string{"../../../../../../../../tmp/belljar-escaped": "x", "escaping.py": ""})
+	if run := s.withPackages(map[string]any{"pip": []string{"escaping"}}, "true"); run["phase"] != "failed" {
+		t.Errorf("%v", run)
+	}
+	if _, err := exec.Command("test", "-e", "/tmp/belljar-escaped").CombinedOutput(); err == nil {
+		t.Error("a wheel wrote to the host")
+	}
+
+	for _, c := range []struct{ packages, field string }{
+		{`{"pip": ["a; rm -rf /"]}`, "packages.pip[0]"}, {`{"npm": ["git+https://example.com/a"]}`, "packages.npm[0]"}, {`{"apt": ["curl"]}`, "packages.apt"},
+	} {
+		status, _, body := s.send(http.MethodPost, api+"/runs", s.Key, `{"spec_version": "1.0", "base_image": "host", "command": ["true"], "packages": `+c.packages+`}`)
+		if status != http.StatusBadRequest || !strings.Contains(body, `"field":"`+c.field+`"`) {
+			t.Errorf("%s: %d %s", c.packages, status, body)
+		}
+	}
+}
