@@ -109,6 +109,6 @@ test("a request waits for an operator", async (t) => {
   await denied;
   const run = ann.run({ command: ["true"], timeout_sec: 900 });
   await operator.admin.decide((await pending()).id, { decision: "deny", note: "not today" });
-  assert.equal((await run).reason_code, "policy_denied");
+  assert.equal((await run).reason, "policy_denied");
   await session.close();
 });
