@@ -110,5 +110,5 @@ test("a request waits for an operator", async (t) => {
   const run = ann.run({ command: ["true"], timeout_sec: 900 });
   await operator.admin.decide((await pending()).id, { decision: "deny", note: "not today" });
   assert.equal((await run).reason, "policy_denied");
-  await session.();
+  await session[Symbol.asyncDispose]();
 });
