@@ -85,7 +85,8 @@ type Artifacts interface {
 // Sessions is how a caller keeps a sandbox.
 type Sessions interface {
 	SessionNetworks
-	// Create makes a session and its sandbox, and returns when it can be used. [CodeConflict] if its scope is taken.
+	// Create makes a session and its sandbox, and returns when it can be used. [CodeConflict] if its scope is taken. One that needs an
+	// approval is returned at once, by Open too: [Approved] waits for it.
 	Create(ctx context.Context, req SessionRequest) (Session, error)
 	// Open returns the living session of the request's scope as it is, or else makes one of the request; two at once make
 	// one. What was asked of a session that exists already and differs from it is not changed.

@@ -49,7 +49,7 @@ func (d *Door) runs() {
 		OperationID: "start-run", Method: http.MethodPost, Path: api.Prefix + "/runs", Tags: []string{"runs"},
 		Summary: "Start a run",
 		Description: "Send base_image for a one-shot run, or session_id for one in a session, and command, or code and its language. " +
-			"Answers 202 while the run is queued and 200 otherwise. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.",
+			"Answers 202 while the run is queued and 200 otherwise. A run that needs an approval is queued until an operator has decided; its approval says why. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.",
 	}, d.start)
 	handle(d, huma.Operation{
 		OperationID: "list-runs", Method: http.MethodGet, Path: api.Prefix + "/runs", Tags: []string{"runs"},

@@ -61,7 +61,7 @@ func (d *Door) sessions() {
 	handle(d, huma.Operation{
 		OperationID: "create-session", Method: http.MethodPost, Path: api.Prefix + "/sessions", Tags: []string{"sessions"},
 		Summary:     "Create a session",
-		Description: "Makes a session with its sandbox, and answers when it is ready.",
+		Description: "Makes a session with its sandbox, and answers when it is ready. One that needs an approval is answered at once, starting, with its approval: get it again until that is decided.",
 	}, func(c *call, p *Idempotent, body *belljar.SessionSpec) (belljar.Session, error) {
 		return c.Sessions().Create(c, belljar.SessionRequest{SessionSpec: *body, IdempotencyKey: p.Key})
 	})

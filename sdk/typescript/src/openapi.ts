@@ -347,7 +347,7 @@ export interface paths {
         put?: never;
         /**
          * Start a run
-         * @description Send base_image for a one-shot run, or session_id for one in a session, and command, or code and its language. Answers 202 while the run is queued and 200 otherwise. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.
+         * @description Send base_image for a one-shot run, or session_id for one in a session, and command, or code and its language. Answers 202 while the run is queued and 200 otherwise. A run that needs an approval is queued until an operator has decided; its approval says why. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.
          */
         post: operations["start-run"];
         delete?: never;
@@ -508,7 +508,7 @@ export interface paths {
         put?: never;
         /**
          * Create a session
-         * @description Makes a session with its sandbox, and answers when it is ready.
+         * @description Makes a session with its sandbox, and answers when it is ready. One that needs an approval is answered at once, starting, with its approval: get it again until that is decided.
          */
         post: operations["create-session"];
         delete?: never;

@@ -1,6 +1,8 @@
+import { sleep } from "./backoff.js";
 import { newKey } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
+import { PolicyDeniedError } from "./error.js";
 import type { StartOptions } from "./runs.js";
 import { Session } from "./session.js";
 import type { Scope, SessionPage, SessionSpec, SessionState } from "./types.js";
@@ -29,10 +31,13 @@ export class Sessions {
     this.#make = make;
   }
 
-  /** create makes a session, always a new one, and returns when it can be used. */
+  /**
+   * create makes a session, always a new one, and returns when it can be used. If an operator must approve it first, that may take
+   * long; {@link PolicyDeniedError} if it is denied, or nobody does in time.
+   */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? this.#image ?? "host" };
-    const { session_id } = await this.#ask<SessionState>(route("sessions"), body, options);
+    const { session_id } = await this.#approved(await this.#ask<SessionState>(route("sessions"), body, options), options);
     return this.#make(session_id, true);
   }
 
@@ -43,6 +48,7 @@ export class Sessions {
   async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? this.#image };
     const opened = await this.#ask<SessionState & { created: boolean }>(route("sessions", "open"), body, options);
+    await this.#approved(opened, options);
     return this.#make(opened.session_id, opened.created);
   }
 
@@ -81,6 +87,19 @@ export class Sessions {
       options,
     );
     return closed ?? [];
+  }
+
+  /** #approved waits until a session that an operator must approve can be used. */
+  async #approved(state: SessionState, options: CallOptions): Promise<SessionState> {
+    while (state.approval && state.state === "starting") {
+      await sleep(1000, options.signal ?? new AbortController().signal).catch(() => {}); // the next request says that it was aborted
+      state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", state.session_id) }, options);
+    }
+    if (state.approval && state.state !== "active") {
+      const { session_id, state: at } = state;
+      throw new PolicyDeniedError({ code: "policy_denied", message: state.message ?? at, details: { session_id, state: at } });
+    }
+    return state;
   }
 
   #ask<T>(path: string, spec: SessionSpec, options: StartOptions): Promise<T> {

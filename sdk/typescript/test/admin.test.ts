@@ -1,7 +1,10 @@
 // What operators do, against a real belljar.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { BelljarError, ForbiddenError, ImageInvalidError, InvalidRequestError, NotFoundError, UnauthorizedError, type Belljar, type ImageProgress } from "belljar-sdk";
+import {
+  BelljarError, ConflictError, ForbiddenError, ImageInvalidError, InvalidRequestError, NotFoundError, PolicyDeniedError, UnauthorizedError,
+  type Approval, type Belljar, type ImageProgress,
+} from "belljar-sdk";
 import { client, serve, type Owner, type Server } from "./world.js";
 
 let server: Server;
@@ -80,3 +83,32 @@ function tarOf(name: string, content: string): Uint8Array {
   const padding = Buffer.alloc(1024 + ((512 - (content.length % 512)) % 512));
   return Buffer.concat([header, Buffer.from(content), padding]);
 }
+
+test("a request waits for an operator", async (t) => {
+  const strict = await serve(t, { set: ["approval=timeout_sec>600"] });
+  const operator = client(t, strict.url, { apiKey: strict.apiKey });
+  const { secret } = await operator.tokens.create({ user_id: "ann" });
+  const ann = client(t, strict.url, { apiKey: secret! });
+  const pending = async (): Promise<Approval> => {
+    for (;;) {
+      const [first] = (await operator.admin.approvals({ state: "pending" })).items;
+      if (first) return first;
+    }
+  };
+  const opening = ann.sessions.create({ timeout_sec: 900 });
+  const asked = await pending();
+  assert.deepEqual([asked.kind, asked.user_id, asked.reasons], ["session", "ann", ["timeout_sec>600: 900"]]);
+  assert.equal((await operator.admin.decide(asked.id, { decision: "approve" })).state, "approved");
+  const session = await opening;
+  assert.equal(session.id, asked.id);
+  assert.equal((await session.run(["echo", "in"])).stdout, "in\n");
+  await assert.rejects(operator.admin.decide(asked.id, { decision: "deny" }), ConflictError);
+
+  const denied = assert.rejects(ann.sessions.create({ timeout_sec: 900 }), PolicyDeniedError);
+  await operator.admin.decide((await pending()).id, { decision: "deny", note: "one is enough" });
+  await denied;
+  const run = ann.run({ command: ["true"], timeout_sec: 900 });
+  await operator.admin.decide((await pending()).id, { decision: "deny", note: "not today" });
+  assert.equal((await run).reason, "policy_denied");
+  await session[Symbol.asyncDispose]();
+});

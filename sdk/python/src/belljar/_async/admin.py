@@ -49,6 +49,18 @@ class AsyncAdmin:
         answer = await self._transport.ask(Ask("GET", path("admin", "idempotency"), values=values), "items")
         return cast("list[types.KeyEntry]", answer["items"])
 
+    async def approvals(
+        self, *, state: Optional[str] = None, user_id: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
+    ) -> types.ApprovalPage:
+        """A page of the requests that wait, or waited, for an operator, newest first."""
+        values = {"state": state, "user_id": user_id, "limit": limit, "offset": offset}
+        return cast("types.ApprovalPage", await self._transport.ask(Ask("GET", path("admin", "approvals"), values=values), "items"))
+
+    async def decide(self, id: str, decision: str, *, note: Optional[str] = None) -> types.Approval:
+        """Decides about a request: approve or deny. ConflictError if it was decided before."""
+        body = {"decision": decision} if note is None else {"decision": decision, "note": note}
+        return cast("types.Approval", await self._transport.ask(Ask("POST", path("admin", "approvals", id), body), "id", "state"))
+
     async def usage(self, limit: Optional[int] = None) -> List[types.UserUsage]:
         """The users who use most, by the bytes of their artifacts."""
         answer = await self._transport.ask(Ask("GET", path("admin", "usage"), values={"limit": limit}), "items")

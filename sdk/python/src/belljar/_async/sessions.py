@@ -11,6 +11,8 @@ from .._address import path
 from .._frame import Frame
 from .._run import ShellResult
 from .._spec import Command
+from .._wire_async import pause
+from ..errors import PolicyDeniedError
 from .files import AsyncFiles
 from .runs import AsyncRun, AsyncRuns
 from .terminals import AsyncTerminal, AsyncTerminals
@@ -230,7 +232,8 @@ class AsyncSessions:
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
-        """Makes a session that is known by its id only, and returns when it can be used.
+        """Makes a session that is known by its id only, and returns when it can be used. If an operator must approve it first, that
+        may take long; PolicyDeniedError if it is denied, or nobody does in time.
 
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
@@ -288,7 +291,13 @@ class AsyncSessions:
         longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
         if "git" in spec:
             longer += max(CLONE, longer)
-        return AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
+        made = AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
+        while made.state == "starting" and made.raw.get("approval"):
+            await pause(1.0)
+            await made.refresh()
+        if made.raw.get("approval") and made.state != "active":
+            raise PolicyDeniedError(str(made.raw.get("message") or made.state), details={"session_id": made.id, "state": made.state})
+        return made
 
     async def get(self, id: str) -> AsyncSession:
         """A session as it stands; NotFoundError if there is none."""

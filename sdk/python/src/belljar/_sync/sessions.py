@@ -12,6 +12,8 @@ from .._address import path
 from .._frame import Frame
 from .._run import ShellResult
 from .._spec import Command
+from .._wire import pause
+from ..errors import PolicyDeniedError
 from .files import Files
 from .runs import Run, Runs
 from .terminals import Terminal, Terminals
@@ -231,7 +233,8 @@ class Sessions:
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
-        """Makes a session that is known by its id only, and returns when it can be used.
+        """Makes a session that is known by its id only, and returns when it can be used. If an operator must approve it first, that
+        may take long; PolicyDeniedError if it is denied, or nobody does in time.
 
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
@@ -289,7 +292,13 @@ class Sessions:
         longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
         if "git" in spec:
             longer += max(CLONE, longer)
-        return Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
+        made = Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
+        while made.state == "starting" and made.raw.get("approval"):
+            pause(1.0)
+            made.refresh()
+        if made.raw.get("approval") and made.state != "active":
+            raise PolicyDeniedError(str(made.raw.get("message") or made.state), details={"session_id": made.id, "state": made.state})
+        return made
 
     def get(self, id: str) -> Session:
         """A session as it stands; NotFoundError if there is none."""
