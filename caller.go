@@ -14,7 +14,7 @@ type Caller struct {
 	ID   string // user id
 	Role Role
 
-	// For the audit trail and the log only; nothing is decided by them.
+	// For the audit trail and the log. Nothing else depends on them, but for rules of SANDBOX_APPROVAL about Source.
 	Source    string // IDE, MCP, Web, cli, rest … (the audit trail's source; header X-Belljar-Source)
 	Model     string // header X-Belljar-Model
 	ContextID string // header X-Belljar-Context-Id

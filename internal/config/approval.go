@@ -9,7 +9,7 @@ import (
 func approvals(c *Config) []row {
 	return []row{
 		{name: "APPROVAL", value: list(&c.Approval, checkApproval), def: "[]",
-			doc: "Which requests for runs and sessions wait until an operator approves them: network, image (any but host), image=PATTERN, cpu>N, memory_mb>N, timeout_sec>N, source=NAME (mcp, cli, …). A request that matches one of the rules waits. Operators' own requests match only source rules. Enters the policy hash when not empty."},
+			doc: "Which requests for runs and sessions wait until an operator approves them: network, image (any but host), image=PATTERN, secrets, git, packages, cpu>N, memory_mb>N, timeout_sec>N, source=NAME (mcp, cli, …). A request that matches one of the rules waits. Operators' own requests match only source rules. Enters the policy hash when not empty."},
 		{name: "APPROVAL_TTL_SEC", value: span(&c.ApprovalTTL, time.Second, 1, 31536000), unit: "seconds", def: "3600",
 			doc: "Time that a request waits for an approval; then it fails with approval_expired."},
 		{name: "MAX_APPROVALS", value: integer(&c.MaxApprovals, 1, 100000), unit: "requests", def: "200", doc: "Requests that wait for an approval. More are refused."},

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -29,6 +30,14 @@ type Question struct {
 // inSession reports whether the request has its sandbox already, which was approved with its session.
 func (q Question) inSession() bool { return q.Run != nil && q.Run.SessionID != "" }
 
+// wishes returns what the request brings into its sandbox.
+func (q Question) wishes() (map[string]belljar.Secret, *belljar.GitSpec, belljar.Packages) {
+	if q.Run != nil {
+		return q.Run.Secrets, q.Run.Git, q.Run.Packages
+	}
+	return q.Session.Secrets, q.Session.Git, q.Session.Packages
+}
+
 // subject is what a rule of SANDBOX_APPROVAL can be about. Exactly one of its functions is set.
 type subject struct {
 	name string
@@ -49,6 +58,20 @@ func subjects() []subject {
 		{name: "image", asked: askedImage, is: func(q Question, pattern string) bool {
 			ref := askedImage(q)
 			return ref != "" && (pattern == ref || standsFor(pattern, ref))
+		}},
+		{name: "secrets", asked: func(q Question) string {
+			secrets, _, _ := q.wishes()
+			return strings.Join(slices.Sorted(maps.Keys(secrets)), " ")
+		}},
+		{name: "git", asked: func(q Question) string {
+			if _, repository, _ := q.wishes(); repository != nil {
+				return repository.URL
+			}
+			return ""
+		}},
+		{name: "packages", asked: func(q Question) string {
+			_, _, packages := q.wishes()
+			return strings.Join(slices.Concat(packages.Pip, packages.Npm), " ")
 		}},
 		{name: "cpu", amount: func(q Question) float64 { return ofSandbox(q, q.Placement.Limits.CPU) }},
 		{name: "memory_mb", amount: func(q Question) float64 { return ofSandbox(q, float64(q.Placement.MemoryMB())) }},
@@ -212,15 +235,17 @@ func within(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// Fingerprint identifies a request, for the approval that is about it alone. It is the same after the request was on record.
-func Fingerprint[T any](spec *T) (string, error) {
-	raw, err := json.Marshal(spec) // fields in one order, names of maps sorted, no white space
-	var recorded T
+// Fingerprint identifies a request, for the approval that is about it alone. It is the same after the request was on record. Secrets
+// are no part of it: their record is encrypted for this request, and their values must not be guessed from it.
+func Fingerprint(spec any) (string, error) {
+	raw, err := json.Marshal(spec)
+	var fields map[string]any
 	if err == nil {
-		err = json.Unmarshal(raw, &recorded)
+		err = json.Unmarshal(raw, &fields)
 	}
+	delete(fields, "secrets")
 	if err == nil {
-		raw, err = json.Marshal(recorded)
+		raw, err = json.Marshal(fields) // in one order
 	}
 	if err != nil {
 		return "", &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be written as JSON", Err: err}

@@ -181,6 +181,13 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	if err != nil {
 		return nil, err
 	}
+	if row.Spec.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+		return nil, err
+	}
+	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, ask, row.Spec.Git)
+	if err != nil {
+		return nil, err
+	}
 	if row.PolicyHash != s.opts.PolicyHash {
 		caller := belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: a.Source}
 		now, err := s.opts.Rules.Approval(admission.Question{Caller: caller, Session: &row.Spec, Placement: &p})
@@ -194,6 +201,7 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been approved, and half made
 	t, now := s.termsOf(row.Spec), s.now()
 	x = s.bare(row.ID, caller, row.Spec, &p, t)
+	x.sealed, x.gitPlace = row.Secrets, side
 	x.state, x.scope, x.Approval.given = row.Session, row.Key, make(chan struct{})
 	x.state.PolicyHash, x.state.Approval = s.opts.PolicyHash, &a
 	x.life.touch(now)

@@ -6,23 +6,17 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/git"
-	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// source is the repository that a workspace is to begin with.
-type source struct {
-	spec  *belljar.GitSpec
-	place *placement.Placement // of the side sandbox in which it is cloned
-}
-
-// clone clones the repository of the session's workspace; nil for none.
+// clone clones the repository of the session's workspace; nil for none. Once its files are here, the session's record forgets it.
 func (x *Session) clone(ctx context.Context) (*git.Tree, error) {
-	if x.git == nil {
+	asked := x.spec.Git
+	if asked == nil {
 		return nil, nil
 	}
 	o := x.all.opts
 	tree, _, err := o.Cloner.Clone(ctx, git.Order{
-		Caller: x.caller, Spec: x.git.spec, Placement: x.git.place, Egress: x.Network.recordEgress,
+		Caller: x.caller, Spec: asked, Placement: x.gitPlace, Egress: x.Network.recordEgress,
 		Made: func(sandbox runtime.Sandbox) { o.Memory.Hold(x.id, sandbox, x.endForMemory) },
 	})
 	if err != nil {
@@ -30,7 +24,7 @@ func (x *Session) clone(ctx context.Context) (*git.Tree, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.state.Git = &belljar.GitSource{URL: x.git.spec.URL, Ref: x.git.spec.Ref, Commit: tree.Commit, Ignored: tree.Ignored}
-	x.git = nil
+	x.state.Git = &belljar.GitSource{URL: asked.URL, Ref: asked.Ref, Commit: tree.Commit, Ignored: tree.Ignored}
+	x.spec.Git = nil
 	return tree, nil
 }

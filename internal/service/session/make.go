@@ -90,16 +90,13 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err != nil {
 		return nil, err
 	}
-	repository := spec.Git
-	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, admission.AskOfSession(spec), repository)
+	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, admission.AskOfSession(spec), spec.Git)
 	if err != nil {
 		return nil, err
 	}
-	spec.Git = nil // it is no part of the session once its files are there
 	x := s.create(caller, spec, &p, s.termsOf(spec))
-	if repository != nil {
-		x.git = &source{spec: repository, place: side}
-		x.state.Git = &belljar.GitSource{URL: repository.URL, Ref: repository.Ref}
+	if x.gitPlace = side; spec.Git != nil {
+		x.state.Git = &belljar.GitSource{URL: spec.Git.URL, Ref: spec.Git.Ref}
 	}
 	x.sealed, err = s.opts.Secrets.Seal(x.id, spec.Secrets, p.Broker)
 	return x, err

@@ -17,16 +17,16 @@ import (
 // Session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the table when
 // its sandbox is gone and its end is on record.
 type Session struct {
-	all    *Sessions
-	id     string
-	caller belljar.Caller // who made it; ID is its owner
-	spec   belljar.SessionSpec
-	sealed []byte               // its secrets, for its record
-	place  *placement.Placement // of its sandbox; runs in the session share it
-	scope  string               // by which the table knows it; "" for none
-	runs   *queue.Queue         // of its runs; their owners' bounds count everywhere
-	shell  *queue.Queue         // of its shell's commands, one of which runs at a time
-	git    *source              // of its workspace, until that is made; nil for none
+	all      *Sessions
+	id       string
+	caller   belljar.Caller // who made it; ID is its owner
+	spec     belljar.SessionSpec
+	sealed   []byte               // its secrets, for its record
+	place    *placement.Placement // of its sandbox; runs in the session share it
+	scope    string               // by which the table knows it; "" for none
+	runs     *queue.Queue         // of its runs; their owners' bounds count everywhere
+	shell    *queue.Queue         // of its shell's commands, one of which runs at a time
+	gitPlace *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 
 	Network  Network  // what it may reach
 	Approval Approval // that it waits for
