@@ -27,6 +27,12 @@ type script func(t *testing.T, req wire.Request, r *wire.Reader, w *wire.Writer)
 // scripted returns a client whose fake agent runs the script on every stream and ends with the test.
 func scripted(t *testing.T, s script) *agent.Client {
 	t.Helper()
+	return connected(t, func(inside net.Conn) { serve(t, inside, s) })
+}
+
+// connected returns a client whose fake agent is handle on every connection, and ends with the test.
+func connected(t *testing.T, handle func(inside net.Conn)) *agent.Client {
+	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func scripted(t *testing.T, s script) *agent.Client {
 		go func() {
 			defer close(done)
 			defer inside.Close()
-			serve(t, inside, s)
+			handle(inside)
 		}()
 		t.Cleanup(func() {
 			host.Close()

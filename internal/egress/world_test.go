@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // public is the address that names have unless a test says otherwise.
 var public = netip.MustParseAddr("203.0.113.10")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
@@ -99,4 +101,20 @@ func TestFaultOfTheOperation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An operation on a session that is still being made ends with a timeout.
+func TestSlowSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := New(Options{Acquire: func(ctx context.Context, _ belljar.Caller, _ string) (Workspace, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}})
+		begun := time.Now()
+		_, err := files.As(belljar.Caller{}).Stat(t.Context(), "s", "f")
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeTimeout || e.Details["session_id"] != "s" || time.Since(begun) != answerTime {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
 }

@@ -32,6 +32,9 @@ func (v view) begin(ctx context.Context, id string) (*use, error) {
 	u, err := v.stream(ctx, id)
 	if err != nil {
 		cancel()
+		if errors.Is(err, errAnswerTime) { // the session is still being made
+			err = &belljar.Error{Code: belljar.CodeTimeout, Message: errAnswerTime.Error(), Details: map[string]any{"session_id": id}, Err: err}
+		}
 		return nil, err
 	}
 	end := u.end
