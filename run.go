@@ -124,7 +124,8 @@ type Run struct {
 	StartedAt          *time.Time     `json:"started_at"`
 	FinishedAt         *time.Time     `json:"finished_at"`
 	ResourceUsage      *ResourceUsage `json:"resource_usage,omitempty"`
-	// Egress is what left the sandbox while the run lasted; nil with deny_all, and until the run has ended.
+	// Egress is what left the sandbox while the run lasted, and before for its repository; nil with neither. The sandbox's own part
+	// comes when the run has ended.
 	Egress *EgressReport `json:"egress,omitempty"`
 	// LimitsEnforced tells for each limit by what it is enforced; a limit that is not is absent. Belljar's own.
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
