@@ -128,7 +128,8 @@ type Run struct {
 	StartedAt          *time.Time     `json:"started_at"`
 	FinishedAt         *time.Time     `json:"finished_at"`
 	ResourceUsage      *ResourceUsage `json:"resource_usage,omitempty"`
-	// Egress is what left the sandbox while the run lasted; nil with deny_all, and until the run has ended.
+	// Egress is what left the sandbox while the run lasted, and before for its repository; nil with neither. The sandbox's own part
+	// comes when the run has ended.
 	Egress *EgressReport `json:"egress,omitempty"`
 	// Packages is what was installed, or had been, before the command; nil without packages. Belljar's own.
 	Packages *PackageLock `json:"packages,omitempty"`

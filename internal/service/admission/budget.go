@@ -71,6 +71,9 @@ func weight(req belljar.RunRequest) int64 {
 	if req.Shell != nil {
 		n += len(req.Shell.Cmd)
 	}
+	if req.Git != nil {
+		n += len(req.Git.Patch)
+	}
 	for _, arg := range req.Command {
 		n += len(arg)
 	}

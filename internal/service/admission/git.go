@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
@@ -85,7 +86,7 @@ func aboutURL(err error) error {
 		about.Message = "this server lets sandboxes reach nothing, so that no repository can be cloned"
 		delete(about.Details, "provided")
 	} else if field != "" {
-		about.Message = "git.url: " + e.Message
+		about.Message = strings.ReplaceAll(e.Message, field, "git.url")
 	}
 	about.Details["field"] = "git.url"
 	return &about

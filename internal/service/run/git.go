@@ -5,7 +5,6 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/git"
-	"github.com/belljar/belljar/internal/service/outcome"
 )
 
 // clone clones the repository that the run's workspace begins with; nil for none.
@@ -20,9 +19,8 @@ func (c *execution) clone() (*git.Tree, error) {
 		Egress:   func(e egress.Event) { r.appendUnlessOver(egressFrame(e)); c.recordEgress(r, e) },
 		Progress: r.appendUnlessOver,
 	})
-	if report != nil {
-		whole := outcome.AddEgress(c.net.side, *report)
-		c.net.side = &whole
+	if c.net.earlier = report; report != nil {
+		c.reportEgress(report)
 	}
 	if err != nil {
 		return nil, err

@@ -13,10 +13,9 @@ import (
 // network is what a run notes of its sandbox's network; of a session's, while the run lasts.
 type network struct {
 	watch *box.Watcher
-	// earlier is what a former process counted; lost reports that it did not get to put that on record.
+	// earlier is what side sandboxes and a former process counted; lost reports that it did not get to put that on record.
 	earlier *belljar.EgressReport
 	lost    bool
-	side    *belljar.EgressReport // of side sandboxes; nil for none
 }
 
 // mostDenied is how many hosts that were denied the warnings of a run name.
@@ -25,7 +24,7 @@ const mostDenied = 5
 // watchNetwork has the run note what goes through its sandbox's gate, from now on.
 func (c *execution) watchNetwork() {
 	if state := c.run.Snapshot(); state.StartedAt != nil { // it was begun by a former process
-		c.net.earlier, c.net.lost = state.Egress, state.Egress == nil && c.plan.Egress != nil
+		c.net.earlier, c.net.lost = state.Egress, c.plan.Egress != nil && (state.Egress == nil || state.Git != nil)
 	}
 	c.net.watch = c.box.Network.Watch(func(e egress.Event, alone bool) {
 		c.run.appendUnlessOver(egressFrame(e))
@@ -37,29 +36,24 @@ func (c *execution) watchNetwork() {
 
 // endNetwork puts into the run what went through the gate, and returns warnings about what was denied.
 func (c *execution) endNetwork() (warnings []string) {
-	var report *belljar.EgressReport
-	if c.net.watch != nil {
-		c.net.watch.End()
-		report = c.net.watch.Report()
+	if c.net.watch == nil {
+		return nil
 	}
-	c.reportEgress(c.net.side)
+	c.net.watch.End()
+	report := c.net.watch.Report()
 	if report == nil {
 		return nil
 	}
 	whole := outcome.AddEgress(c.net.earlier, *report)
-	with := outcome.AddEgress(c.net.side, whole)
-	c.reportEgress(&with)
+	c.reportEgress(&whole)
 	if c.net.lost {
 		warnings = append(warnings, "network: what left the sandbox before belljar was restarted is not counted")
 	}
 	return append(warnings, c.denied(whole)...)
 }
 
-// reportEgress puts a report into the run, unless there is none.
+// reportEgress puts a report into the run.
 func (c *execution) reportEgress(report *belljar.EgressReport) {
-	if report == nil {
-		return
-	}
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
 	c.run.state.Egress = report
