@@ -328,11 +328,6 @@ func flagOf(field string) string {
 	if strings.HasPrefix(field, "egress") {
 		return "--allow"
 	}
-	if secret, ok := strings.CutPrefix(field, "secrets."); ok {
-		if name, _, brokered := strings.Cut(secret, "."); brokered && !strings.HasSuffix(field, ".value") && !strings.HasSuffix(field, ".from") {
-			return "--broker " + name
-		}
-	}
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
 		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
