@@ -453,6 +453,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the stored secrets
+         * @description The caller's own and the shared ones, by name. Values are never returned.
+         */
+        get: operations["list-secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store a secret
+         * @description It is encrypted at rest. Requests of the same user name it in secrets.NAME.from. One of that name gets the new value; runs and sessions that have the old one keep it. With shared, which operators may set, every user may use it.
+         */
+        put: operations["set-secret"];
+        post?: never;
+        /**
+         * Remove a stored secret
+         * @description Runs and sessions that have it keep it.
+         */
+        delete: operations["remove-secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions": {
         parameters: {
             query?: never;
@@ -3011,6 +3055,10 @@ export interface components {
             resume_from_seq?: number;
             /** @description The isolation technology; default: the server's */
             runtime?: string;
+            /** @description Files that programs find in /run/secrets, by name; in a session, they are the session's */
+            secrets?: {
+                [key: string]: components["schemas"]["Secret"];
+            };
             /** @description The session to run in, instead of base_image */
             session_id?: string;
             shell?: components["schemas"]["ShellCommand"];
@@ -3186,6 +3234,22 @@ export interface components {
             /** @description workflow, agent, user or thread */
             namespace: string;
         };
+        Secret: {
+            /** @description The name of a stored secret, in place of value */
+            from?: string;
+            /** @description Text of 8 bytes to 64 KiB */
+            value?: string;
+        };
+        SecretList: {
+            /** @description The entries */
+            items: components["schemas"]["StoredSecret"][];
+        };
+        SecretSpec: {
+            /** @description Whether every user may use it; operators only */
+            shared?: boolean;
+            /** @description Text of 8 bytes to 64 KiB */
+            value: string;
+        };
         Session: {
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
@@ -3301,6 +3365,10 @@ export interface components {
             runtime?: string;
             /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
+            /** @description Files that programs find in /run/secrets, by name; in a session, they are the session's */
+            secrets?: {
+                [key: string]: components["schemas"]["Secret"];
+            };
             /** @description Default: the newest that this server supports */
             spec_version?: string;
             /**
@@ -3394,6 +3462,10 @@ export interface components {
             runtime?: string;
             /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
+            /** @description Files that programs find in /run/secrets, by name; in a session, they are the session's */
+            secrets?: {
+                [key: string]: components["schemas"]["Secret"];
+            };
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -3697,6 +3769,22 @@ export interface components {
         StatFile: {
             /** @description The file or folder */
             path: string;
+        };
+        StoredSecret: {
+            /**
+             * Format: date-time
+             * @description When it was stored first
+             */
+            created_at: string;
+            /** @description Its name */
+            name: string;
+            /** @description Whether it is an operator's, for every user */
+            shared?: boolean;
+            /**
+             * Format: date-time
+             * @description When its value was set
+             */
+            updated_at: string;
         };
         Terminal: {
             /**
@@ -4744,6 +4832,80 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Discovery"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "set-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The secret's name: letters, digits and underscores, at most 64 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredSecret"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "remove-secret": {
+        parameters: {
+            query?: {
+                /** @description Remove the shared secret of that name; operators only */
+                shared?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The secret's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };
