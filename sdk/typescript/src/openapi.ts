@@ -1855,7 +1855,7 @@ export interface components {
             host: string;
             /** @description The address that was connected to last */
             ip?: string;
-            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit */
+            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit */
             reason?: string;
             /** @description The rule that matched */
             rule?: string;
@@ -3055,7 +3055,7 @@ export interface components {
             resume_from_seq?: number;
             /** @description The isolation technology; default: the server's */
             runtime?: string;
-            /** @description Files that programs find in /run/secrets, by name; in a session, they are the session's */
+            /** @description Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's */
             secrets?: {
                 [key: string]: components["schemas"]["Secret"];
             };
@@ -3237,6 +3237,12 @@ export interface components {
         Secret: {
             /** @description The name of a stored secret, in place of value */
             from?: string;
+            /** @description The header; Authorization by default */
+            header?: string;
+            /** @description Makes it brokered: programs see a placeholder, and Belljar sets the real header on their HTTPS requests to this host */
+            host?: string;
+            /** @description The header's value, with {} for the secret; "Bearer {}" for Authorization and {} for others by default */
+            template?: string;
             /** @description Text of 8 bytes to 64 KiB */
             value?: string;
         };
@@ -3365,7 +3371,7 @@ export interface components {
             runtime?: string;
             /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
-            /** @description Files that programs find in /run/secrets, by name; in a session, they are the session's */
+            /** @description Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's */
             secrets?: {
                 [key: string]: components["schemas"]["Secret"];
             };
@@ -3462,7 +3468,7 @@ export interface components {
             runtime?: string;
             /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
-            /** @description Files that programs find in /run/secrets, by name; in a session, they are the session's */
+            /** @description Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's */
             secrets?: {
                 [key: string]: components["schemas"]["Secret"];
             };

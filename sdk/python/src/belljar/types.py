@@ -338,7 +338,7 @@ class EgressHost(_EgressHost, total=False):
     ip: str
     """The address that was connected to last."""
     reason: str
-    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit."""
+    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit."""
     rule: str
     """The rule that matched."""
 
@@ -1278,7 +1278,7 @@ class RunSpec(_RunSpec, total=False):
     runtime: str
     """The isolation technology; default: the server's."""
     secrets: Dict[str, Secret]
-    """Files that programs find in /run/secrets, by name; in a session, they are the session's."""
+    """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
     session_id: str
     """The session to run in, instead of base_image."""
     shell: ShellCommand
@@ -1416,7 +1416,7 @@ class Scope(_Scope, total=False):
     """The session's name in it; default: default. isolated makes a new session each time."""
 
 
-Secret = TypedDict("Secret", {"from": str, "value": str}, total=False)
+Secret = TypedDict("Secret", {"from": str, "header": str, "host": str, "template": str, "value": str}, total=False)
 
 
 class SecretList(TypedDict):
@@ -1516,7 +1516,7 @@ class SessionOpening(TypedDict, total=False):
     scope: Scope
     """Namespace, id and key by which it is found again."""
     secrets: Dict[str, Secret]
-    """Files that programs find in /run/secrets, by name; in a session, they are the session's."""
+    """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
     spec_version: str
     """Default: the newest that this server supports."""
     startup_timeout_sec: float
@@ -1581,7 +1581,7 @@ class SessionSpec(_SessionSpec, total=False):
     scope: Scope
     """Namespace, id and key by which it is found again."""
     secrets: Dict[str, Secret]
-    """Files that programs find in /run/secrets, by name; in a session, they are the session's."""
+    """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
     startup_timeout_sec: float
     """Limit for making the sandbox, in seconds."""
     timeout_sec: float
