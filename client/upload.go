@@ -78,7 +78,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	}
 	made, err := c.Sessions().Create(ctx, belljar.SessionRequest{IdempotencyKey: key, SessionSpec: belljar.SessionSpec{
 		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
-		StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress, Labels: spec.Labels,
+		StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress, Secrets: spec.Secrets, Labels: spec.Labels,
 		TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
 		Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
 	}})
@@ -94,7 +94,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	}
 	// The session has these already.
 	spec.SessionID, spec.Runtime, spec.BaseImage, spec.AllowWeak = made.ID, "", "", nil
-	spec.WorkspaceExec, spec.NetworkPolicy, spec.Egress, spec.StartupTimeoutSec = false, "", belljar.Egress{}, 0
+	spec.WorkspaceExec, spec.NetworkPolicy, spec.Egress, spec.Secrets, spec.StartupTimeoutSec = false, "", belljar.Egress{}, nil, 0
 	asked := spec.Resources
 	spec.Resources = belljar.Resources{LogBytes: asked.LogBytes, ArtifactMB: asked.ArtifactMB, NoFile: asked.NoFile, NProc: asked.NProc}
 	return made.ID, nil

@@ -340,11 +340,6 @@ func flagOf(field string) string {
 	if field, found := strings.CutPrefix(field, "git."); found && field != "url" {
 		return "--" + strings.ReplaceAll(field, "_", "-")
 	}
-	if secret, ok := strings.CutPrefix(field, "secrets."); ok {
-		if name, _, brokered := strings.Cut(secret, "."); brokered && !strings.HasSuffix(field, ".value") && !strings.HasSuffix(field, ".from") {
-			return "--broker " + name
-		}
-	}
 	for name, flag := range map[string]string{"packages.pip": "--pip", "packages.npm": "--npm"} {
 		if strings.HasPrefix(field, name) {
 			return flag

@@ -346,3 +346,16 @@ func TestBrokerNothingElse(t *testing.T) {
 		t.Errorf("%s %v %q", r.URL, r.Header, read)
 	}
 }
+
+func TestBrokerCheck(t *testing.T) {
+	b := &Broker{Credentials: []Credential{{"a.example.com", "Authorization", rendered}}}
+	dns := &resolver{}
+	dns.set("a.example.com", []netip.Addr{public})
+	p := policyOf(t, "*.example.com")
+	if got := Check(t.Context(), p, b, dns, "http://a.example.com/"); got.Allowed || got.Reason != string(Brokered) || !strings.Contains(got.Message, "HTTPS on port 443 only") {
+		t.Errorf("%+v", got)
+	}
+	if got := Check(t.Context(), p, b, dns, "https://a.example.com/"); !got.Allowed || !strings.HasSuffix(got.Message, "the request gets a brokered secret") || strings.Contains(got.Message, secretValue) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -12,8 +12,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Check returns what would happen to a connection to a URL, and why. It resolves the name and dials nothing.
-func Check(ctx context.Context, p Policy, resolver Resolver, rawURL string) belljar.NetworkCheck {
+// Check returns what would happen to a connection to a URL, and why. It resolves the name and dials nothing. The broker is nil for
+// a sandbox without brokered secrets.
+func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL string) belljar.NetworkCheck {
 	check := belljar.NetworkCheck{URL: rawURL}
 	host, port, err := target(rawURL)
 	if err != nil {
@@ -28,6 +29,11 @@ func Check(ctx context.Context, p Policy, resolver Resolver, rawURL string) bell
 	}
 	if v.reason != "" {
 		check.Message = p.why(host, port, v)
+		return check
+	}
+	if !b.takes(v.host, port) {
+		check.Reason = string(Brokered)
+		check.Message = v.host + " has a brokered secret, and is reached over HTTPS on port 443 only"
 		return check
 	}
 	addrs := []netip.Addr{v.ip}
@@ -52,6 +58,9 @@ func Check(ctx context.Context, p Policy, resolver Resolver, rawURL string) bell
 		check.Reason, check.Message = string(PrivateAddress), p.why(host, port, v)
 	default:
 		check.Allowed, check.Message = true, p.how(v, port)
+		if b.brokers(v.host) {
+			check.Message += "; the request gets a brokered secret"
+		}
 	}
 	return check
 }

@@ -359,7 +359,7 @@ func TestCheck(t *testing.T) {
 		{policy, "https://a.example.com:0", "", 0, "", "", `"0" is not a port`},
 		{policy, "https://a b/", "", 0, "", "", "is not a URL with a host"},
 	} {
-		got := Check(t.Context(), tt.policy, dns, tt.url)
+		got := Check(t.Context(), tt.policy, nil, dns, tt.url)
 		allowed := tt.reason == "" && strings.HasPrefix(tt.message, "allowed")
 		if got.URL != tt.url || got.Host != tt.host || got.Port != tt.port || got.Rule != tt.rule || got.Reason != string(tt.reason) || got.Allowed != allowed || !strings.Contains(got.Message, tt.message) {
 			t.Errorf("%s: %+v", tt.url, got)

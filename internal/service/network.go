@@ -10,34 +10,38 @@ import (
 
 // CheckNetwork answers what would happen to a URL.
 func (v node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
-	policy, err := v.service.policyOf(v.caller, q)
+	policy, broker, err := v.service.policyOf(v.caller, q)
 	if err != nil {
 		return belljar.NetworkCheck{}, v.service.refused(v.caller, "check a URL", err)
 	}
 	if policy != nil {
-		return egress.Check(ctx, *policy, v.service.opts.Egress.Resolver, q.URL), nil
+		return egress.Check(ctx, *policy, broker, v.service.opts.Egress.Resolver, q.URL), nil
 	}
-	check := egress.Check(ctx, v.service.rules.Egress.Nothing(), v.service.opts.Egress.Resolver, q.URL)
+	check := egress.Check(ctx, v.service.rules.Egress.Nothing(), nil, v.service.opts.Egress.Resolver, q.URL)
 	if check.Reason == string(egress.NoMatch) {
 		check.Message += ": network_policy is " + belljar.NetworkDenyAll
 	}
 	return check, nil
 }
 
-// policyOf is the policy that a question is about; nil for a sandbox that may reach nothing.
-func (s *Service) policyOf(caller belljar.Caller, q belljar.NetworkQuery) (*egress.Policy, error) {
+// policyOf is the policy that a question is about, nil for a sandbox that may reach nothing, and the brokered secrets.
+func (s *Service) policyOf(caller belljar.Caller, q belljar.NetworkQuery) (*egress.Policy, *egress.Broker, error) {
 	if err := q.Validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if q.SessionID != "" {
 		x, err := s.livingSession(caller, q.SessionID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return x.Placement().Egress, nil
+		p := x.Placement()
+		if p.Broker == nil {
+			return p.Egress, nil, nil
+		}
+		return p.Egress, p.Broker.Egress, nil
 	}
 	_, policy, err := s.rules.Egress.Network(caller, "", belljar.NetworkSpec{NetworkPolicy: q.NetworkPolicy, Egress: q.Egress})
-	return policy, err
+	return policy, nil, err
 }
 
 // countEgress counts what the gates of all sandboxes decide.

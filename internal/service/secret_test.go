@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -311,4 +312,62 @@ func TestReseal(t *testing.T) {
 		t.Errorf("%q, %q", r.stdout, r.stderr)
 	}
 	next.end(s)
+}
+
+// An archive of a workspace with links to a secret has the links.
+func TestSecretIsInNoArchive(t *testing.T) {
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) {
+		r.Secrets = map[string]belljar.Secret{"PASSWORD": {Value: password}}
+	})
+	b.run(in(s, "ln -s ../secrets/PASSWORD link; ln -s ../secrets folder; ln -s $(pwd)/../secrets/PASSWORD absolute; echo honest >plain")).want(t, belljar.PhaseCompleted, 0, "")
+	files := b.service.As(service.Local()).Files()
+	for _, format := range []belljar.UploadFormat{belljar.UploadTar, belljar.UploadZip} {
+		var archive bytes.Buffer
+		if err := files.Archive(b.context(), s.ID, ".", format, &archive); err != nil || !strings.Contains(archive.String(), "plain") || strings.Contains(archive.String(), "correct") {
+			t.Errorf("%s: %d bytes, %v", format, archive.Len(), err)
+		}
+	}
+	for _, path := range []string{"link", "folder/PASSWORD", "absolute", "../secrets/PASSWORD"} {
+		if _, r, err := files.Read(b.context(), s.ID, path, 0, 0); err == nil {
+			r.Close()
+			t.Errorf("%s can be read", path)
+		}
+	}
+	if err := b.mine().Delete(b.context(), s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// A terminal shows no secret either, although nothing of its output waits.
+func TestSecretInATerminal(t *testing.T) {
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) {
+		r.Secrets = map[string]belljar.Secret{"PASSWORD": {Value: password}}
+	})
+	terminals := b.service.As(service.Local()).Terminals()
+	made, err := terminals.Open(b.context(), s.ID, belljar.TerminalSpec{Command: []string{"/bin/sh", "-c", "cat ../secrets/PASSWORD; echo; base64 ../secrets/PASSWORD; echo over; read line"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := terminals.Attach(b.context(), made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var out strings.Builder
+	for !strings.Contains(out.String(), "over") {
+		e, err := a.Next(b.context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(e.Data)
+	}
+	if !strings.HasPrefix(out.String(), strings.Repeat("*", len(password))+"\r\n") {
+		t.Errorf("%q", out.String())
+	}
+	shows(t, "a terminal", out.String())
+	if err := b.mine().Delete(b.context(), s.ID); err != nil {
+		t.Error(err)
+	}
 }

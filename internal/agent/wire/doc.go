@@ -89,6 +89,7 @@
 //	          Limit)
 //	space     File                     Reply{Space}
 //	secret    File, then Data…, EOF    Reply{Done}: Path is the name of a new file in the folder of secrets
+//	trust     File, then Data…, EOF    Reply{Done}: the data is the certificate of an authority, as PEM
 //	relay     Relay                    Reply{Done}, then Reply{Ask}…, until either side closes
 //	accept    Conn                     Reply{Done}, then Data…, EOF in both directions; not_found if it does not wait
 //	connect   Port                     the same; not_found if no program listens there
@@ -104,6 +105,9 @@
 //
 // Secrets. The file is in the folder of secrets, /run/secrets, whose files only the user of the request can read. No other request
 // reaches that folder. An agent without "secret" among its [Hello.Features] replies [CodeProtocol].
+//
+// Trust. The agent writes the authorities that the image trusts, and that one, to [TrustBundle] and [TrustStore] in [TrustDir], beside
+// the folder of secrets. It does so once. An agent without "trust" among its [Hello.Features] replies [CodeProtocol].
 //
 // # Relay
 //

@@ -40,11 +40,22 @@ func (t *Terms) reach(none, words string) string {
 
 // secrets tells a client which secrets its sandboxes have; "" if there are none.
 func (t *Terms) secrets() string {
-	if len(t.Secrets) == 0 {
-		return ""
+	var files, lent []string
+	for _, name := range slices.Sorted(maps.Keys(t.Secrets)) {
+		if s := t.Secrets[name]; s.Brokered() {
+			lent = append(lent, fmt.Sprintf("%s ($%s is a placeholder)", s.Host, name))
+		} else {
+			files = append(files, name)
+		}
 	}
-	return fmt.Sprintf(" Secrets are files in %s: %s. What is printed of them becomes asterisks.",
-		belljar.SecretDir, strings.Join(slices.Sorted(maps.Keys(t.Secrets)), ", "))
+	text := ""
+	if len(files) > 0 {
+		text = fmt.Sprintf(" Secrets are files in %s: %s. What is printed of them becomes asterisks.", belljar.SecretDir, strings.Join(files, ", "))
+	}
+	if len(lent) > 0 {
+		text += " HTTPS requests to these hosts are given their credentials outside: " + strings.Join(lent, ", ") + "."
+	}
+	return text
 }
 
 // describe returns a text of this package as the client's terms have it.

@@ -4,6 +4,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -276,6 +277,27 @@ func TestNetworkTerms(t *testing.T) {
 		if !strings.Contains(listed, test.want) {
 			t.Errorf("no %q in %.1000s", test.want, listed)
 		}
+	}
+}
+
+// Every sandbox has the operator's secrets, the model knows their names, and nothing that it gets has a value.
+func TestSecretTerms(t *testing.T) {
+	const value = "correct horse battery"
+	terms := belljar.Toolset{Secrets: map[string]belljar.Secret{"API_TOKEN": {Value: value}}}
+	w := newWorld(t)
+	once := w.peer("ann", mcp.Terms{Toolset: terms}).tool("sandbox_run", map[string]any{"code": "print(open('../secrets/API_TOKEN').read())"}).good(t)
+	terms.Mode = belljar.ToolsCode
+	p := w.peer("bob", mcp.Terms{Toolset: terms})
+	opened := p.tool("sandbox_open", map[string]any{}).good(t)
+	in := p.exec(opened.data["sandbox_id"].(string), "cat", "../secrets/API_TOKEN").good(t)
+	for _, r := range []result{once, opened, in} {
+		if strings.Contains(fmt.Sprint(r), "correct") {
+			t.Errorf("%v", r)
+		}
+	}
+	stars := strings.Repeat("*", len(value))
+	if !strings.Contains(once.text, stars) || !strings.Contains(in.text, stars) || !strings.Contains(opened.text, "/run/secrets: API_TOKEN") {
+		t.Errorf("%q, %q, %q", once.text, in.text, opened.text)
 	}
 }
 

@@ -70,6 +70,7 @@ func Run(t *testing.T, o Options) {
 		{"files", testFiles},
 		{"paths", testPaths},
 		{"tar", testTar},
+		{"secrets", testSecrets},
 		{"merge", testMerge},
 		{"usage", testUsage},
 		{"walls", testWalls},

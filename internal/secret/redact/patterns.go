@@ -7,7 +7,9 @@ package redact
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -26,11 +28,17 @@ type Patterns struct {
 	// have them. 0 means that a pattern may begin where the window does.
 	window  int
 	shift   []uint8
-	heads   map[uint64][][]byte // patterns by their heads
-	sorted  []uint64            // the heads
-	begin   [1 << 10]uint64     // which pairs of bytes begin a pattern, as bits
-	first   [256]bool           // which bytes do
+	heads   map[uint64][]pattern // by their heads, each list sorted
+	sorted  []uint64             // the heads
+	begin   [1 << 10]uint64      // which pairs of bytes begin a pattern, as bits
+	first   [256]bool            // which bytes do
 	longest int
+}
+
+// pattern is a text to hide. A list of them is sorted, so that a search takes few steps, however many begin in the same way.
+type pattern struct {
+	text []byte
+	part int // the index of the longest other one in the list that this one begins with; -1 for none
 }
 
 // New returns the patterns of secrets; nil if there are none.
@@ -46,14 +54,14 @@ func New(values ...string) *Patterns {
 	if len(all) == 0 {
 		return nil
 	}
-	p := &Patterns{window: widest, shift: make([]uint8, 1<<16), heads: map[uint64][][]byte{}}
+	p := &Patterns{window: widest, shift: make([]uint8, 1<<16), heads: map[uint64][]pattern{}}
 	for text := range all {
 		p.window, p.longest = min(p.window, len(text)), max(p.longest, len(text))
 	}
 	for i := range p.shift {
 		p.shift[i] = uint8(p.window - 1)
 	}
-	for text := range all {
+	for _, text := range slices.Sorted(maps.Keys(all)) {
 		p.add([]byte(text))
 	}
 	slices.Sort(p.sorted)
@@ -69,7 +77,11 @@ func (p *Patterns) add(text []byte) {
 	if p.heads[h] == nil {
 		p.sorted = append(p.sorted, h)
 	}
-	p.heads[h] = append(p.heads[h], text)
+	part := len(p.heads[h]) - 1 // a text that this one begins with is before it, and so is all in between that begins with it
+	for part >= 0 && !bytes.HasPrefix(text, p.heads[h][part].text) {
+		part = p.heads[h][part].part
+	}
+	p.heads[h] = append(p.heads[h], pattern{text, part})
 	p.first[text[0]] = true
 	p.begin[pair(text)>>6] |= 1 << (pair(text) & 63)
 }
@@ -81,7 +93,7 @@ func head(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 // span is the bytes from one offset to before another.
 type span struct{ from, to int }
 
-// find returns where patterns are in b. Spans may overlap.
+// find returns where patterns are in b, in order. Spans do not overlap.
 func (p *Patterns) find(b []byte) (found []span) {
 	shift := (*[1 << 16]uint8)(p.shift)
 	for end := p.window - 1; end < len(b); {
@@ -90,14 +102,52 @@ func (p *Patterns) find(b []byte) (found []span) {
 			continue
 		}
 		from := end - p.window + 1
-		for _, text := range p.heads[head(b[from:])] {
-			if bytes.HasPrefix(b[from:], text) {
-				found = append(found, span{from, from + len(text)})
+		if n := longest(p.heads[head(b[from:])], b[from:]); n > 0 {
+			if last := len(found) - 1; last >= 0 && found[last].to >= from {
+				found[last].to = max(found[last].to, from+n)
+			} else {
+				found = append(found, span{from, from + n})
 			}
 		}
 		end++
 	}
 	return found
+}
+
+// longest is the length of the longest of those patterns that b begins with; 0 for none.
+func longest(list []pattern, b []byte) int {
+	// What b begins with is the last pattern that is not after b, or that one begins with it.
+	i, exact := search(list, b)
+	if exact {
+		return len(b)
+	}
+	if i--; i < 0 {
+		return 0
+	}
+	common := alike(list[i].text, b)
+	for i >= 0 && len(list[i].text) > common {
+		i = list[i].part
+	}
+	if i < 0 {
+		return 0
+	}
+	return len(list[i].text)
+}
+
+// alike is how many bytes a and b have in common at their beginnings.
+func alike(a, b []byte) (n int) {
+	for ; n+8 <= min(len(a), len(b)); n += 8 {
+		if x := head(a[n:]) ^ head(b[n:]); x != 0 {
+			return n + bits.LeadingZeros64(x)/8
+		}
+	}
+	for ; n < min(len(a), len(b)) && a[n] == b[n]; n++ {
+	}
+	return n
+}
+
+func search(list []pattern, b []byte) (int, bool) {
+	return slices.BinarySearchFunc(list, b, func(p pattern, b []byte) int { return bytes.Compare(p.text, b) })
 }
 
 // beginning is the offset from which on b is the beginning of a pattern, but not all of it: the first such offset, or len(b).
@@ -118,7 +168,12 @@ func (p *Patterns) beginning(b []byte) int {
 // begins reports whether b is the beginning of a pattern, but not all of it.
 func (p *Patterns) begins(b []byte) bool {
 	if len(b) >= shortest {
-		return slices.ContainsFunc(p.heads[head(b)], func(text []byte) bool { return len(text) > len(b) && bytes.HasPrefix(text, b) })
+		list := p.heads[head(b)]
+		i, exact := search(list, b)
+		if exact {
+			i++
+		}
+		return i < len(list) && bytes.HasPrefix(list[i].text, b)
 	}
 	var low [shortest]byte
 	copy(low[:], b)

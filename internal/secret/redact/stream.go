@@ -8,7 +8,7 @@ type Stream struct {
 	patterns *Patterns
 	held     []byte // the end of the input so far, as it came, which may be the beginning of a pattern
 	passed   int    // how many of these bytes were returned
-	stars    int    // how many of these belong to a pattern that is complete
+	stars    int    // how many of these belong to a complete pattern that began before
 }
 
 // Stream returns a stream at its beginning.
@@ -29,7 +29,9 @@ func (s *Stream) Write(b []byte) []byte {
 	star(b[:min(s.stars, len(b))])
 	for _, f := range found {
 		star(b[f.from:f.to])
-		end = max(end, f.to)
+		if f.from < keep { // one that begins in what is held is found again
+			end = max(end, f.to)
+		}
 	}
 	out := b[min(s.passed, keep):keep:keep]
 	s.held, s.passed, s.stars = held, max(0, s.passed-keep), max(0, end-keep)

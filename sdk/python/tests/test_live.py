@@ -375,6 +375,23 @@ async def test_operators(belljar: Any) -> None:
             ann.me()
 
 
+async def test_secrets(belljar: Any) -> None:
+    value = "correct horse battery"
+    stored = await got(belljar.secrets.set("PYTHON", value))
+    assert stored["name"] == "PYTHON" and "value" not in stored
+    assert [s["name"] for s in await got(belljar.secrets.list()) if s["name"] == "PYTHON"] == ["PYTHON"]
+    run = await got(belljar.run("cmp /run/secrets/[AB] && cat /run/secrets/A", secrets={"A": {"from": "PYTHON"}, "B": {"value": value}}))
+    assert run.ok and run.stdout == "*" * len(value)
+    session = await got(belljar.sessions.create(secrets={"A": {"from": "PYTHON"}}))
+    assert (await got(session.run(["cat", "/run/secrets/A"]))).stdout == "*" * len(value)
+    await got(session.close())
+    with pytest.raises(b.InvalidRequestError):
+        await got(belljar.run(["true"], secrets={"A": {"value": "short"}}))
+    await got(belljar.secrets.remove("PYTHON"))
+    with pytest.raises(b.NotFoundError):
+        await got(belljar.secrets.remove("PYTHON"))
+
+
 async def test_images(belljar: Any) -> None:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:

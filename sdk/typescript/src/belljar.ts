@@ -9,6 +9,7 @@ import type { LocalOptions, LocalServer } from "./local.js";
 import { onNode, platform } from "./platform.js";
 import type { RunResult } from "./result.js";
 import { Runs, type RunOptions } from "./runs.js";
+import { Secrets } from "./secrets.js";
 import { Session } from "./session.js";
 import { Sessions } from "./sessions.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
@@ -56,6 +57,8 @@ export class Belljar {
   readonly terminals: Terminals;
   /** The images on the server. */
   readonly images: Images;
+  /** The secrets that the caller stores. */
+  readonly secrets: Secrets;
   /** All users' runs, usage and quotas. For operators. */
   readonly admin: Admin;
   /** The API keys. For operators. */
@@ -84,6 +87,7 @@ export class Belljar {
     this.terminals = new Terminals(doorway);
     this.artifacts = new Artifacts(this.#connection);
     this.images = new Images(this.#connection);
+    this.secrets = new Secrets(this.#connection);
     this.admin = new Admin(this.#connection);
     this.tokens = new Tokens(this.#connection);
     const parts = { doorway, runs: this.runs, terminals: this.terminals };

@@ -10,6 +10,7 @@ export { Runs, type RunOptions, type RunQuery, type StartOptions } from "./runs.
 export { RunInput, type InputEnd } from "./input.js";
 export { Admin, Tokens, type AdminRunQuery } from "./admin.js";
 export { Artifacts } from "./artifacts.js";
+export { Secrets } from "./secrets.js";
 export { Session } from "./session.js";
 export { Sessions, type SessionQuery } from "./sessions.js";
 export type { ExecOptions, ExecResult } from "./shell.js";

@@ -493,6 +493,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the stored secrets
+         * @description The caller's own and the shared ones, by name. Values are never returned.
+         */
+        get: operations["list-secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store a secret
+         * @description It is encrypted at rest. Requests of the same user name it in secrets.NAME.from. One of that name gets the new value; runs and sessions that have the old one keep it. With shared, which operators may set, every user may use it.
+         */
+        put: operations["set-secret"];
+        post?: never;
+        /**
+         * Remove a stored secret
+         * @description Runs and sessions that have it keep it.
+         */
+        delete: operations["remove-secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions": {
         parameters: {
             query?: never;
@@ -1953,7 +1997,7 @@ export interface components {
             host: string;
             /** @description The address that was connected to last */
             ip?: string;
-            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit */
+            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit */
             reason?: string;
             /** @description The rule that matched */
             rule?: string;
@@ -3200,6 +3244,10 @@ export interface components {
             resume_from_seq?: number;
             /** @description The isolation technology; default: the server's */
             runtime?: string;
+            /** @description Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's */
+            secrets?: {
+                [key: string]: components["schemas"]["Secret"];
+            };
             /** @description The session to run in, instead of base_image */
             session_id?: string;
             shell?: components["schemas"]["ShellCommand"];
@@ -3375,6 +3423,28 @@ export interface components {
             /** @description workflow, agent, user or thread */
             namespace: string;
         };
+        Secret: {
+            /** @description The name of a stored secret, in place of value */
+            from?: string;
+            /** @description The header; Authorization by default */
+            header?: string;
+            /** @description Makes it brokered: programs see a placeholder, and Belljar sets the real header on their HTTPS requests to this host */
+            host?: string;
+            /** @description The header's value, with {} for the secret; "Bearer {}" for Authorization and {} for others by default */
+            template?: string;
+            /** @description Text of 8 bytes to 64 KiB */
+            value?: string;
+        };
+        SecretList: {
+            /** @description The entries */
+            items: components["schemas"]["StoredSecret"][];
+        };
+        SecretSpec: {
+            /** @description Whether every user may use it; operators only */
+            shared?: boolean;
+            /** @description Text of 8 bytes to 64 KiB */
+            value: string;
+        };
         Session: {
             /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
             approval?: components["schemas"]["Approval"];
@@ -3496,6 +3566,10 @@ export interface components {
             runtime?: string;
             /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
+            /** @description Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's */
+            secrets?: {
+                [key: string]: components["schemas"]["Secret"];
+            };
             /** @description Default: the newest that this server supports */
             spec_version?: string;
             /**
@@ -3591,6 +3665,10 @@ export interface components {
             runtime?: string;
             /** @description Namespace, id and key by which it is found again */
             scope?: components["schemas"]["Scope"];
+            /** @description Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's */
+            secrets?: {
+                [key: string]: components["schemas"]["Secret"];
+            };
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -3902,6 +3980,22 @@ export interface components {
         StatFile: {
             /** @description The file or folder */
             path: string;
+        };
+        StoredSecret: {
+            /**
+             * Format: date-time
+             * @description When it was stored first
+             */
+            created_at: string;
+            /** @description Its name */
+            name: string;
+            /** @description Whether it is an operator's, for every user */
+            shared?: boolean;
+            /**
+             * Format: date-time
+             * @description When its value was set
+             */
+            updated_at: string;
         };
         Terminal: {
             /**
@@ -5017,6 +5111,80 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Discovery"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "set-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The secret's name: letters, digits and underscores, at most 64 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredSecret"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "remove-secret": {
+        parameters: {
+            query?: {
+                /** @description Remove the shared secret of that name; operators only */
+                shared?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The secret's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

@@ -94,6 +94,12 @@ export type ApprovalPage = Schemas["ApprovalPage"];
 export type UserUsage = Schemas["UserUsage"];
 /** How much one user may have. */
 export type Quota = Schemas["Quota"];
+/** A secret of a run or session: its value, or the name of a stored one. */
+export type Secret = Schemas["Secret"];
+/** A secret to be stored. */
+export type SecretSpec = Schemas["SecretSpec"];
+/** A stored secret, without its value. */
+export type StoredSecret = Schemas["StoredSecret"];
 /** An API key. */
 export type Token = Schemas["Token"];
 /** What can be asked of a new API key. */

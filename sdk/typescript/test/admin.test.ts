@@ -53,6 +53,20 @@ test("API keys, all users' runs, usage and quotas", async (t) => {
   await assert.rejects(ann.me(), UnauthorizedError);
 });
 
+test("secrets are stored, used and removed", async () => {
+  const value = "correct horse battery";
+  const stored = await belljar.secrets.set("TYPESCRIPT", { value });
+  assert.deepEqual([stored.name, "value" in stored], ["TYPESCRIPT", false]);
+  assert.deepEqual((await belljar.secrets.list()).map(({ name }) => name), ["TYPESCRIPT"]);
+  const run = await belljar.run({ command: ["sh", "-c", "cmp /run/secrets/[AB] && cat /run/secrets/A"], secrets: { A: { from: "TYPESCRIPT" }, B: { value } } });
+  assert.equal(run.stdout, "*".repeat(value.length));
+  await assert.rejects(belljar.run({ command: ["true"], secrets: { A: { value: "short" } } }), InvalidRequestError);
+  await belljar.secrets.set("TYPESCRIPT", { value, shared: true });
+  await belljar.secrets.remove("TYPESCRIPT", { shared: true });
+  await belljar.secrets.remove("TYPESCRIPT");
+  assert.deepEqual(await belljar.secrets.list(), []);
+});
+
 test("images are imported, tagged, removed and pruned", async () => {
   const archive = tarOf("etc/made-by", "typescript");
   const told: ImageProgress[] = [];

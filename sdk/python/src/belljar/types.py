@@ -413,7 +413,7 @@ class EgressHost(_EgressHost, total=False):
     ip: str
     """The address that was connected to last."""
     reason: str
-    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, limit."""
+    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit."""
     rule: str
     """The rule that matched."""
 
@@ -1398,6 +1398,8 @@ class RunSpec(_RunSpec, total=False):
     """Where a stream starts by default (1.1)."""
     runtime: str
     """The isolation technology; default: the server's."""
+    secrets: Dict[str, Secret]
+    """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
     session_id: str
     """The session to run in, instead of base_image."""
     shell: ShellCommand
@@ -1535,6 +1537,24 @@ class Scope(_Scope, total=False):
     """The session's name in it; default: default. isolated makes a new session each time."""
 
 
+Secret = TypedDict("Secret", {"from": str, "header": str, "host": str, "template": str, "value": str}, total=False)
+
+
+class SecretList(TypedDict):
+    items: List[StoredSecret]
+    """The entries."""
+
+
+class _SecretSpec(TypedDict):
+    value: str
+    """Text of 8 bytes to 64 KiB."""
+
+
+class SecretSpec(_SecretSpec, total=False):
+    shared: bool
+    """Whether every user may use it; operators only."""
+
+
 class _Session(TypedDict):
     base_image: str
     """The image, such as host or python:3.11-slim."""
@@ -1622,6 +1642,8 @@ class SessionOpening(TypedDict, total=False):
     """The isolation technology; default: the server's."""
     scope: Scope
     """Namespace, id and key by which it is found again."""
+    secrets: Dict[str, Secret]
+    """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
     spec_version: str
     """Default: the newest that this server supports."""
     startup_timeout_sec: float
@@ -1687,6 +1709,8 @@ class SessionSpec(_SessionSpec, total=False):
     """The isolation technology; default: the server's."""
     scope: Scope
     """Namespace, id and key by which it is found again."""
+    secrets: Dict[str, Secret]
+    """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
     startup_timeout_sec: float
     """Limit for making the sandbox, in seconds."""
     timeout_sec: float
@@ -1916,6 +1940,20 @@ class StartedRun(_StartedRun, total=False):
 class StatFile(TypedDict):
     path: str
     """The file or folder."""
+
+
+class _StoredSecret(TypedDict):
+    created_at: str
+    """When it was stored first."""
+    name: str
+    """Its name."""
+    updated_at: str
+    """When its value was set."""
+
+
+class StoredSecret(_StoredSecret, total=False):
+    shared: bool
+    """Whether it is an operator's, for every user."""
 
 
 class _Terminal(TypedDict):

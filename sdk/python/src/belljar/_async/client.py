@@ -15,6 +15,7 @@ from ..errors import InvalidRequestError
 from .admin import AsyncAdmin, AsyncTokens
 from .images import AsyncImages
 from .runs import AsyncRuns
+from .secrets import AsyncSecrets
 from .sessions import AsyncSessions
 from .terminals import AsyncTerminals
 from .transport import Ask, AsyncTransport
@@ -83,6 +84,7 @@ class AsyncBelljar:
         self.sessions = AsyncSessions(transport, self.runs)
         self.images = AsyncImages(transport)
         self.terminals = AsyncTerminals(transport)
+        self.secrets = AsyncSecrets(transport)
         self.admin = AsyncAdmin(transport)
         self.tokens = AsyncTokens(transport)
         self.run = self.runs.run

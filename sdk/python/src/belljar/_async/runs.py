@@ -81,6 +81,7 @@ class AsyncRuns:
         session: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Mapping[str, types.Secret]] = None,
         files: Optional[Mapping[str, Union[bytes, str]]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         capture: Optional[Iterable[str]] = None,
@@ -112,7 +113,8 @@ class AsyncRuns:
         ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same. A
         compiler may take ``build_timeout`` and have ``build_memory_mb`` before; what it says is in ``build``. ``cpu_time`` is how
         many seconds of CPU time the program and its children may use together. With ``build_cache`` the same program is built once.
-        With ``network_policy="allowlist"``, ``egress`` lists what it may reach: ``{"hosts": ["api.example.com"]}``.
+        With ``network_policy="allowlist"``, ``egress`` lists what it may reach: ``{"hosts": ["api.example.com"]}``. It finds ``secrets``
+        in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or ``{"from": ...}`` for a stored one.
         ``git`` is a repository that the workspace begins with: ``{"url": "https://…", "ref": "main", "patch": diff}``.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
@@ -122,7 +124,7 @@ class AsyncRuns:
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources, labels=labels, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, workspace_exec=workspace_exec,
         )  # fmt: skip
         return await self._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
@@ -136,6 +138,7 @@ class AsyncRuns:
         session: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Mapping[str, types.Secret]] = None,
         files: Optional[Mapping[str, Union[bytes, str]]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
@@ -162,7 +165,7 @@ class AsyncRuns:
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
-            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git,
+            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets,
             workspace_exec=workspace_exec, shell=shell,
         )  # fmt: skip
         return AsyncRun(self, await self._start(spec, _spec.checked(idempotency_key), "false"))

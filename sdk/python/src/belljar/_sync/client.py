@@ -16,6 +16,7 @@ from ..errors import InvalidRequestError
 from .admin import Admin, Tokens
 from .images import Images
 from .runs import Runs
+from .secrets import Secrets
 from .sessions import Sessions
 from .terminals import Terminals
 from .transport import Ask, Transport
@@ -84,6 +85,7 @@ class Belljar:
         self.sessions = Sessions(transport, self.runs)
         self.images = Images(transport)
         self.terminals = Terminals(transport)
+        self.secrets = Secrets(transport)
         self.admin = Admin(transport)
         self.tokens = Tokens(transport)
         self.run = self.runs.run

@@ -93,6 +93,7 @@ class Session:
         language: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Mapping[str, types.Secret]] = None,
         files: Optional[Mapping[str, Union[bytes, str]]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         capture: Optional[Iterable[str]] = None,
@@ -120,6 +121,7 @@ class Session:
         language: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Mapping[str, types.Secret]] = None,
         files: Optional[Mapping[str, Union[bytes, str]]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
@@ -214,6 +216,7 @@ class Sessions:
         *,
         image: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Mapping[str, types.Secret]] = None,
         labels: Optional[Mapping[str, str]] = None,
         resources: Optional[types.Resources] = None,
         ttl: Optional[float] = None,
@@ -238,13 +241,14 @@ class Sessions:
 
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
-        programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach.
+        programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach. They find
+        ``secrets`` in ``/run/secrets``.
         ``git`` is a repository that its workspace begins with.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._make(path("sessions"), spec, idempotency_key)
 
@@ -256,6 +260,7 @@ class Sessions:
         *,
         image: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Mapping[str, types.Secret]] = None,
         labels: Optional[Mapping[str, str]] = None,
         resources: Optional[types.Resources] = None,
         ttl: Optional[float] = None,
@@ -283,7 +288,7 @@ class Sessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return self._make(path("sessions", "open"), spec, idempotency_key)

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
+)
+
+// A rotation leaves one key, which opens everything; one that was interrupted is completed by the next start.
+func TestOpenVault(t *testing.T) {
+	data, err := openData(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	records := memory.New()
+	keys := func() []string {
+		raw, err := os.ReadFile(data.in(secretsKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(raw))
+	}
+	v, err := openVault(t.Context(), data, records, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := keys()
+	if info, err := os.Stat(data.in(secretsKey)); err != nil || info.Mode().Perm() != 0o600 || len(first) != 1 {
+		t.Fatalf("%v, %v, %d keys", info, err, len(first))
+	}
+	row := store.Secret{Owner: "ann", Name: "TOKEN", Sealed: v.Seal([]byte("correct horse"), "ann\x00TOKEN")}
+	if _, err := records.Secrets().Put(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openVault(t.Context(), data, records, false); err != nil || keys()[0] != first[0] {
+		t.Errorf("%v, the key has changed without a rotation", err)
+	}
+	check := func(former string) {
+		t.Helper()
+		now := keys()
+		if len(now) != 1 || now[0] == former {
+			t.Errorf("%d keys", len(now))
+		}
+		v, err := openVault(t.Context(), data, records, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := records.Secrets().Get(t.Context(), "ann", "TOKEN")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain, err := v.Open(got.Sealed, "ann\x00TOKEN"); err != nil || string(plain) != "correct horse" {
+			t.Errorf("%q, %v", plain, err)
+		}
+	}
+	if _, err := openVault(t.Context(), data, records, true); err != nil {
+		t.Fatal(err)
+	}
+	check(first[0])
+	second := keys()[0]
+	if err := os.WriteFile(data.in(secretsKey), []byte(strings.Repeat("ab", 32)+"\n"+second+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openVault(t.Context(), data, records, false); err != nil {
+		t.Fatal(err)
+	}
+	check(second)
+
+	for _, damaged := range []string{"zz", "abcd", strings.Repeat("ef", 32) + "\n" + strings.Repeat("cd", 32)} {
+		if err := os.WriteFile(data.in(secretsKey), []byte(damaged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := keys()
+		if _, err := openVault(t.Context(), data, records, true); err == nil {
+			t.Errorf("%q is a key", damaged)
+		}
+		if len(before) == 1 && len(keys()) != 1 {
+			t.Errorf("%q: a damaged file was changed", damaged)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+# Made from _async/secrets.py by scripts/generate.py. Do not edit.
+"""The secrets that a caller stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, List, Optional, cast
+
+from .. import _spec
+from .._address import path
+from .transport import Ask, Transport
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+class Secrets:
+    """Stored secrets, which runs and sessions name: ``secrets={"TOKEN": {"from": "TOKEN"}}``. The values are never returned."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def set(self, name: str, value: str, *, shared: Optional[bool] = None) -> types.StoredSecret:
+        """Stores a secret, or gives the one of that name a new value. ``shared`` is for operators: every user may use it."""
+        body = _spec.given({"value": value, "shared": shared})
+        return cast("types.StoredSecret", self._transport.ask(Ask("PUT", path("secrets", name), body), "name"))
+
+    def list(self) -> List[types.StoredSecret]:
+        """The caller's own secrets and the shared ones, without their values."""
+        return cast("list[types.StoredSecret]", (self._transport.ask(Ask("GET", path("secrets")), "items"))["items"])
+
+    def remove(self, name: str, *, shared: bool = False) -> None:
+        """Removes a secret. Runs and sessions that have it keep it."""
+        self._transport.ask(Ask("DELETE", path("secrets", name), values={"shared": "true"} if shared else None))
