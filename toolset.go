@@ -26,6 +26,7 @@ type Toolset struct {
 	IdleTimeoutSec float64 // of the session, `limits.timeout_seconds` of an agent file; 0 is the server's default
 	Network        bool    // sandboxes reach what Egress lists; otherwise nothing
 	Egress         Egress
+	Packages       Packages // of every sandbox
 
 	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
 	Session string

@@ -19,6 +19,7 @@ type mcpCommand struct {
 	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
 	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
 	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	packageFlags
 	Tools     string   `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
 	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
@@ -96,6 +97,9 @@ func (m *mcpCommand) toolset() (belljar.Toolset, error) {
 	}
 	if len(m.Allow) > 0 {
 		set.Network, set.Egress = true, belljar.ParseEgress(m.Allow)
+	}
+	if packages := m.packages(); !packages.IsZero() {
+		set.Packages = packages
 	}
 	if m.Mode != "" {
 		set.Mode = belljar.ToolMode(m.Mode)

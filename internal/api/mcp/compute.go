@@ -109,6 +109,7 @@ func (c *call) oneShot(image string) belljar.RunSpec {
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
+		Packages: t.Packages,
 	}
 }
 

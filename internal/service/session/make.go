@@ -245,7 +245,6 @@ func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
 func makeError(x *Session, err error) error {
 	var step *runtime.StepError
 	var fetching *box.FetchError
-	var own *belljar.Error
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
@@ -259,8 +258,6 @@ func makeError(x *Session, err error) error {
 		e.Code, e.Message, e.Err = belljar.CodeCanceled, "the request for the session was cancelled while its sandbox was made", nil
 	case errors.As(err, &fetching):
 		return aboutSession(fetching.Reason(), x.id)
-	case errors.As(err, &own) && own.Code != belljar.CodeInternal:
-		return aboutSession(own, x.id)
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step

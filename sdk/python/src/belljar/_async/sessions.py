@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .. import types
 
 STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
+INSTALL = 600.0  # and for the installation of packages
 
 
 class AsyncSession:
@@ -225,6 +226,7 @@ class AsyncSessions:
         trust_level: Optional[str] = None,
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
+        packages: Optional[types.Packages] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
@@ -233,11 +235,12 @@ class AsyncSessions:
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
         programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach.
+        ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, packages=packages, workspace_exec=workspace_exec,
         )  # fmt: skip
         return await self._make(path("sessions"), spec, idempotency_key)
 
@@ -264,6 +267,7 @@ class AsyncSessions:
         trust_level: Optional[str] = None,
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
+        packages: Optional[types.Packages] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
@@ -275,13 +279,13 @@ class AsyncSessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, packages=packages, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return await self._make(path("sessions", "open"), spec, idempotency_key)
 
     async def _make(self, target: str, spec: dict[str, Any], key: Optional[str]) -> AsyncSession:
-        longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
+        longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0)) + (INSTALL if spec.get("packages") else 0)
         return AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
 
     async def get(self, id: str) -> AsyncSession:

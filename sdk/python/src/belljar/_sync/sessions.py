@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .. import types
 
 STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
+INSTALL = 600.0  # and for the installation of packages
 
 
 class Session:
@@ -226,6 +227,7 @@ class Sessions:
         trust_level: Optional[str] = None,
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
+        packages: Optional[types.Packages] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
@@ -234,11 +236,12 @@ class Sessions:
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
         programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach.
+        ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, packages=packages, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._make(path("sessions"), spec, idempotency_key)
 
@@ -265,6 +268,7 @@ class Sessions:
         trust_level: Optional[str] = None,
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
+        packages: Optional[types.Packages] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
@@ -276,13 +280,13 @@ class Sessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, packages=packages, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return self._make(path("sessions", "open"), spec, idempotency_key)
 
     def _make(self, target: str, spec: dict[str, Any], key: Optional[str]) -> Session:
-        longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
+        longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0)) + (INSTALL if spec.get("packages") else 0)
         return Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
 
     def get(self, id: str) -> Session:
