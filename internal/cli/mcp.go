@@ -20,7 +20,7 @@ type mcpCommand struct {
 	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
 	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	packageFlags
-	Tools     string   `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
+	Tools string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
 	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
 	IdleTimeout *seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`

@@ -51,9 +51,9 @@ type jarFlags struct {
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	packageFlags
-	WorkspaceExec  bool       `help:"Let programs in /workspace be executed."`
-	AllowWeak      []string   `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
-	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
+	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
+	AllowWeak     []string `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
+	JSON          bool     `name:"json" help:"Print the session as one JSON object."`
 }
 
 // spec returns the flags as a request.
