@@ -27,6 +27,7 @@ type Toolset struct {
 	Network        bool    // sandboxes reach what Egress lists; otherwise nothing
 	Egress         Egress
 	Secrets        map[string]Secret // of every sandbox
+	Packages       Packages          // of every sandbox
 
 	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
 	Session string

@@ -278,7 +278,6 @@ func TestTools(t *testing.T) {
 // TestToolset: unsupported settings are refused, and a sandbox made by a program is checked like one from a file.
 func TestToolset(t *testing.T) {
 	for field, text := range map[string]string{
-		"pip_packages": "pip_packages: [numpy]", "npm_packages": "npm_packages: [left-pad]",
 		"network.enabled": "network: {enabled: true}", "allow_network": "allow_network: true",
 	} {
 		_, err := parse(t, front("sandbox:", "  "+text)).Sandbox.Toolset(ExecutionContext{})
@@ -290,12 +289,17 @@ func TestToolset(t *testing.T) {
 	for name, s := range map[string]*Sandbox{
 		"mode": {Mode: "x"}, "runtime": {Runtime: "x y"}, "image": {Image: "a b"}, "limits.memory_mb": {Limits: Limits{MemoryMB: -1}},
 		"timeout_seconds": {TimeoutSeconds: -1}, "session": {Mode: belljar.ToolsCode, Session: "\x00"},
+		"pip_packages": {PipPackages: []string{"a;b"}}, "npm_packages": {NpmPackages: []string{"git+https://x"}},
 	} {
 		_, err := s.Toolset(ExecutionContext{})
 		var e *belljar.Error
 		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != "sandbox."+name {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	wanted, err := parse(t, front("sandbox:", "  pip_packages: [numpy, pandas>=2]", "  npm_packages: [left-pad]")).Sandbox.Toolset(ExecutionContext{})
+	if err != nil || !slices.Equal(wanted.Packages.Pip, []string{"numpy", "pandas>=2"}) || !slices.Equal(wanted.Packages.Npm, []string{"left-pad"}) {
+		t.Errorf("%+v, %v", wanted.Packages, err)
 	}
 	s := &Sandbox{Runtime: "Python", TimeoutSeconds: 5, Limits: Limits{CPUMillicores: 250}}
 	tools, err := s.Toolset(ExecutionContext{})

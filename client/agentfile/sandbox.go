@@ -117,6 +117,8 @@ func (s *Sandbox) issues() (found []issue) {
 	add("runtime", "", checkRuntime(s.Runtime))
 	add("image", "", checkImage(s.Image))
 	add("session", "", checkSession(s.Session))
+	add("pip_packages", "write names, with extras and versions if need be: pandas>=2", checkPackages(belljar.Packages{Pip: s.PipPackages}))
+	add("npm_packages", "write names, with versions if need be: left-pad@1.3.0", checkPackages(belljar.Packages{Npm: s.NpmPackages}))
 	add("network.allow", "set network.enabled: true, too", s.checkAllow())
 	for _, n := range s.numbers() {
 		if *n.value != 0 {
@@ -124,6 +126,13 @@ func (s *Sandbox) issues() (found []issue) {
 		}
 	}
 	return found
+}
+
+func checkPackages(p belljar.Packages) error {
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("is wrong: %w", err)
+	}
+	return nil
 }
 
 // check returns an error for a number outside its limits.
@@ -198,8 +207,8 @@ func checkSession(name string) error {
 // run, under the name in the file; otherwise it has one of its own (docs/compatibility.md#scopes). Without either id no
 // other run can find the session.
 //
-// The error is [belljar.CodeInvalidRequest] for an invalid sandbox, and [belljar.CodePolicyDenied] for one that needs packages, or
-// a network without a list of what it may reach.
+// The error is [belljar.CodeInvalidRequest] for an invalid sandbox, and [belljar.CodePolicyDenied] for one that needs a network
+// without a list of what it may reach.
 func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	if s == nil {
 		return belljar.Toolset{}, refused("the agent has no sandbox")
@@ -219,6 +228,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 			CPU: float64(s.Limits.CPUMillicores) / 1000, MemoryMB: s.Limits.MemoryMB, WorkspaceMB: s.Limits.WorkspaceMB,
 		},
 	}
+	t.Packages = belljar.Packages{Pip: s.PipPackages, Npm: s.NpmPackages}
 	if s.networked() {
 		t.Network, t.Egress = true, belljar.ParseEgress(s.Network.Allow)
 	}
@@ -236,7 +246,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	return t, nil
 }
 
-// checkEgress returns an error if the sandbox needs what Belljar does not do: to install packages, or to reach anything.
+// checkEgress returns an error if the sandbox needs what Belljar does not do: to reach anything.
 func (s *Sandbox) checkEgress() error {
 	refuse := func(field, message, hint string) error {
 		return &belljar.Error{
@@ -244,13 +254,8 @@ func (s *Sandbox) checkEgress() error {
 			Details: map[string]any{"field": "sandbox." + field}, Hint: hint,
 		}
 	}
-	const packages, image = "is not supported: packages are not installed", "name an image that contains the packages, in sandbox.image"
 	const open, list = "needs a list of what the sandbox may reach", "list hosts in sandbox.network.allow: [api.example.com]"
 	switch {
-	case len(s.PipPackages) > 0:
-		return refuse("pip_packages", packages, image)
-	case len(s.NpmPackages) > 0:
-		return refuse("npm_packages", packages, image)
 	case len(s.Network.Allow) > 0:
 		return nil
 	case s.Network.Enabled:

@@ -21,7 +21,8 @@ type mcpCommand struct {
 	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Broker    []string `group:"what" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandboxes, and set it on HTTPS requests to the host, as for belljar run. Repeatable."`
 	Secret    []string `group:"what" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME of every sandbox, as for belljar run. Repeatable."`
-	Tools     string   `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
+	packageFlags
+	Tools string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
 	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
 	IdleTimeout *seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`
@@ -101,6 +102,9 @@ func (m *mcpCommand) toolset() (belljar.Toolset, error) {
 	}
 	if len(m.Allow) > 0 {
 		set.Network, set.Egress = true, belljar.ParseEgress(m.Allow)
+	}
+	if packages := m.packages(); !packages.IsZero() {
+		set.Packages = packages
 	}
 	if m.Mode != "" {
 		set.Mode = belljar.ToolMode(m.Mode)

@@ -4,10 +4,12 @@ package cli_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/belljar/belljar/test/index"
 	"github.com/belljar/belljar/test/peer"
 )
 
@@ -23,6 +25,12 @@ func peerScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		ts.Setenv("PEER", p.Address)
 		ts.Setenv("SANDBOX_EGRESS_RESOLVER", p.Resolver)
 		ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), p.CA, 0o644))
+		if slices.Contains(names, "packages.test") { // it has an index of packages, with one of them
+			x := index.Start(t, p, "packages.test", "files.test")
+			x.Wheel("requests", "9.9", map[string]string{"requests.py": "import urllib.request as u\n\ndef get(url):\n    return u.urlopen(url, timeout=30).read().decode()\n"})
+			ts.Setenv("SANDBOX_PACKAGE_MIRRORS", "pip="+x.PipURL())
+			ts.Setenv("SANDBOX_DATA", ts.MkAbs("data"))
+		}
 	}
 }
 

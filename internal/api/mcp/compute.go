@@ -108,7 +108,8 @@ func (c *call) oneShot(image string) belljar.RunSpec {
 	t := c.terms
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress, Secrets: t.Secrets,
+		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
+		Secrets: t.Secrets, Packages: t.Packages,
 	}
 }
 

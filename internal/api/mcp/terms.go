@@ -63,6 +63,9 @@ func (t *Terms) complete() error {
 			return api.Refuse("language", "language %.40q is not known", t.Language)
 		}
 	}
+	if err := t.Packages.Validate(); err != nil {
+		return err
+	}
 	if t.Workflow != "" && t.Agent != "" {
 		return api.Refuse("workflow", "workflow and agent exclude each other")
 	}

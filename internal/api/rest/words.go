@@ -16,6 +16,7 @@ func annotate(schemas map[string]*huma.Schema) {
 	maps.Copy(descriptions, portWords())
 	maps.Copy(descriptions, secretWords())
 	maps.Copy(descriptions, approvalWords())
+	maps.Copy(descriptions, packageWords())
 	values := map[string][]any{
 		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},

@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -206,8 +208,11 @@ func (p *Pool) fill(k *kind) {
 	spec.ID, spec.Lease = e.id, p.opts.Lease
 	ctx, cancel := context.WithTimeout(p.ctx, birthTime)
 	defer cancel()
-	var err error
-	if e.box, err = p.Runtime.Create(ctx, spec); err == nil {
+	err := here(spec.Root.Layers)
+	if err == nil {
+		e.box, err = p.Runtime.Create(ctx, spec)
+	}
+	if err == nil {
 		if err = ping(ctx, e.box); err != nil {
 			err = errors.Join(err, e.box.Destroy(ctx))
 		}
@@ -235,6 +240,16 @@ func (p *Pool) fill(k *kind) {
 	if !p.put(e) {
 		p.destroy(e)
 	}
+}
+
+// here returns [runtime.ErrNoImage] if a layer was removed: nobody holds it for what is made ahead.
+func here(layers []runtime.Layer) error {
+	for _, l := range layers {
+		if _, err := os.Stat(l.Dir); err != nil {
+			return fmt.Errorf("layer %s: %w", l.Name, runtime.ErrNoImage)
+		}
+	}
+	return nil
 }
 
 // failed begins a pause after a birth that did not work. The caller holds mu.

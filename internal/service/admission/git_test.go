@@ -55,7 +55,7 @@ func TestPlaceGit(t *testing.T) {
 	}
 	check := func(side *placement.Placement, address string, want egress.Reason) {
 		t.Helper()
-		got := egress.Check(t.Context(), *side.Egress, at(address), spec.URL)
+		got := egress.Check(t.Context(), *side.Egress, nil, at(address), spec.URL)
 		if got.Reason != string(want) || got.Allowed != (want == "") {
 			t.Errorf("at %s: %+v, want %q", address, got, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
@@ -74,6 +75,7 @@ type Order struct {
 	Egress    belljar.Egress // of the request, whose addresses an index may have
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
+	Record    func(egress.Event)      // receives what the side sandbox reaches; may be nil
 	Tell      func(tool, text string) // receives what is done; may be nil
 }
 

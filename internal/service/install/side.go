@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -56,7 +57,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	p.Limits.TimeoutSec = i.opts.Time.Seconds()
 	p.Bind()
 	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.opts.Mirrors[t.name]}}
-	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
+	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
 		s.Box = b
 		lock, err := s.run(ctx)
 		if err == nil {
@@ -190,9 +191,14 @@ func (s *side) exec(ctx context.Context, argv []string, tell bool) ([]byte, wire
 	return printed, exit, err
 }
 
-// tell passes a line of the tool's on.
+// tell passes a line of the tool's on, without what would move a terminal's cursor: packages have a say in it.
 func (s *side) tell(text string) {
-	text = strings.TrimSpace(strings.ToValidUTF8(text, "�"))
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "�")))
 	if s.told++; text != "" && s.told <= maxTold {
 		s.ask.Tell(s.tool.name, clip(text))
 	}

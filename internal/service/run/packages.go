@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/install"
 )
@@ -21,7 +22,8 @@ func (s *runner) install(r *Run, p *plan) (*install.Ready, error) {
 	}
 	ready, err := s.installer.Ready(r.ctx, install.Order{
 		Caller: r.caller, Trust: p.request.TrustLevel, Packages: p.request.Packages, Egress: p.request.Egress, Placement: &p.Placement,
-		Made: func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+		Made:   func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+		Record: func(e egress.Event) { s.recordEgress(r, e) },
 		Tell: func(tool, text string) {
 			r.appendUnlessOver(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPackages, Data: map[string]any{"tool": tool, "text": text}})
 		},

@@ -286,7 +286,6 @@ func makeError(x *Session, err error) error {
 	var step *runtime.StepError
 	var fetching *box.FetchError
 	var cloning *git.Error
-	var own *belljar.Error
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
@@ -302,8 +301,6 @@ func makeError(x *Session, err error) error {
 		return aboutSession(fetching.Reason(), x.id)
 	case errors.As(err, &cloning):
 		return aboutSession(cloning.Err, x.id)
-	case errors.As(err, &own) && own.Code != belljar.CodeInternal:
-		return aboutSession(own, x.id)
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step

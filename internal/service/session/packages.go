@@ -24,7 +24,8 @@ func (s *Sessions) install(ctx context.Context, x *Session, limit time.Duration)
 	}
 	ready, err := s.opts.Packages.Ready(ctx, install.Order{
 		Caller: x.caller, Trust: x.spec.TrustLevel, Packages: x.spec.Packages, Egress: x.spec.Egress, Placement: &place,
-		Made: func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
+		Made:   func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
+		Record: x.Network.recordEgress,
 	})
 	if err != nil {
 		return nil, err

@@ -73,6 +73,8 @@ class AdminRun(_AdminRun, total=False):
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -348,6 +350,8 @@ class DetailedRun(_DetailedRun, total=False):
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -1075,6 +1079,8 @@ class OpenedSession(_OpenedSession, total=False):
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
     """What happened, as text."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str
@@ -1085,6 +1091,38 @@ class OpenedSession(_OpenedSession, total=False):
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     user_id: str
     """The owner."""
+
+
+class _Package(TypedDict):
+    name: str
+    """Its name."""
+    version: str
+    """Its version."""
+
+
+class Package(_Package, total=False):
+    hash: str
+    """Digest of the file that it came in."""
+
+
+class PackageLock(TypedDict, total=False):
+    npm: List[Package]
+    """Of Node."""
+    pip: List[Package]
+    """Of Python."""
+
+
+class Packages(TypedDict, total=False):
+    apt: List[str]
+    """Refused: Debian's packages belong into an image."""
+    build: bool
+    """Let packages run programs of their own when they are installed."""
+    npm: List[str]
+    """Packages for Node: names, with versions."""
+    pip: List[str]
+    """Requirements for Python: names, with extras and versions."""
+    refresh: bool
+    """Look for newer versions now."""
 
 
 class _Port(TypedDict):
@@ -1310,6 +1348,8 @@ class Run(_Run, total=False):
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
     """What happened, as text."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -1392,6 +1432,8 @@ class RunSpec(_RunSpec, total=False):
     """Language of code, or of the file that command starts with: python, node, c …."""
     network_policy: str
     """deny_all, or allowlist: what egress lists."""
+    packages: Packages
+    """Packages to install first, for the sandbox to read below /packages."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     resume_from_seq: int
@@ -1597,6 +1639,8 @@ class Session(_Session, total=False):
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
     """What happened, as text."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str
@@ -1636,6 +1680,8 @@ class SessionOpening(TypedDict, total=False):
     """Most runs in its lifetime; 0 is no limit."""
     network_policy: str
     """deny_all, or allowlist: what egress lists."""
+    packages: Packages
+    """What was installed, with all that the packages need in turn."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     runtime: str
@@ -1703,6 +1749,8 @@ class SessionSpec(_SessionSpec, total=False):
     """Most runs in its lifetime; 0 is no limit."""
     network_policy: str
     """deny_all, or allowlist: what egress lists."""
+    packages: Packages
+    """Packages to install first, for the sandbox to read below /packages."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     runtime: str
@@ -1798,6 +1846,8 @@ class ShownRun(_ShownRun, total=False):
     """URL of its log over a WebSocket."""
     message: str
     """What happened, as text."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -1892,6 +1942,8 @@ class StartedRun(_StartedRun, total=False):
     """URL of its log over a WebSocket."""
     message: str
     """What happened, as text."""
+    packages: PackageLock
+    """What was installed, with all that the packages need in turn."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
 CLONE = 120.0  # seconds that a clone may take at least
+INSTALL = 600.0  # and for the installation of packages
 
 
 class AsyncSession:
@@ -232,6 +233,7 @@ class AsyncSessions:
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
         git: Optional[types.GitSpec] = None,
+        packages: Optional[types.Packages] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
@@ -243,11 +245,12 @@ class AsyncSessions:
         programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach. They find
         ``secrets`` in ``/run/secrets``.
         ``git`` is a repository that its workspace begins with.
+        ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, workspace_exec=workspace_exec,
         )  # fmt: skip
         return await self._make(path("sessions"), spec, idempotency_key)
 
@@ -276,6 +279,7 @@ class AsyncSessions:
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
         git: Optional[types.GitSpec] = None,
+        packages: Optional[types.Packages] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
@@ -287,7 +291,7 @@ class AsyncSessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return await self._make(path("sessions", "open"), spec, idempotency_key)
@@ -296,6 +300,8 @@ class AsyncSessions:
         longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
         if "git" in spec:
             longer += max(CLONE, longer)
+        if "packages" in spec:
+            longer += INSTALL
         made = AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
         while made.state == "starting" and made.raw.get("approval"):
             await pause(1.0)

@@ -1,0 +1,245 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+func toolOf(name string) *tool {
+	for _, t := range tools() {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// TestKeys holds who shares a layer, and that all that decides what is in it is part of its key.
+func TestKeys(t *testing.T) {
+	mirror, _ := url.Parse("https://packages.example.com/simple/")
+	with := New(Options{Mirrors: map[string]*url.URL{"pip": mirror}})
+	without := New(Options{})
+	order := func(change func(*Order)) Order {
+		o := Order{
+			Caller: belljar.Caller{ID: "ada"}, Packages: belljar.Packages{Pip: []string{"a", "b"}},
+			Placement: &placement.Placement{Image: runtime.Root{Ref: "python:3", Digest: "sha256:1"}},
+		}
+		change(&o)
+		return o
+	}
+	same := func(*Order) {}
+	usual := order(same)
+	key := func(i *Installer, o Order, owner string) string {
+		return i.key(toolOf("pip"), o.Packages.Pip, o, owner)
+	}
+	mine := key(without, usual, "ada")
+	for name, c := range map[string]struct {
+		same bool
+		key  string
+	}{
+		"again":          {true, key(without, order(same), "ada")},
+		"another order":  {true, key(without, order(func(o *Order) { o.Packages.Pip = []string{"b", "a"} }), "ada")},
+		"refresh":        {true, key(without, order(func(o *Order) { o.Packages.Refresh = true }), "ada")},
+		"another user":   {false, key(without, usual, "bob")},
+		"everyone":       {false, key(without, usual, everyone)},
+		"build":          {false, key(without, order(func(o *Order) { o.Packages.Build = true }), "ada")},
+		"another index":  {false, key(with, usual, "ada")},
+		"another image":  {false, key(without, order(func(o *Order) { o.Placement.Image.Digest = "sha256:2" }), "ada")},
+		"more":           {false, key(without, order(func(o *Order) { o.Packages.Pip = []string{"a", "b", "c"} }), "ada")},
+		"no identity":    {false, key(without, order(func(o *Order) { o.Placement.Image.Digest = "" }), "ada")},
+		"another tool":   {false, without.key(toolOf("npm"), usual.Packages.Pip, usual, "ada")},
+		"a user's name:": {false, key(without, usual, `ada","`)},
+	} {
+		if (c.key == mine) != c.same {
+			t.Errorf("%s: the same is %v", name, c.key == mine)
+		}
+	}
+	build := order(func(o *Order) { o.Packages.Build = true })
+	if !with.sharable(toolOf("pip"), usual) || with.sharable(toolOf("pip"), build) || with.sharable(toolOf("npm"), usual) || without.sharable(toolOf("pip"), usual) {
+		t.Error("what is shared: only what comes from the operator's index, without build scripts")
+	}
+	if !hashed([]belljar.Package{{Hash: "sha256:1"}}) || hashed([]belljar.Package{{Hash: "sha256:1"}, {}}) {
+		t.Error("hashed")
+	}
+}
+
+// TestKept holds that a layer is found by its owner alone, and taken while its versions are new.
+func TestKept(t *testing.T) {
+	now := time.Unix(2e9, 0)
+	i := New(Options{Shelf: &shelf.Shelf{Dir: t.TempDir(), Keep: 1 << 20, Max: 1 << 20}, TTL: time.Hour, Now: func() time.Time { return now }})
+	l, err := i.opts.Shelf.Put("ada's", nil, now, strings.NewReader(string(make([]byte, 1024))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+	found := func(key string, fresh bool) bool {
+		l, err := i.kept([]string{key}, now, fresh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Release()
+		return l != nil
+	}
+	if !found("ada's", false) || found("bob's", false) || !found("ada's", true) {
+		t.Error("just made")
+	}
+	now = now.Add(time.Minute)
+	if !found("ada's", false) || found("ada's", true) {
+		t.Error("a minute old")
+	}
+	now = now.Add(time.Hour)
+	if found("ada's", false) {
+		t.Error("older than the time for which versions are kept")
+	}
+	none := New(Options{})
+	if _, err := none.Ready(t.Context(), Order{Packages: belljar.Packages{Pip: []string{"a"}}}); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Errorf("without a shelf: %v", err)
+	}
+}
+
+func TestMirrors(t *testing.T) {
+	got, err := Mirrors([]string{"pip=https://packages.example.com/simple", "npm=http://npm.example.com"})
+	if err != nil || got["pip"].String() != "https://packages.example.com/simple/" || got["npm"].String() != "http://npm.example.com/" {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"pip", "pip=", "pip=packages.example.com", "pip=ftp://x", "pip=https://user:word@x/", "pip=https://x/?a=b", "pip=https://x/#a"} {
+		if _, err := Mirrors([]string{bad}); err == nil || strings.Contains(err.Error(), "word@") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestIndex asks an index, within a policy.
+func TestIndex(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.EscapedPath() {
+		case "/simple/json/":
+			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
+			_, _ = w.Write([]byte(`{"files":[{"url":"https://Files.example.com/a.tar.gz"},{"url":"../../b.whl"}]}`))
+		case "/simple/html/":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(`<!DOCTYPE html><a class="x" href="https://files.example.com/a.tar.gz#sha256=1">a</a>`))
+		case "/simple/moved/":
+			http.Redirect(w, r, "/simple/html/", http.StatusFound)
+		case "/simple/away/":
+			http.Redirect(w, r, "http://elsewhere.test:"+r.Host[strings.LastIndexByte(r.Host, ':')+1:]+"/x", http.StatusFound)
+		case "/simple/broken/":
+			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
+			_, _ = w.Write([]byte(`{"files":`))
+		case "/simple/@a%2fb":
+			_, _ = w.Write([]byte(`{"versions":{"1.0.0":{"dist":{"tarball":"https://tar.example.com/b.tgz"}}}}`))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	to, _ := url.Parse(server.URL)
+	n := port(to)
+	base, _ := parseIndex("http://index.test:" + to.Port() + "/simple")
+	ask := func(kind string, private bool, names ...string) ([]found, error) {
+		rules, err := egress.ParseList("test", []string{"index.test", "127.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := open(toolOf(kind), base, egress.NewGate(egress.Options{
+			Policy:   egress.Policy{Run: rules, Server: rules, Ports: []uint16{n}, Private: private},
+			Resolver: resolver{}, Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", a.String())
+			},
+		}))
+		defer x.close()
+		return x.ask(t.Context(), names)
+	}
+	got, err := ask("pip", true, "json", "html", "moved")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got[0].hosts["files.example.com"] || !got[0].hosts["index.test"] || !got[0].built || got[1].built || !got[1].hosts["files.example.com"] || len(got[2].hosts) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got, err = ask("npm", true, "@a/b"); err != nil || !got[0].hosts["tar.example.com"] {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, c := range map[string]struct {
+		private bool
+		code    belljar.Code
+		says    string
+	}{
+		"missing": {true, belljar.CodeInvalidRequest, "no package missing"},
+		"away":    {true, belljar.CodePolicyDenied, "elsewhere.test"},
+		"broken":  {true, belljar.CodeRuntimeUnavailable, "does not answer"},
+		"json":    {false, belljar.CodePolicyDenied, "no public address"},
+	} {
+		_, err := ask("pip", c.private, "html", name)
+		if !c.private {
+			_, err = ask("pip", false, name)
+		}
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(e.Message, c.says) || e.Hint == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// resolver has one address for index.test, and for elsewhere.test.
+type resolver struct{}
+
+func (resolver) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+}
+
+// TestTools reads what tools print.
+func TestTools(t *testing.T) {
+	for requirement, want := range map[string]string{"requests": "requests", "Ruamel.YAML[jinja2] >= 1": "ruamel-yaml", "a_-b==1": "a-b", "x~=1": "x"} {
+		if got := pipProject(requirement); got != want {
+			t.Errorf("%s: %s", requirement, got)
+		}
+	}
+	for requirement, want := range map[string]string{"left-pad": "left-pad", "left-pad@1": "left-pad", "@types/node": "@types/node", "@types/node@^22": "@types/node"} {
+		if got := npmProject(requirement); got != want {
+			t.Errorf("%s: %s", requirement, got)
+		}
+	}
+	lock, err := npmLocked([]byte(`{"packages":{"":{},"node_modules/b":{"version":"2","integrity":"sha512-x"},"node_modules/b/node_modules/@s/a":{"version":"1"}}}`))
+	if err != nil || len(lock) != 2 || lock[0].Name != "@s/a" || lock[1] != (belljar.Package{Name: "b", Version: "2", Hash: "sha512-x"}) {
+		t.Errorf("%+v, %v", lock, err)
+	}
+	lock, err = pipLocked([]byte(`{"install":[{"metadata":{"name":"a","version":"1"},"download_info":{"archive_info":{"hash":"sha256=ab"}}}]}`))
+	if err != nil || len(lock) != 1 || lock[0] != (belljar.Package{Name: "a", Version: "1", Hash: "sha256:ab"}) {
+		t.Errorf("%+v, %v", lock, err)
+	}
+	for text, want := range map[string]string{
+		"ERROR: No matching distribution found for a==9\n": "pip: No matching distribution found for a==9",
+		"no such option: --report":                         "pip: that of the image is older than 22.2",
+		"anything":                                         "",
+	} {
+		e := pipFault(text, order{wanted: []string{"a"}, found: []found{{built: true}}})
+		if e == nil && want != "" || e != nil && e.Message != want {
+			t.Errorf("%q: %v", text, e)
+		}
+	}
+	for text, want := range map[string]string{
+		"npm error code E404\nnpm error 404 Not Found":                 "does not have",
+		"npm ERR! code ETARGET\n":                                      "no version matches",
+		"npm error request to https://x failed, reason: self-signed\n": "cannot be used",
+		"npm error code X\nnpm error odd\nnpm error A complete log":    "npm: odd",
+	} {
+		if e := npmFault(text, order{}); e == nil || !strings.Contains(e.Message, want) || e.Hint == "" {
+			t.Errorf("%q: %v", text, e)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package shelf
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// file is an entry of a tar stream: a folder if its name ends in a slash, a link if it has a target.
+type file struct {
+	name, text, target string
+	mode               int64
+	kind               byte
+}
+
+func stream(t testing.TB, files ...file) io.Reader {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, f := range files {
+		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), Typeflag: tar.TypeReg, Linkname: f.target, ModTime: time.Unix(1e9, 0)}
+		switch {
+		case f.kind != 0:
+			h.Typeflag, h.Size = f.kind, 0
+		case f.target != "":
+			h.Typeflag = tar.TypeSymlink
+		case f.name[len(f.name)-1] == '/':
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			_, _ = io.WriteString(w, f.text)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func TestShelf(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
+	if l, err := s.Get("a"); l != nil || err != nil {
+		t.Fatalf("%v, %v", l, err)
+	}
+	lock := []belljar.Package{{Name: "x", Version: "1"}}
+	now := time.Unix(2e9, 0).UTC()
+	first, err := s.Put("a", lock, now, stream(t,
+		file{name: "dir/"}, file{name: "dir/tool", text: "tool", mode: 0o4777}, file{name: "deep/er/data", text: "data", mode: 0o600},
+		file{name: "dir/link", target: "../deep/er/data"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"dir": os.ModeDir | 0o755, "dir/tool": 0o755, "deep/er/data": 0o644, "": os.ModeDir | 0o755} {
+		if info, err := os.Stat(filepath.Join(first.Dir, name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(first.Dir, "dir/tool")); err != nil || !info.ModTime().Equal(time.Unix(1e9, 0)) {
+		t.Errorf("%v, %v", info, err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(first.Dir, "dir/link")); err != nil || string(raw) != "data" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	again, err := s.Get("a")
+	if err != nil || again == nil || again.Dir != first.Dir || !again.Resolved.Equal(now) || len(again.Lock) != 1 || again.Lock[0] != lock[0] {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	later := now.Add(time.Hour)
+	if err := s.Renew("a", later); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.Get("a"); err != nil || !l.Resolved.Equal(later) {
+		t.Errorf("%+v, %v", l, err)
+	} else {
+		l.Release()
+	}
+	held, err := s.Hold(first.Dir)
+	if err != nil || held == nil {
+		t.Errorf("%v, %v", held, err)
+	}
+	if l, err := s.Hold("/etc"); l != nil || err != nil {
+		t.Errorf("a folder elsewhere: %v, %v", l, err)
+	}
+
+	// Above the bound, what nobody holds goes, the least recently used first.
+	b, err := s.Put("b", nil, now, stream(t, file{name: "big", text: string(make([]byte, 58))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Release()
+	c, err := s.Put("c", nil, now, stream(t, file{name: "big", text: string(make([]byte, 58))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := s.Get("b"); l != nil {
+		t.Error("b stays, although a is held and c is new")
+	}
+	if l, _ := s.Get("a"); l == nil {
+		t.Error("a was swept while it is held")
+	} else {
+		l.Release()
+	}
+	for _, l := range []*Layer{first, again, held, c} {
+		l.Release()
+		l.Release()
+	}
+	// What no key has goes.
+	if next, err := s.Put("a", nil, now, stream(t, file{name: "new", text: "n"})); err != nil {
+		t.Error(err)
+	} else {
+		next.Release()
+	}
+	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the former layer of a: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, "layer-*")); len(left) != 4 { // two, each with its lock
+		t.Errorf("%v", left)
+	}
+}
+
+// TestUnpackRefuses holds that nothing is made outside a layer's folder, or left of a layer that is refused.
+func TestUnpackRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []file
+		want  error
+	}{
+		"above":               {[]file{{name: "../x", text: "x"}}, ErrBad},
+		"absolute":            {[]file{{name: "/x", text: "x"}}, ErrBad},
+		"above in the middle": {[]file{{name: "a/../../x", text: "x"}}, ErrBad},
+		"link away":           {[]file{{name: "l", target: "/etc/passwd"}}, ErrBad},
+		"link above":          {[]file{{name: "a/l", target: "../../x"}}, ErrBad},
+		"hard link":           {[]file{{name: "l", kind: tar.TypeLink, target: "x"}}, ErrBad},
+		"device":              {[]file{{name: "d", kind: tar.TypeChar}}, ErrBad},
+		"pipe":                {[]file{{name: "p", kind: tar.TypeFifo}}, ErrBad},
+		"too large":           {[]file{{name: "a", text: "123456"}, {name: "b", text: "123456"}}, ErrTooLarge},
+		"a name twice":        {[]file{{name: "a", text: "1"}, {name: "a", text: "2"}}, os.ErrExist},
+		"a link, then below":  {[]file{{name: "d/"}, {name: "l", target: "d"}, {name: "l/../../x", text: "x"}}, ErrBad},
+	} {
+		dir := t.TempDir()
+		s := &Shelf{Dir: filepath.Join(dir, "shelf"), Keep: 100, Max: 10}
+		l, err := s.Put("key", nil, time.Now(), stream(t, c.files...))
+		if !errors.Is(err, c.want) || l != nil {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+		left, _ := os.ReadDir(s.Dir)
+		around, _ := os.ReadDir(dir)
+		if len(left) != 0 || len(around) != 1 {
+			t.Errorf("%s: %v and %v are left", name, left, around)
+		}
+	}
+	if _, err := (&Shelf{Dir: t.TempDir(), Max: 10}).Put("key", nil, time.Now(), bytes.NewReader([]byte("no tar stream, "+string(make([]byte, 600))))); !errors.Is(err, ErrBad) {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzUnpack holds that no stream makes anything outside its folder.
+func FuzzUnpack(f *testing.F) {
+	var raw bytes.Buffer
+	_, _ = io.Copy(&raw, stream(f, file{name: "a/"}, file{name: "a/b", text: "x"}, file{name: "a/l", target: "b"}))
+	f.Add(raw.Bytes())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		top := t.TempDir()
+		dir := filepath.Join(top, "a", "b")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = unpack(bytes.NewReader(raw), dir, 1<<20)
+		for _, above := range []string{top, filepath.Join(top, "a")} {
+			if entries, err := os.ReadDir(above); err != nil || len(entries) != 1 {
+				t.Fatalf("%s: %v, %v", above, entries, err)
+			}
+		}
+	})
+}
