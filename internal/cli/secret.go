@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/secret"
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
@@ -18,68 +16,9 @@ type secretFlags struct {
 	Secret []string `group:"input" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME: NAME alone is our variable of that name, NAME=@FILE a file, NAME=from:STORED a stored one. Repeatable."`
 }
 
-// secrets reads the values of the flags. A command line can be seen by other users, so it never holds one.
+// secrets reads the values of the flags.
 func (f *secretFlags) secrets(c *console) (map[string]belljar.Secret, error) {
-	if len(f.Secret)+len(f.Broker) == 0 {
-		return nil, nil
-	}
-	given := make(map[string]belljar.Secret, len(f.Secret))
-	for _, flag := range f.Secret {
-		name, source, sourced := strings.Cut(flag, "=")
-		if err := belljar.CheckSecretName("--secret", name); err != nil {
-			return nil, err
-		}
-		if _, twice := given[name]; twice {
-			return nil, mistake.New("", "--secret %s: is given twice", name)
-		}
-		stored, isStored := strings.CutPrefix(source, "from:")
-		path, isFile := strings.CutPrefix(source, "@")
-		switch {
-		case !sourced:
-			value, set := c.getenv(name)
-			if !set {
-				return nil, mistake.New("set the variable, or name a file: --secret "+name+"=@FILE", "--secret %s: the variable is not set here", name)
-			}
-			given[name] = belljar.Secret{Value: value}
-		case isStored:
-			given[name] = belljar.Secret{From: stored}
-		case isFile:
-			value, err := secretFile(path)
-			if err != nil {
-				return nil, mistake.New("", "--secret %s=@%s: %s", name, path, mistake.Reason(err))
-			}
-			given[name] = belljar.Secret{Value: value}
-		default: // without what may be a value
-			return nil, mistake.New("--secret "+name+" takes the variable "+name+", --secret "+name+"=@FILE a file",
-				"--secret %s: a value does not belong on the command line, which other users can see", name)
-		}
-	}
-	return given, broker(given, f.Broker)
-}
-
-// mostSecret is more than the longest secret.
-const mostSecret = 64<<10 + 2
-
-func secretFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return readSecret(f)
-}
-
-// readSecret reads a secret. The end of the line of one that is a single line is not a part of it.
-func readSecret(r io.Reader) (string, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, mostSecret))
-	if err != nil {
-		return "", err
-	}
-	value := string(raw)
-	if line, ok := strings.CutSuffix(value, "\n"); ok && !strings.Contains(line, "\n") {
-		value = strings.TrimSuffix(line, "\r")
-	}
-	return value, nil
+	return secret.Parse(f.Secret, f.Broker, c.getenv)
 }
 
 // secretCommands are belljar secret ….
@@ -130,7 +69,7 @@ func (s *secretSet) Run(ctx context.Context, c *console) error {
 func (s *secretSet) value(c *console) (string, error) {
 	switch {
 	case s.FromFile != "":
-		value, err := secretFile(s.FromFile)
+		value, err := secret.ReadFile(s.FromFile)
 		if err != nil {
 			return "", mistake.New("", "--from-file %s: %s", s.FromFile, mistake.Reason(err))
 		}
@@ -138,7 +77,7 @@ func (s *secretSet) value(c *console) (string, error) {
 	case c.stdin == nil, show.IsTerminal(c.stdin):
 		return "", mistake.New("printenv VARIABLE | belljar secret set "+s.Name+", or --from-file FILE", "the value comes from standard input, which has none")
 	}
-	return readSecret(c.stdin)
+	return secret.Read(c.stdin)
 }
 
 // secretList is belljar secret ls.

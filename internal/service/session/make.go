@@ -184,7 +184,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 		return makeError(x, err)
 	}
 	defer tree.Close()
-	packages, err := s.install(ctx, x, limit)
+	packages, err := preparePackages(ctx, x, limit)
 	if err != nil {
 		return makeError(x, err)
 	}

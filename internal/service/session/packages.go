@@ -10,8 +10,9 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// install makes the packages of a session ready. Its time to start begins afterwards, but for that of fetching its image.
-func (s *Sessions) install(ctx context.Context, x *Session, limit time.Duration) (*install.Ready, error) {
+// preparePackages makes the packages of a session ready. Its time to start begins afterwards, but for that of fetching its image.
+func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*install.Ready, error) {
+	s := x.all
 	if x.spec.Packages.IsZero() {
 		return nil, nil
 	}
