@@ -1574,6 +1574,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message: string | null;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
              * @enum {string}
@@ -1908,6 +1910,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message: string | null;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
              * @enum {string}
@@ -2770,6 +2774,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message?: string;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
             /**
@@ -2800,6 +2806,32 @@ export interface components {
             user_id?: string;
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
+        };
+        Package: {
+            /** @description Digest of the file that it came in */
+            hash?: string;
+            /** @description Its name */
+            name: string;
+            /** @description Its version */
+            version: string;
+        };
+        PackageLock: {
+            /** @description Of Node */
+            npm?: components["schemas"]["Package"][];
+            /** @description Of Python */
+            pip?: components["schemas"]["Package"][];
+        };
+        Packages: {
+            /** @description Refused: Debian's packages belong into an image */
+            apt?: string[];
+            /** @description Let packages run programs of their own when they are installed */
+            build?: boolean;
+            /** @description Packages for Node: names, with versions */
+            npm?: string[];
+            /** @description Requirements for Python: names, with extras and versions */
+            pip?: string[];
+            /** @description Look for newer versions now */
+            refresh?: boolean;
         };
         Port: {
             /** @description The address that the program listens on: 127.0.0.1, 0.0.0.0, ::1 or :: */
@@ -3121,6 +3153,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message?: string;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
              * @enum {string}
@@ -3235,6 +3269,8 @@ export interface components {
             language?: string;
             /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
+            /** @description Packages to install first, for the sandbox to read below /packages */
+            packages?: components["schemas"]["Packages"];
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**
@@ -3487,6 +3523,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message?: string;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
             /**
@@ -3560,6 +3598,8 @@ export interface components {
             max_runs?: number;
             /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["Packages"];
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /** @description The isolation technology; default: the server's */
@@ -3659,6 +3699,8 @@ export interface components {
             max_runs?: number;
             /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
+            /** @description Packages to install first, for the sandbox to read below /packages */
+            packages?: components["schemas"]["Packages"];
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /** @description The isolation technology; default: the server's */
@@ -3769,6 +3811,8 @@ export interface components {
             log_stream_url?: string;
             /** @description What happened, as text */
             message?: string;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
              * @enum {string}
@@ -3896,6 +3940,8 @@ export interface components {
             log_stream_url?: string;
             /** @description What happened, as text */
             message?: string;
+            /** @description What was installed, with all that the packages need in turn */
+            packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
              * @enum {string}
