@@ -25,6 +25,9 @@ type GitSpec struct {
 	KeepGit bool `json:"keep_git,omitempty"`
 	// KeepIgnored keeps what the .dockerignore of the repository, or of Subdir, names.
 	KeepIgnored bool `json:"keep_ignored,omitempty"`
+	// Secret is the name of one of the request's secrets, for a repository that is not public. Belljar sets it as a header on the
+	// requests of the clone; the sandbox in which git runs never has it.
+	Secret string `json:"secret,omitempty"`
 }
 
 // GitSource is the repository that a workspace began with.

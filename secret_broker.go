@@ -73,6 +73,9 @@ func (s Secret) CheckBrokered(field string) error {
 // brokerHost is what the host of a brokered secret looks like: a name in lower case whose last label is no number.
 var brokerHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
+// maxHostName is the length of the longest name of a host.
+const maxHostName = 253
+
 // headerName is a token of HTTP.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
 
@@ -88,7 +91,7 @@ func (s Secret) checkBroker(field string) error {
 		}
 		return nil
 	}
-	if len(s.Host) > 253 || !brokerHost.MatchString(s.Host) {
+	if len(s.Host) > maxHostName || !brokerHost.MatchString(s.Host) {
 		e := invalid(field+".host", "%s.host %.80q is not the name of a host", field, s.Host)
 		e.Hint = hostHint(s.Host)
 		return e
@@ -150,8 +153,9 @@ func ofConnection(header string) bool {
 	}
 }
 
-// checkBrokered checks the brokered secrets of a request together, and with its environment and network.
-func checkBrokered(secrets map[string]Secret, env map[string]string, networkPolicy string) error {
+// checkBrokered checks the brokered secrets of a request together, and with its environment and network. One that its clone uses
+// needs no network besides.
+func checkBrokered(secrets map[string]Secret, env map[string]string, networkPolicy string, clone *GitSpec) error {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		s, field := secrets[name], "secrets."+name
@@ -161,7 +165,7 @@ func checkBrokered(secrets map[string]Secret, env map[string]string, networkPoli
 		if !s.Brokered() {
 			continue
 		}
-		if networkPolicy == NetworkDenyAll {
+		if networkPolicy == NetworkDenyAll && !clone.uses(name) {
 			e := invalid(field+".host", "%s goes to %s, and network_policy is %s", field, s.Host, NetworkDenyAll)
 			e.Hint = fmt.Sprintf("set network_policy to %s, and list %s in egress.hosts", NetworkAllowlist, s.Host)
 			return e

@@ -68,7 +68,7 @@ func TestBrokeredSecrets(t *testing.T) {
 		{name: "two headers of a host", secrets: map[string]Secret{"A": good, "B": {Value: "another-token", Host: good.Host, Header: "X-Key"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := checkBrokered(tt.secrets, tt.env, tt.network)
+			err := checkBrokered(tt.secrets, tt.env, tt.network, nil)
 			if tt.field == "" {
 				if err != nil {
 					t.Error(err)

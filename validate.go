@@ -35,7 +35,7 @@ func (s *RunSpec) Validate() error {
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
-		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy) },
+		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git) },
 		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.Packages.Validate,
 	} {
 		if err := check(); err != nil {
@@ -60,13 +60,16 @@ func (s *SessionSpec) Validate() error {
 	if err := checkSecrets(s.Secrets); err != nil {
 		return err
 	}
-	if err := checkBrokered(s.Secrets, s.Env, s.NetworkPolicy); err != nil {
+	if err := checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git); err != nil {
 		return err
 	}
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
 		return err
 	}
 	if err := s.Git.Validate(); err != nil {
+		return err
+	}
+	if err := s.Git.checkSecret(s.Secrets); err != nil {
 		return err
 	}
 	if err := s.Packages.Validate(); err != nil {
@@ -87,7 +90,10 @@ func (s *RunSpec) checkGit() error {
 		e.Hint = "leave build_cache out"
 		return e
 	}
-	return s.Git.Validate()
+	if err := s.Git.Validate(); err != nil {
+		return err
+	}
+	return s.Git.checkSecret(s.Secrets)
 }
 
 // checkPlace checks that the spec names a session or an image, where the command runs.

@@ -16,18 +16,19 @@ type gitFlags struct {
 	Patch       string `placeholder:"FILE" help:"Unified diff to apply to the files of --git."`
 	Subdir      string `placeholder:"DIR" help:"Folder of --git that becomes the workspace."`
 	KeepGit     bool   `help:"Keep .git of --git."`
+	GitSecret   string `placeholder:"NAME" help:"Clone --git with the secret NAME of --secret, which the clone's sandbox never has."`
 	KeepIgnored bool   `help:"Keep what the .dockerignore of --git names."`
 }
 
 // spec returns the flags as a part of a request; nil without --git.
 func (g *gitFlags) spec() (*belljar.GitSpec, error) {
 	if g.Git == "" {
-		if stray := cmp.Or(g.Ref, g.Patch, g.Subdir); stray != "" || g.Depth != nil || g.KeepGit || g.KeepIgnored {
-			return nil, mistake.New("--git URL", "--ref, --depth, --patch, --subdir, --keep-git and --keep-ignored need --git")
+		if stray := cmp.Or(g.Ref, g.Patch, g.Subdir, g.GitSecret); stray != "" || g.Depth != nil || g.KeepGit || g.KeepIgnored {
+			return nil, mistake.New("--git URL", "--ref, --depth, --patch, --subdir, --keep-git, --keep-ignored and --git-secret need --git")
 		}
 		return nil, nil
 	}
-	spec := &belljar.GitSpec{URL: g.Git, Ref: g.Ref, Depth: int(whole(g.Depth)), Subdir: g.Subdir, KeepGit: g.KeepGit, KeepIgnored: g.KeepIgnored}
+	spec := &belljar.GitSpec{URL: g.Git, Ref: g.Ref, Depth: int(whole(g.Depth)), Subdir: g.Subdir, KeepGit: g.KeepGit, KeepIgnored: g.KeepIgnored, Secret: g.GitSecret}
 	if g.Patch != "" {
 		patch, err := os.ReadFile(g.Patch)
 		if err != nil {

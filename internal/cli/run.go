@@ -337,7 +337,7 @@ func flagOf(field string) string {
 	if strings.HasPrefix(field, "egress") {
 		return "--allow"
 	}
-	if field, found := strings.CutPrefix(field, "git."); found && field != "url" {
+	if field, found := strings.CutPrefix(field, "git."); found && field != "url" && field != "secret" {
 		return "--" + strings.ReplaceAll(field, "_", "-")
 	}
 	for name, flag := range map[string]string{"packages.pip": "--pip", "packages.npm": "--npm"} {
@@ -349,7 +349,7 @@ func flagOf(field string) string {
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
 		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
 		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout",
-		"cpu_time_sec": "--cpu-time", "git.url": "--git",
+		"cpu_time_sec": "--cpu-time", "git.url": "--git", "git.secret": "--git-secret",
 	}[field]
 }
 

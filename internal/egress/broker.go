@@ -176,9 +176,9 @@ func (p *proxy) screen(r *http.Response) error {
 func (b *Broker) hide(h http.Header) {
 	for name, values := range h {
 		for i, v := range values {
-			values[i] = b.hidden(v)
+			values[i] = b.Conceal(v)
 		}
-		if lower := strings.ToLower(name); b.hidden(name) != name || b.hiddenFold(lower) {
+		if lower := strings.ToLower(name); b.Conceal(name) != name || b.hiddenFold(lower) {
 			delete(h, name)
 		}
 	}
@@ -196,7 +196,8 @@ func (b *Broker) hiddenFold(lower string) bool {
 	return false
 }
 
-func (b *Broker) hidden(text string) string {
+// Conceal replaces the secrets in a text.
+func (b *Broker) Conceal(text string) string {
 	s := b.Hidden.Stream()
 	text = string(s.Write([]byte(text))) // a copy: the result lasts until the next call
 	return text + string(s.Flush())

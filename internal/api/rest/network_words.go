@@ -19,7 +19,8 @@ func networkWords() map[string]string {
 		"GitSpec.url": "Its https address, host[:port]/path, without a user or password", "GitSpec.ref": "A branch, a tag, or a commit by its whole hash; unset, the repository's own branch",
 		"depth": "How many commits of history are cloned; 1 by default", "patch": "A unified diff for the files of the repository; at most 1 MiB",
 		"subdir": "The folder of the repository that becomes the workspace", "keep_git": "Keep .git, with the commit checked out",
-		"keep_ignored": "Keep what the repository's .dockerignore names", "GitSource.url": "Its address", "GitSource.ref": "What was asked for",
+		"GitSpec.secret": "The name of one of the request's secrets, for a repository that is not public; it goes to the repository's host alone",
+		"keep_ignored":   "Keep what the repository's .dockerignore names", "GitSource.url": "Its address", "GitSource.ref": "What was asked for",
 		"commit": "The commit's whole hash", "ignored": "How many files were left out, as the repository's .dockerignore says",
 		"NetworkQuery.url": "The URL, or a host alone", "NetworkQuery.session_id": "The session that would connect; without one, network_policy and egress apply",
 	}

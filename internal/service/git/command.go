@@ -85,7 +85,7 @@ func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...s
 			stopped = print(p)
 		}
 	})
-	said = strings.ToValidUTF8(errors.String(), "\ufffd")
+	said = w.conceal(strings.ToValidUTF8(errors.String(), "\ufffd"))
 	switch {
 	case err != nil:
 		return said, err
@@ -95,6 +95,20 @@ func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...s
 		return said, &gitError{command: args[0], exit: exit, text: said}
 	}
 	return said, nil
+}
+
+// conceal hides the clone's secret in what git said. The gate has done so, but git puts together what the server sent in parts.
+// What [plain] removes goes first: it may stand between two parts.
+func (w *clone) conceal(said string) string {
+	if w.place.Broker == nil {
+		return said
+	}
+	return w.place.Broker.Egress.Conceal(strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return harmless(r)
+	}, said))
 }
 
 // gitError is an end of git that is not well.
@@ -134,14 +148,17 @@ const maxLine = 300
 
 // plain is a line without what a terminal would act on: a part of it is the server's or the repository's.
 func plain(line string) string {
-	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
-			return -1
-		}
-		return r
-	}, line)
+	line = strings.Map(harmless, line)
 	if len(line) > maxLine {
 		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
 	}
 	return strings.TrimSpace(line)
+}
+
+// harmless returns -1 for what a terminal acts on, and else the same.
+func harmless(r rune) rune {
+	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+		return -1
+	}
+	return r
 }

@@ -109,7 +109,10 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error
 	case has("mismatched algorithms"):
 		return failed(belljar.CodeInvalidRequest, "git.ref", "name a commit by its whole hash of 64 digits", "the repository uses SHA-256")
 	case has("could not read Username", "could not read Password", "terminal prompts disabled", "Authentication failed", "' not found", "Repository not found", "returned error: 403", "returned error: 404"):
-		return url(belljar.CodeInvalidRequest, "check the address; a repository that needs a password cannot be cloned", "the repository was not found, or is not public: %s", e.last())
+		if o.Spec.Secret != "" {
+			return failed(belljar.CodeInvalidRequest, "git.secret", "check the address, and the secret's value and rights", "the repository was not found, or authentication with %s failed: %s", o.Spec.Secret, e.last())
+		}
+		return url(belljar.CodeInvalidRequest, "check the address; a private repository needs git.secret (--git-secret)", "the repository was not found, or is not public: %s", e.last())
 	case elsewhere(report, o) != "":
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to %s, which a clone does not follow", elsewhere(report, o))
 	case has("unable to update url base from redirection"):

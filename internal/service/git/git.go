@@ -65,6 +65,9 @@ func (c *Cloner) Clone(ctx context.Context, o Order) (*Tree, *belljar.EgressRepo
 	report, err := c.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: o.Placement, Made: o.Made, Egress: o.Egress, Time: limit},
 		func(ctx context.Context, b *box.Box) (err error) {
 			w := &clone{box: b, spec: o.Spec, place: o.Placement, ca: c.CA}
+			if broker := o.Placement.Broker; broker != nil { // the gate ends git's TLS, and verifies the server
+				w.ca = broker.Egress.Authority.PEM()
+			}
 			tree, err = w.run(ctx, c.TempDir)
 			return err
 		})

@@ -82,7 +82,9 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 		p.request.Secrets, err = s.secrets.Resolve(ctx, caller, req.Secrets)
 	}
 	if err == nil && p.session == nil {
-		p.Broker, err = s.secrets.Broker(&p.Placement, p.request.Secrets)
+		if p.Broker, err = s.secrets.Broker(&p.Placement, p.request.Secrets, req.Git); err == nil {
+			err = s.secrets.BrokerGit(p.git, req.Git, p.request.Secrets)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 )
 
 // Broker readies the brokered secrets of a sandbox, whose values are known; nil if there are none. It refuses a secret whose host
-// the sandbox may not reach.
-func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secret) (*placement.Broker, error) {
+// the sandbox may not reach, unless the clone of its repository uses it; clone may be nil.
+func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secret, clone *belljar.GitSpec) (*placement.Broker, error) {
 	var hosts []string
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		got := secrets[name]
@@ -26,7 +26,7 @@ func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secr
 		if err := got.CheckBrokered("secrets." + name + ".value"); err != nil {
 			return nil, err
 		}
-		if err := reaches(p.Egress, "secrets."+name+".host", got.Host); err != nil {
+		if err := reaches(p.Egress, "secrets."+name+".host", got.Host); err != nil && (clone == nil || clone.Secret != name) {
 			return nil, err
 		}
 		hosts = append(hosts, got.Host)
@@ -39,7 +39,24 @@ func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secr
 	if err != nil {
 		return nil, err
 	}
-	return broker(secrets, authority), nil
+	return s.broker(secrets, authority), nil
+}
+
+// BrokerGit readies the secret of a repository, if it has one, for the side sandbox in which it is cloned, and for no other.
+func (s *Secrets) BrokerGit(side *placement.Placement, g *belljar.GitSpec, secrets map[string]belljar.Secret) error {
+	if g == nil || g.Secret == "" {
+		return nil
+	}
+	got, err := g.Credential(secrets)
+	if err != nil {
+		return err
+	}
+	authority, err := egress.NewAuthority([]string{got.Host}, s.Now())
+	if err != nil {
+		return err
+	}
+	side.Broker = s.broker(map[string]belljar.Secret{g.Secret: got}, authority)
+	return nil
 }
 
 // reaches refuses a host that a policy does not let reach over HTTPS.
@@ -67,8 +84,8 @@ func reaches(p *egress.Policy, field, host string) error {
 }
 
 // broker is the brokered secrets of a sandbox that trusts an authority.
-func broker(secrets map[string]belljar.Secret, authority *egress.Authority) *placement.Broker {
-	b := &placement.Broker{Egress: &egress.Broker{Authority: authority}, Placeholders: map[string]string{}}
+func (s *Secrets) broker(secrets map[string]belljar.Secret, authority *egress.Authority) *placement.Broker {
+	b := &placement.Broker{Egress: &egress.Broker{Authority: authority, Roots: s.Roots}, Placeholders: map[string]string{}}
 	var hide []string
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		got := secrets[name]

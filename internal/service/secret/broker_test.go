@@ -40,7 +40,7 @@ func TestBrokerReach(t *testing.T) {
 		{"no port", &egress.Policy{Run: some, Server: egress.Any(), Ports: []uint16{80}}, belljar.CodePolicyDenied, "SANDBOX_EGRESS_PORTS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := s.Broker(&placement.Placement{Egress: tt.policy}, secrets)
+			b, err := s.Broker(&placement.Placement{Egress: tt.policy}, secrets, nil)
 			if tt.code == "" {
 				if err != nil || b == nil {
 					t.Fatal(b, err)
@@ -53,12 +53,12 @@ func TestBrokerReach(t *testing.T) {
 			}
 		})
 	}
-	if b, err := s.Broker(&placement.Placement{}, map[string]belljar.Secret{"FILE": {Value: "s3cr3t-token"}}); b != nil || err != nil {
+	if b, err := s.Broker(&placement.Placement{}, map[string]belljar.Secret{"FILE": {Value: "s3cr3t-token"}}, nil); b != nil || err != nil {
 		t.Errorf("without brokered secrets: %v, %v", b, err)
 	}
 	// The value of a stored one is known only now.
 	secrets["TOKEN"] = belljar.Secret{Value: "two\nlines of it", Host: "api.example.com"}
-	if _, err := s.Broker(&placement.Placement{Egress: &egress.Policy{Run: some, Server: egress.Any(), Ports: []uint16{443}}}, secrets); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+	if _, err := s.Broker(&placement.Placement{Egress: &egress.Policy{Run: some, Server: egress.Any(), Ports: []uint16{443}}}, secrets, nil); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("a value of two lines: %v", err)
 	}
 }
@@ -71,7 +71,7 @@ func TestBrokerKept(t *testing.T) {
 		"FILE": {Value: "contents of a file"},
 	}
 	p := &egress.Policy{Run: rules(t, "*.example.com"), Server: egress.Any(), Ports: []uint16{443}}
-	b, err := s.Broker(&placement.Placement{Egress: p}, secrets)
+	b, err := s.Broker(&placement.Placement{Egress: p}, secrets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

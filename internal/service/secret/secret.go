@@ -3,6 +3,7 @@ package secret
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,20 @@ type Secrets struct {
 	Vault  *vault.Vault
 	Record func(event.Event)
 	Now    func() time.Time
+	Roots  *x509.CertPool // that the hosts of brokered secrets are verified with; nil is the system's
+}
+
+// Roots returns the system's authorities and those of a PEM text; nil if that is empty.
+func Roots(more []byte) (*x509.CertPool, error) {
+	if len(more) == 0 {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("the authorities of this machine: %w", err)
+	}
+	pool.AppendCertsFromPEM(more)
+	return pool, nil
 }
 
 // Resolve returns the secrets of a request with the values of the stored ones that it names: the caller's own, or else shared ones.
@@ -131,7 +146,7 @@ func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *pl
 	if err != nil {
 		return nil, nil, err
 	}
-	return k.Secrets, broker(k.Secrets, authority), nil
+	return k.Secrets, s.broker(k.Secrets, authority), nil
 }
 
 // Patterns are what hides the values of secrets; nil for none.

@@ -185,6 +185,9 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 		return nil, err
 	}
 	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, ask, row.Spec.Git)
+	if err == nil {
+		err = s.opts.Secrets.BrokerGit(side, row.Spec.Git, row.Spec.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -85,12 +85,15 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
 	}
 	if err == nil {
-		p.Broker, err = s.opts.Secrets.Broker(&p, spec.Secrets)
+		p.Broker, err = s.opts.Secrets.Broker(&p, spec.Secrets, spec.Git)
 	}
 	if err != nil {
 		return nil, err
 	}
 	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, admission.AskOfSession(spec), spec.Git)
+	if err == nil {
+		err = s.opts.Secrets.BrokerGit(side, spec.Git, spec.Secrets)
+	}
 	if err != nil {
 		return nil, err
 	}
