@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// ServeGit serves the repositories in a folder, to be cloned, below /git/.
-func (p *Peer) ServeGit(t testing.TB, dir string) {
+// ServeGit serves the repositories in a folder, to be cloned, below /git/, and returns what does.
+func (p *Peer) ServeGit(t testing.TB, dir string) http.Handler {
 	t.Helper()
 	out, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
@@ -28,7 +28,7 @@ func (p *Peer) ServeGit(t testing.TB, dir string) {
 			"GIT_CONFIG_KEY_1=uploadpack.allowAnySHA1InWant", "GIT_CONFIG_VALUE_1=true",
 		},
 	}
-	p.Handle("/git/", func(w http.ResponseWriter, r *http.Request) {
+	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.count(p.hosts, r.Host)
 		if proto := r.Header.Get("Git-Protocol"); proto != "" {
 			own := *backend
@@ -38,6 +38,8 @@ func (p *Peer) ServeGit(t testing.TB, dir string) {
 		}
 		backend.ServeHTTP(w, r)
 	})
+	p.Handle("/git/", served)
+	return served
 }
 
 // A Repository is one that a test makes, commit by commit.

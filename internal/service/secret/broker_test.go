@@ -99,3 +99,60 @@ func TestBrokerKept(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokerGit: the secret of a repository is in the sandbox of the clone, and needs nothing of the run's network.
+func TestBrokerGit(t *testing.T) {
+	s := &Secrets{Now: time.Now, Roots: x509.NewCertPool()}
+	g := &belljar.GitSpec{URL: "https://git.example.com/a.git", Secret: "TOKEN"}
+	secrets := map[string]belljar.Secret{"TOKEN": {Value: "s3cr3t-token"}, "OTHER": {Value: "another-secret", Host: "git.example.com", Header: "X-Other"}}
+	var side placement.Placement
+	if err := s.BrokerGit(&side, g, secrets); err != nil {
+		t.Fatal(err)
+	}
+	got := side.Broker.Egress
+	if len(got.Credentials) != 1 || got.Credentials[0] != (egress.Credential{Host: "git.example.com", Header: "Authorization", Value: "Basic eC1hY2Nlc3MtdG9rZW46czNjcjN0LXRva2Vu"}) || got.Roots != s.Roots {
+		t.Errorf("%d credentials", len(got.Credentials))
+	}
+	if text := got.Conceal("a s3cr3t-token eC1hY2Nlc3MtdG9rZW46czNjcjN0LXRva2Vu"); strings.Trim(text, "* ") != "a" {
+		t.Error(text)
+	}
+	for name, none := range map[string]*belljar.GitSpec{"no repository": nil, "no secret": {URL: g.URL}} {
+		if err := s.BrokerGit(nil, none, secrets); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The value of a stored one is known only now.
+	if err := s.BrokerGit(&side, g, map[string]belljar.Secret{"TOKEN": {Value: "two\nlines of it"}}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("a value of two lines: %v", err)
+	}
+	delete(secrets, "OTHER")
+	secrets["TOKEN"] = belljar.Secret{Value: "s3cr3t-token", Host: "git.example.com"}
+	if b, err := s.Broker(&placement.Placement{}, secrets, g); err != nil || b == nil {
+		t.Errorf("a run without a network: %v", err)
+	}
+	if _, err := s.Broker(&placement.Placement{}, secrets, &belljar.GitSpec{URL: g.URL}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("a secret that the clone does not use: %v", err)
+	}
+}
+
+// TestRoots: what the operator names is added to what the machine trusts.
+func TestRoots(t *testing.T) {
+	authority, err := egress.NewAuthority([]string{"git.example.com"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool, err := Roots(nil); pool != nil || err != nil {
+		t.Errorf("%v, %v", pool, err)
+	}
+	system, err := x509.SystemCertPool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := Roots(authority.PEM())
+	if err != nil || pool.Equal(system) {
+		t.Fatalf("nothing was added: %v", err)
+	}
+	if system.AppendCertsFromPEM(authority.PEM()); !pool.Equal(system) {
+		t.Error("not the system's and that one")
+	}
+}
