@@ -2403,6 +2403,8 @@ export interface components {
             patch?: string;
             /** @description A branch, a tag, or a commit by its whole hash; unset, the repository's own branch */
             ref?: string;
+            /** @description The name of one of the request's secrets, for a repository that is not public; it goes to the repository's host alone */
+            secret?: string;
             /** @description The folder of the repository that becomes the workspace */
             subdir?: string;
             /** @description Its https address, host[:port]/path, without a user or password */

@@ -765,6 +765,8 @@ class GitSpec(_GitSpec, total=False):
     """A unified diff for the files of the repository; at most 1 MiB."""
     ref: str
     """A branch, a tag, or a commit by its whole hash; unset, the repository's own branch."""
+    secret: str
+    """The name of one of the request's secrets, for a repository that is not public; it goes to the repository's host alone."""
     subdir: str
     """The folder of the repository that becomes the workspace."""
 
