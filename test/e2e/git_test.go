@@ -164,7 +164,7 @@ func TestGitFails(t *testing.T) {
 		parts  []string
 	}{
 		"no repository":     {map[string]any{"url": "https://git.test/git/none.git"}, "clone_failed", []string{"not found, or is not public"}},
-		"a password":        {map[string]any{"url": "https://git.test/private/x.git"}, "clone_failed", []string{"not found, or is not public", "password"}},
+		"a password":        {map[string]any{"url": "https://git.test/private/x.git"}, "clone_failed", []string{"not found, or is not public", "git.secret"}},
 		"no ref":            {map[string]any{"ref": "nothing"}, "clone_failed", []string{"no branch or tag nothing", "whole hash"}},
 		"empty":             {map[string]any{"url": "https://git.test/git/empty.git"}, "clone_failed", []string{"no branch or tag HEAD: it is empty"}},
 		"no commit":         {map[string]any{"ref": strings.Repeat("ab", 20)}, "clone_failed", []string{"does not give the commit abab"}},
