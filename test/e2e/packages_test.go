@@ -230,3 +230,29 @@ func TestPackagesAreHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestPackagesOfUsers holds that users share what comes from the operator's index, and nothing that a build script has made.
+func TestPackagesOfUsers(t *testing.T) {
+	s, x := installing(t)
+	x.Wheel("plain", "1.0", map[string]string{"plain.py": ""})
+	ada, bob := s.user("ada"), s.user("bob")
+	run := func(key string, packages map[string]any) {
+		t.Helper()
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+			"spec_version": "1.0", "base_image": "host", "command": []string{"python3", "-c", "import plain"}, "packages": packages,
+		}, "X-API-KEY: "+key)
+		if status != http.StatusOK || run["exit_code"] != 0.0 {
+			t.Fatalf("%d %v\n%s", status, run, s.said)
+		}
+	}
+	for _, c := range []struct {
+		key     string
+		build   bool
+		fetched int
+	}{{ada, false, 1}, {bob, false, 1}, {ada, true, 2}, {bob, true, 3}, {ada, true, 3}, {bob, true, 3}} {
+		run(c.key, map[string]any{"pip": []string{"plain"}, "build": c.build})
+		if n := x.Fetched("plain-1.0-py3-none-any.whl"); n != c.fetched {
+			t.Errorf("build %v: fetched %d times, want %d", c.build, n, c.fetched)
+		}
+	}
+}
