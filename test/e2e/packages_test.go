@@ -22,10 +22,15 @@ func installing(t *testing.T, more ...string) (*server, *index.Index) {
 	}
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")
-	return serve(t, t.TempDir(), append([]string{
+	return serve(t, t.TempDir(), settings(p, x, more...)...), x
+}
+
+// settings are the flags of a server with an index of packages.
+func settings(p *peer.Peer, x *index.Index, more ...string) []string {
+	return append([]string{
 		"--set", "egress_allow=" + p.Address, "--set", "egress_private=true", "--set", "egress_resolver=" + p.Resolver,
 		"--set", "egress_presets=pip,npm", "--set", "package_mirrors=pip=" + x.PipURL() + ",npm=" + x.NpmURL(),
-	}, more...)...), x
+	}, more...)
 }
 
 // run runs a command with packages to its end.
@@ -254,5 +259,34 @@ func TestPackagesOfUsers(t *testing.T) {
 		if n := x.Fetched("plain-1.0-py3-none-any.whl"); n != c.fetched {
 			t.Errorf("build %v: fetched %d times, want %d", c.build, n, c.fetched)
 		}
+	}
+}
+
+// TestPackagesSurvive holds that a session has its packages after the server was killed, although others were swept meanwhile.
+func TestPackagesSurvive(t *testing.T) {
+	p := peer.Start(t, "packages.test", "files.test")
+	x := index.Start(t, p, "packages.test", "files.test")
+	for _, name := range []string{"first", "second"} {
+		x.Wheel(name, "1.0", map[string]string{name + ".py": "print('" + name + "')\n", name + ".txt": strings.Repeat("x", 700<<10)})
+	}
+	flags := settings(p, x, "--set", "package_keep_mb=1")
+	s := serve(t, t.TempDir(), flags...)
+	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "packages": map[string]any{"pip": []string{"first"}}})
+	if status != http.StatusOK {
+		t.Fatalf("%d %v", status, made)
+	}
+	s.kill()
+	s = serve(t, s.data, flags...)
+	if run := s.withPackages(map[string]any{"pip": []string{"second"}}, "python3", "-c", "import second"); run["stdout"] != "second\n" {
+		t.Errorf("%v", run)
+	}
+	_, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "session_id": made["session_id"], "command": []string{"python3", "-c", "import first"},
+	})
+	if run["stdout"] != "first\n" {
+		t.Errorf("%v", run)
+	}
+	if kept := s.layers(); len(kept) != 2 {
+		t.Errorf("%v", kept)
 	}
 }
