@@ -39,7 +39,7 @@ func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secr
 	if err != nil {
 		return nil, err
 	}
-	return broker(secrets, authority), nil
+	return s.broker(secrets, authority), nil
 }
 
 // reaches refuses a host that a policy does not let reach over HTTPS.
@@ -67,8 +67,8 @@ func reaches(p *egress.Policy, field, host string) error {
 }
 
 // broker is the brokered secrets of a sandbox that trusts an authority.
-func broker(secrets map[string]belljar.Secret, authority *egress.Authority) *placement.Broker {
-	b := &placement.Broker{Egress: &egress.Broker{Authority: authority}, Placeholders: map[string]string{}}
+func (s *Secrets) broker(secrets map[string]belljar.Secret, authority *egress.Authority) *placement.Broker {
+	b := &placement.Broker{Egress: &egress.Broker{Authority: authority, Roots: s.Roots}, Placeholders: map[string]string{}}
 	var hide []string
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		got := secrets[name]

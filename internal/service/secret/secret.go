@@ -3,6 +3,7 @@ package secret
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ const sharedOwner = ""
 type Secrets struct {
 	Store  store.Secrets
 	Vault  *vault.Vault
+	Roots  *x509.CertPool // that the hosts of brokered secrets are verified with; nil is the system's
 	Record func(event.Event)
 	Now    func() time.Time
 }
@@ -131,7 +133,7 @@ func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *pl
 	if err != nil {
 		return nil, nil, err
 	}
-	return k.Secrets, broker(k.Secrets, authority), nil
+	return k.Secrets, s.broker(k.Secrets, authority), nil
 }
 
 // Patterns are what hides the values of secrets; nil for none.
