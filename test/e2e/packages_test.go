@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -22,12 +23,18 @@ func installing(t *testing.T, more ...string) (*server, *index.Index) {
 	}
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")
-	return serve(t, t.TempDir(), settings(p, x, more...)...), x
+	return serve(t, t.TempDir(), settings(t, p, x, more...)...), x
 }
 
-// settings are the flags of a server with an index of packages.
-func settings(p *peer.Peer, x *index.Index, more ...string) []string {
+// settings are the flags of a server with an index of packages, whose certificate only the server's operator trusts.
+func settings(t *testing.T, p *peer.Peer, x *index.Index, more ...string) []string {
+	t.Helper()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, p.CA, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return append([]string{
+		"--set", "egress_ca_file=" + ca,
 		"--set", "egress_allow=" + p.Address, "--set", "egress_private=true", "--set", "egress_resolver=" + p.Resolver,
 		"--set", "egress_presets=pip,npm", "--set", "package_mirrors=pip=" + x.PipURL() + ",npm=" + x.NpmURL(),
 	}, more...)
@@ -269,7 +276,7 @@ func TestPackagesSurvive(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		x.Wheel(name, "1.0", map[string]string{name + ".py": "print('" + name + "')\n", name + ".txt": strings.Repeat("x", 700<<10)})
 	}
-	flags := settings(p, x, "--set", "package_keep_mb=1")
+	flags := settings(t, p, x, "--set", "package_keep_mb=1")
 	s := serve(t, t.TempDir(), flags...)
 	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "packages": map[string]any{"pip": []string{"first"}}})
 	if status != http.StatusOK {
