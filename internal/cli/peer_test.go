@@ -29,6 +29,7 @@ func peerScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 			x := index.Start(t, p, "packages.test", "files.test")
 			x.Wheel("requests", "9.9", map[string]string{"requests.py": "import urllib.request as u\n\ndef get(url):\n    return u.urlopen(url, timeout=30).read().decode()\n"})
 			ts.Setenv("SANDBOX_PACKAGE_MIRRORS", "pip="+x.PipURL())
+			ts.Setenv("SANDBOX_EGRESS_CA_FILE", ts.MkAbs("ca.pem"))
 			ts.Setenv("SANDBOX_DATA", ts.MkAbs("data"))
 		}
 	}

@@ -42,7 +42,7 @@ func network(c *Config) []row {
 		{name: "EGRESS_RESOLVER", value: text(&c.EgressResolver, checkResolver),
 			doc: "DNS server for the names that sandboxes may reach, as address:port; 53 is the default port. If unset, the system's resolver."},
 		{name: "EGRESS_CA_FILE", value: text(&c.EgressCAFile),
-			doc: "PEM file with certificates of more authorities to trust: for git, when it clones a repository, besides its image's, and for the hosts of brokered secrets, besides this machine's. Programs of runs do not get them."},
+			doc: "PEM file with certificates of authorities that Belljar itself trusts besides the system's and the image's: when it clones a repository, installs packages, or sends a brokered secret. Programs of runs do not get them."},
 	}
 }
 

@@ -140,11 +140,11 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.work.Closing(), Clock: s.clock, Log: s.log,
 	})
 	s.keys = &idempotency.Keys{Store: o.Store.Keys(), TTL: o.IdempotencyTTL, Now: s.clock.Now}
-	roots, err := secret.Roots(o.Egress.CA)
+	roots, err := o.Egress.Roots()
 	if err != nil {
 		return err
 	}
-	s.secrets = &secret.Secrets{Store: o.Store.Secrets(), Vault: o.Vault, Record: s.emit, Now: s.now, Roots: roots}
+	s.secrets = &secret.Secrets{Roots: roots, Store: o.Store.Secrets(), Vault: o.Vault, Record: s.emit, Now: s.now}
 	s.retry = &retry.Writer{Clock: s.clock, Closing: s.work.Closing(), Log: s.log}
 	s.desk = approval.New(approval.Options{
 		Store: o.Store.Approvals(), TTL: o.ApprovalTTL, MaxPerUser: o.MaxUserApprovals, Max: o.MaxApprovals,

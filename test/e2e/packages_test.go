@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -22,10 +23,21 @@ func installing(t *testing.T, more ...string) (*server, *index.Index) {
 	}
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")
-	return serve(t, t.TempDir(), append([]string{
+	return serve(t, t.TempDir(), settings(t, p, x, more...)...), x
+}
+
+// settings are the flags of a server with an index of packages, whose certificate only the server's operator trusts.
+func settings(t *testing.T, p *peer.Peer, x *index.Index, more ...string) []string {
+	t.Helper()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, p.CA, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{
+		"--set", "egress_ca_file=" + ca,
 		"--set", "egress_allow=" + p.Address, "--set", "egress_private=true", "--set", "egress_resolver=" + p.Resolver,
 		"--set", "egress_presets=pip,npm", "--set", "package_mirrors=pip=" + x.PipURL() + ",npm=" + x.NpmURL(),
-	}, more...)...), x
+	}, more...)
 }
 
 // run runs a command with packages to its end.
@@ -228,5 +240,60 @@ func TestPackagesAreHostile(t *testing.T) {
 		if status != http.StatusBadRequest || !strings.Contains(body, `"field":"`+c.field+`"`) {
 			t.Errorf("%s: %d %s", c.packages, status, body)
 		}
+	}
+}
+
+// TestPackagesOfUsers holds that users share what comes from the operator's index, and nothing that a build script has made.
+func TestPackagesOfUsers(t *testing.T) {
+	s, x := installing(t)
+	x.Wheel("plain", "1.0", map[string]string{"plain.py": ""})
+	ada, bob := s.user("ada"), s.user("bob")
+	run := func(key string, packages map[string]any) {
+		t.Helper()
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+			"spec_version": "1.0", "base_image": "host", "command": []string{"python3", "-c", "import plain"}, "packages": packages,
+		}, "X-API-KEY: "+key)
+		if status != http.StatusOK || run["exit_code"] != 0.0 {
+			t.Fatalf("%d %v\n%s", status, run, s.said)
+		}
+	}
+	for _, c := range []struct {
+		key     string
+		build   bool
+		fetched int
+	}{{ada, false, 1}, {bob, false, 1}, {ada, true, 2}, {bob, true, 3}, {ada, true, 3}, {bob, true, 3}} {
+		run(c.key, map[string]any{"pip": []string{"plain"}, "build": c.build})
+		if n := x.Fetched("plain-1.0-py3-none-any.whl"); n != c.fetched {
+			t.Errorf("build %v: fetched %d times, want %d", c.build, n, c.fetched)
+		}
+	}
+}
+
+// TestPackagesSurvive holds that a session has its packages after the server was killed, although others were swept meanwhile.
+func TestPackagesSurvive(t *testing.T) {
+	p := peer.Start(t, "packages.test", "files.test")
+	x := index.Start(t, p, "packages.test", "files.test")
+	for _, name := range []string{"first", "second"} {
+		x.Wheel(name, "1.0", map[string]string{name + ".py": "print('" + name + "')\n", name + ".txt": strings.Repeat("x", 700<<10)})
+	}
+	flags := settings(t, p, x, "--set", "package_keep_mb=1")
+	s := serve(t, t.TempDir(), flags...)
+	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "packages": map[string]any{"pip": []string{"first"}}})
+	if status != http.StatusOK {
+		t.Fatalf("%d %v", status, made)
+	}
+	s.kill()
+	s = serve(t, s.data, flags...)
+	if run := s.withPackages(map[string]any{"pip": []string{"second"}}, "python3", "-c", "import second"); run["stdout"] != "second\n" {
+		t.Errorf("%v", run)
+	}
+	_, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "session_id": made["session_id"], "command": []string{"python3", "-c", "import first"},
+	})
+	if run["stdout"] != "first\n" {
+		t.Errorf("%v", run)
+	}
+	if kept := s.layers(); len(kept) != 2 {
+		t.Errorf("%v", kept)
 	}
 }

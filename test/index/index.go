@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// Index is both, at http://Host/pip/ and http://Host/npm/. Its files are at another host.
+// Index is both, at https://Host/pip/ and https://Host/npm/. Its files are at another host.
 type Index struct {
 	Host, Files string
 
@@ -44,10 +44,10 @@ func Start(t testing.TB, p *peer.Peer, host, files string) *Index {
 }
 
 // PipURL and NpmURL are what the tools are set to.
-func (x *Index) PipURL() string { return "http://" + x.Host + "/pip" }
+func (x *Index) PipURL() string { return "https://" + x.Host + "/pip" }
 
 // NpmURL is described at PipURL.
-func (x *Index) NpmURL() string { return "http://" + x.Host + "/npm" }
+func (x *Index) NpmURL() string { return "https://" + x.Host + "/npm" }
 
 // Fetched is how often a file of an archive was fetched: the name in its path.
 func (x *Index) Fetched(name string) int {
@@ -91,7 +91,7 @@ func (x *Index) pip(project, file string, body []byte) {
 	page, _ := json.Marshal(map[string]any{
 		"meta": map[string]any{"api-version": "1.0"}, "name": project,
 		"files": []any{map[string]any{
-			"filename": file, "url": "http://" + x.Files + "/files/" + file, "hashes": map[string]string{"sha256": hex.EncodeToString(sum[:])},
+			"filename": file, "url": "https://" + x.Files + "/files/" + file, "hashes": map[string]string{"sha256": hex.EncodeToString(sum[:])},
 		}},
 	})
 	x.put("/pip/"+project+"/", page)
@@ -139,7 +139,7 @@ func (x *Index) Node(name, version string, files, scripts, bin map[string]string
 	sum := sha512.Sum512(body)
 	file := strings.ReplaceAll(strings.TrimPrefix(name, "@"), "/", "-") + "-" + version + ".tgz"
 	about["dist"] = map[string]any{
-		"tarball": "http://" + x.Files + "/files/" + file, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]),
+		"tarball": "https://" + x.Files + "/files/" + file, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]),
 	}
 	if len(scripts) > 0 {
 		about["hasInstallScript"] = true

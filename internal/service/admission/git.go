@@ -32,7 +32,7 @@ func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placemen
 		return nil, err
 	}
 	side := *p
-	side.Egress, side.Broker, side.Exec, side.CompilerMB, side.Image.GoCache = policy, nil, false, 0, ""
+	side.Broker, side.Egress, side.Exec, side.CompilerMB, side.Image.GoCache = nil, policy, false, 0, ""
 	if p.Caps.HostImage && r.MayUse(ctx, runtime.HostRef) == nil {
 		side.Image, side.Fetch = runtime.Root{Ref: runtime.HostRef}, ""
 	}

@@ -2,6 +2,7 @@ package box
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -25,6 +26,18 @@ type Egress struct {
 	Limits   egress.Limits
 	CA       []byte             // certificates that side sandboxes trust besides their image's, in PEM
 	Count    func(egress.Event) // gets every denial, and every connection at its end; may be nil
+}
+
+// Roots returns the authorities that a client outside a sandbox trusts: the system's, and the operator's own; nil is the system's.
+func (e Egress) Roots() (*x509.CertPool, error) {
+	if len(e.CA) == 0 {
+		return nil, nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err == nil {
+		roots.AppendCertsFromPEM(e.CA)
+	}
+	return roots, err
 }
 
 // Network is what goes between a sandbox and the network: a gate, and while its policy allows something, a relay to the agent. It

@@ -2,6 +2,8 @@ package install
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,8 +68,8 @@ func port(u *url.URL) uint16 {
 	return 443
 }
 
-// open returns an index that is asked within a policy.
-func open(t *tool, u *url.URL, gate *egress.Gate) *index {
+// open returns an index that is asked within a policy. roots is whom it trusts; nil is the system's.
+func open(t *tool, u *url.URL, roots *x509.CertPool, gate *egress.Gate) *index {
 	return &index{tool: t, url: u, http: http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -81,7 +83,7 @@ func open(t *tool, u *url.URL, gate *egress.Gate) *index {
 				}
 				return gate.Dial(ctx, host, uint16(n))
 			},
-			ForceAttemptHTTP2: true, MaxIdleConns: askAtOnce,
+			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConns: askAtOnce,
 		},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {

@@ -155,7 +155,7 @@ func TestIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := open(toolOf(kind), base, egress.NewGate(egress.Options{
+		x := open(toolOf(kind), base, nil, egress.NewGate(egress.Options{
 			Policy:   egress.Policy{Run: rules, Server: rules, Ports: []uint16{n}, Private: private},
 			Resolver: resolver{}, Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", a.String())

@@ -50,7 +50,7 @@ type side struct {
 // install installs packages in a side sandbox, and has what is there taken before that is gone.
 func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(context.Context, *box.Box, []belljar.Package) error) error {
 	p := *o.Placement
-	p.Egress, p.Image.Layers, p.Exec, p.CompilerMB = nil, nil, o.Packages.Build, 0
+	p.Broker, p.Egress, p.Image.Layers, p.Exec, p.CompilerMB = nil, nil, nil, o.Packages.Build, 0
 	p.Limits.WorkspaceMB, p.Limits.Inodes = max(p.Limits.WorkspaceMB, 2*i.opts.MB), max(p.Limits.Inodes, inodes)
 	p.Limits.MemoryMB, p.Limits.Pids = max(p.Limits.MemoryMB, memoryMB), max(p.Limits.Pids, 256)
 	p.Limits.NProc, p.Limits.NoFile = p.Limits.Pids, max(p.Limits.NoFile, 1024)
@@ -74,6 +74,11 @@ func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
 		req := s.File(dir)
 		req.Mode, req.Parents = 0o755, true
 		if err := s.Agent.Mkdir(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	if ca := s.opts.Boxes.Egress.CA; len(ca) > 0 {
+		if err := s.Agent.Trust(ctx, s.File(""), ca); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +147,11 @@ func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 		return nil, err
 	}
 	with := s.opts.Boxes.Egress
-	x := open(s.tool, u, egress.NewGate(egress.Options{Policy: *only, Resolver: with.Resolver, Dial: with.Dial}))
+	roots, err := with.Roots()
+	if err != nil {
+		return nil, err
+	}
+	x := open(s.tool, u, roots, egress.NewGate(egress.Options{Policy: *only, Resolver: with.Resolver, Dial: with.Dial}))
 	defer x.close()
 	var names []string
 	for _, r := range s.order.wanted {
@@ -159,8 +168,12 @@ func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 
 // exec runs a command of the tool's, and returns what it prints, at most so much of it.
 func (s *side) exec(ctx context.Context, argv []string, tell bool) ([]byte, wire.Exit, error) {
-	env := s.place.Environment("", map[string]string{"TMPDIR": path.Join(belljar.WorkspaceDir, "tmp")})
-	env = append(env, s.tool.env...)
+	own := map[string]string{"TMPDIR": path.Join(belljar.WorkspaceDir, "tmp")}
+	if len(s.opts.Boxes.Egress.CA) > 0 {
+		placement.Trusting(own)
+		own["PIP_CERT"] = own["SSL_CERT_FILE"]
+	}
+	env := append(s.place.Environment("", own), s.tool.env...)
 	var printed, line []byte
 	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: env, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
 		if !tell && stream != wire.Stdout {

@@ -22,6 +22,11 @@ type Broker struct {
 // environment adds what programs need to use brokered secrets. What the image and the operator's settings say about trust gives way.
 func (b *Broker) environment(env map[string]string) {
 	maps.Copy(env, b.Placeholders)
+	Trusting(env)
+}
+
+// Trusting adds what has programs trust the authorities that were given to their sandbox's agent ([wire.OpTrust]), besides the image's.
+func Trusting(env map[string]string) {
 	for _, name := range belljar.TrustVars() {
 		env[name] = path.Join(path.Dir(belljar.SecretDir), wire.TrustDir, wire.TrustBundle)
 	}

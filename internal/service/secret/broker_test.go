@@ -134,25 +134,3 @@ func TestBrokerGit(t *testing.T) {
 		t.Errorf("a secret that the clone does not use: %v", err)
 	}
 }
-
-// TestRoots: what the operator names is added to what the machine trusts.
-func TestRoots(t *testing.T) {
-	authority, err := egress.NewAuthority([]string{"git.example.com"}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pool, err := Roots(nil); pool != nil || err != nil {
-		t.Errorf("%v, %v", pool, err)
-	}
-	system, err := x509.SystemCertPool()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := Roots(authority.PEM())
-	if err != nil || pool.Equal(system) {
-		t.Fatalf("nothing was added: %v", err)
-	}
-	if system.AppendCertsFromPEM(authority.PEM()); !pool.Equal(system) {
-		t.Error("not the system's and that one")
-	}
-}

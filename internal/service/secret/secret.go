@@ -31,22 +31,9 @@ const sharedOwner = ""
 type Secrets struct {
 	Store  store.Secrets
 	Vault  *vault.Vault
+	Roots  *x509.CertPool // that the hosts of brokered secrets are verified with; nil is the system's
 	Record func(event.Event)
 	Now    func() time.Time
-	Roots  *x509.CertPool // that the hosts of brokered secrets are verified with; nil is the system's
-}
-
-// Roots returns the system's authorities and those of a PEM text; nil if that is empty.
-func Roots(more []byte) (*x509.CertPool, error) {
-	if len(more) == 0 {
-		return nil, nil
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("the authorities of this machine: %w", err)
-	}
-	pool.AppendCertsFromPEM(more)
-	return pool, nil
 }
 
 // Resolve returns the secrets of a request with the values of the stored ones that it names: the caller's own, or else shared ones.

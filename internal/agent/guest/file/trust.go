@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxAuthority = 64 << 10
+	maxAuthority = 1 << 20
 	maxBundle    = 4 << 20 // a longer one is not read: the files lie in memory
 )
 
