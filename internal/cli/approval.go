@@ -124,7 +124,11 @@ func (c *console) noteApproval(f belljar.Frame) {
 		c.Note("waiting for an operator's approval: %s", strings.Join(reasonsOf(f), ", "))
 	case belljar.ApprovalApproved:
 		by, _ := f.Data["decided_by"].(string)
-		c.Note("%s approved it", by)
+		said := by + " approved it"
+		if note, _ := f.Data["note"].(string); note != "" {
+			said += ": " + note
+		}
+		c.Note("%s", said)
 	}
 }
 
