@@ -12,7 +12,7 @@ import (
 
 // approvalCommands are belljar approval ….
 type approvalCommands struct {
-	LS      approvalList    `cmd:"" name:"ls" help:"List the requests that wait for you."`
+	LS      approvalList    `cmd:"" name:"ls" help:"List the requests that wait for an operator, and why."`
 	Approve approvalApprove `cmd:"" help:"Let a request go on."`
 	Deny    approvalDeny    `cmd:"" help:"End a request."`
 }
@@ -78,6 +78,23 @@ type (
 	}
 )
 
+// Help is the long help.
+func (*approvalApprove) Help() string {
+	return `The request goes on as it was made: a changed one waits again. There must be room for it, or it still waits.
+
+Examples:
+  belljar approval ls
+  belljar approval approve 01a1fe25-cb55 --note 'this once'`
+}
+
+// Help is the long help.
+func (*approvalDeny) Help() string {
+	return `The run or session fails with policy_denied, and the user reads the note.
+
+Examples:
+  belljar approval deny 01a1fe25-cb55 --note 'use the CI machine'`
+}
+
 // Run approves a request.
 func (a *approvalApprove) Run(ctx context.Context, c *console) error {
 	return a.decide(ctx, c, belljar.DecisionApprove)
@@ -124,7 +141,11 @@ func (c *console) noteApproval(f belljar.Frame) {
 		c.Note("waiting for an operator's approval: %s", strings.Join(reasonsOf(f), ", "))
 	case belljar.ApprovalApproved:
 		by, _ := f.Data["decided_by"].(string)
-		c.Note("%s approved it", by)
+		said := by + " approved it"
+		if note, _ := f.Data["note"].(string); note != "" {
+			said += ": " + note
+		}
+		c.Note("%s", said)
 	}
 }
 

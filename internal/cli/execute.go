@@ -20,7 +20,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 		defer files.Close()
 		request.Upload = files
 	}
-	err := c.readyImage(stop.accept, e.Service, p.spec.BaseImage, p.spec.Runtime)
+	err := c.readyImage(stop.begin, e.Service, p.spec.BaseImage, p.spec.Runtime)
 	var run belljar.Run
 	if err == nil {
 		accept := stop.accept

@@ -12,8 +12,8 @@ import (
 
 // secretFlags are the secrets of a run or session.
 type secretFlags struct {
-	Broker []string `group:"input" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandbox: Belljar sets it on HTTPS requests to the host, as Authorization: Bearer, or as ,header=NAME and ,template='Basic me:{}' say. Repeatable."`
 	Secret []string `group:"input" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME: NAME alone is our variable of that name, NAME=@FILE a file, NAME=from:STORED a stored one. Repeatable."`
+	Broker []string `group:"input" sep:"none" placeholder:"NAME=HOST" help:"Keep the --secret NAME out of the sandbox: Belljar adds it to HTTPS requests to the host, as Authorization: Bearer, or as ,header=NAME and ,template='Basic me:{}' say. The host needs --allow, too. Repeatable."`
 }
 
 // secrets reads the values of the flags.

@@ -6,13 +6,15 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/belljar/belljar/internal/local"
 )
 
 // stopper ends a run on signals: the first cancels it (TERM, grace, KILL), the second kills it at once.
 type stopper struct {
-	accept context.Context // ends at the first signal; for the work until the run is accepted
+	begin  context.Context // ends at the first signal; for the work before the request
+	accept context.Context // ends at the first signal, on a server acceptTime later; for the request
 	engine *local.Engine
 	close  func() // stops listening; idempotent
 
@@ -24,11 +26,16 @@ type stopper struct {
 	signal syscall.Signal
 }
 
+// acceptTime is how long a server may still take to accept a run after the first signal. One that it has accepted has to be cancelled,
+// and its id is in the answer. A second signal waits for nothing.
+const acceptTime = 5 * time.Second
+
 // watchSignals listens until closed. It calls abandon if a run cannot even be killed, so that the caller stops waiting.
 func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper {
 	accept, cancel := context.WithCancel(ctx)
+	begin, hold := context.WithCancel(accept)
 	lifetime, halt := context.WithCancel(ctx)
-	s := &stopper{accept: accept, engine: e, lifetime: lifetime}
+	s := &stopper{begin: begin, accept: accept, engine: e, lifetime: lifetime}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// Catch and drop SIGPIPE, so that a closed stdout is an error of Write and does not kill this process.
@@ -45,7 +52,12 @@ func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper
 				number, _ := received.(syscall.Signal)
 				switch id, first := s.received(number); {
 				case first:
-					cancel()
+					hold()
+					if id == "" && e.Remote {
+						time.AfterFunc(acceptTime, cancel)
+					} else {
+						cancel()
+					}
 					s.cancelRun(id)
 				case id == "" || e.Kill(ctx, id) != nil:
 					abandon()

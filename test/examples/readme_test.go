@@ -82,11 +82,12 @@ func TestReadmes(t *testing.T) {
 }
 
 // localOnly are examples whose programs are no others with a server than those of other examples. TestGrader grades with a server.
-var localOnly = []string{"grader", "mcp", "model", "tools"}
+// That of the network has one of its own.
+var localOnly = []string{"grader", "mcp", "model", "network", "tools"}
 
-// before is what an example needs before its README is followed, after is what must hold then, by example.
+// before is what an example needs before its README is followed, and returns its variables; after is what must hold then.
 var (
-	before = map[string]func(t *testing.T, dir string){"tools": installed, "workflow": compiled}
+	before = map[string]func(t *testing.T, dir string) (env []string){"tools": installed, "workflow": compiled, "network": networked}
 	after  = map[string]func(t *testing.T, dir string){"plot": pictured}
 )
 
@@ -95,7 +96,7 @@ func follow(t *testing.T, name string, env ...string) {
 	t.Helper()
 	dir := filepath.Join(copied(t), name)
 	if do := before[name]; do != nil {
-		do(t, dir)
+		env = append(env, do(t, dir)...)
 	}
 	list := commandsOf(t, filepath.Join(dir, "README.md"))
 	printed, err := bash(t, dir, script(list), env...)

@@ -19,7 +19,7 @@ var typescript = sync.OnceValues(func() (string, error) {
 })
 
 // installed does for a copy of the tools what npm install would.
-func installed(t *testing.T, dir string) {
+func installed(t *testing.T, dir string) []string {
 	t.Helper()
 	built, err := typescript()
 	if err == nil {
@@ -28,4 +28,5 @@ func installed(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return nil
 }

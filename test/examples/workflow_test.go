@@ -15,7 +15,7 @@ import (
 )
 
 // compiled builds the workflow's program into a copy of its folder.
-func compiled(t *testing.T, dir string) {
+func compiled(t *testing.T, dir string) []string {
 	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(dir, "workflow"), "../../examples/workflow")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -23,6 +23,7 @@ func compiled(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return nil
 }
 
 // TestWorkflowLeavesNothing breaks a workflow off with an invalid reply of the model. Its sandbox is closed, and that of another

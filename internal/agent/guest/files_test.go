@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -171,6 +172,10 @@ func TestTar(t *testing.T) {
 	if r := h.file(wire.OpTarIn, wire.FileRequest{Path: "in"}).give(good).reply(); !r.Done || r.Bytes != 3 {
 		t.Fatalf("%+v", r.Error)
 	}
+	written := time.Unix(1_700_000_000, 900_000_000)
+	if err := os.Chtimes(filepath.Join(h.dir, "in/d/f"), written, written); err != nil {
+		t.Fatal(err)
+	}
 	out := tar.NewReader(bytes.NewReader(h.file(wire.OpTarOut, wire.FileRequest{Path: "in"}).take()))
 	for _, want := range []tar.Header{
 		{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o555},
@@ -180,6 +185,9 @@ func TestTar(t *testing.T) {
 		got, err := out.Next()
 		if err != nil || got.Name != want.Name || got.Typeflag != want.Typeflag || got.Mode != want.Mode || got.Linkname != want.Linkname {
 			t.Errorf("%v: %+v", err, got)
+		}
+		if got != nil && got.Name == "d/f" && got.ModTime.After(written) {
+			t.Errorf("%s is of %v, later than it was written", got.Name, got.ModTime)
 		}
 	}
 	if _, err := out.Next(); !errors.Is(err, io.EOF) {

@@ -119,10 +119,11 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to another address, which is no repository")
 	case has("certificate", "SSL peer", "TLS"):
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted: %s", e.last())
+	case denied(report) == "private_address": // git says that it could not resolve the host
+		return url(belljar.CodePolicyDenied, "list its address in egress.ips (--allow), or an operator in SANDBOX_EGRESS_ALLOW; the server needs SANDBOX_EGRESS_PRIVATE",
+			"the host of git.url has no public address")
 	case denied(report) == "dns_failed" || has("Could not resolve host"):
 		return url(belljar.CodeInvalidRequest, "check the host's name", "the host of git.url has no address")
-	case denied(report) == "private_address":
-		return url(belljar.CodePolicyDenied, "an operator lists the address in SANDBOX_EGRESS_ALLOW, and sets SANDBOX_EGRESS_PRIVATE", "the host of git.url has no public address")
 	case has("fsck error", "fsck"):
 		return url(belljar.CodeInvalidRequest, "", "the repository is damaged or not safe: %s", e.last())
 	}

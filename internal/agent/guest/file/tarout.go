@@ -170,7 +170,9 @@ func (p *packer) pack(name string) error {
 
 // add writes one entry.
 func (p *packer) add(info wire.FileInfo, dir *os.Root, base string) error {
-	head := &tar.Header{Name: p.shown(info.Path), Mode: int64(info.Mode & 0o777), ModTime: time.Unix(0, info.ModTime)}
+	// The whole second before: the nearest one may lie ahead, and make would warn about that.
+	modified := time.Unix(0, info.ModTime).Truncate(time.Second)
+	head := &tar.Header{Name: p.shown(info.Path), Mode: int64(info.Mode & 0o777), ModTime: modified}
 	switch info.Type {
 	case "dir":
 		head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"

@@ -80,7 +80,7 @@ func connect(b *bufio.Reader, c *conn) (to wire.Open, refusal []byte) {
 		return to, page(400, "Bad Request", "This proxy expects a CONNECT request of HTTP/1.1.")
 	}
 	if method != "CONNECT" {
-		return to, page(501, "Not Implemented", "This proxy only serves CONNECT. Connect to the host directly: allowed names resolve in the sandbox.")
+		return to, page(501, "Not Implemented", "This proxy only serves CONNECT. Connect to the host directly: allowed names resolve in the sandbox. For an address, let the client tunnel, as curl does with --proxytunnel.")
 	}
 	host, text, err := net.SplitHostPort(target)
 	if err == nil {

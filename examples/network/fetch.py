@@ -1,6 +1,6 @@
 """Fetches a page with a package that is installed first:
 
-    belljar run --pip requests --allow api.example.com examples/fetch.py https://api.example.com/
+    belljar run --pip requests --allow www.example.com fetch.py http://www.example.com/
 """
 
 import sys

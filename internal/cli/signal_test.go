@@ -1,0 +1,39 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar/internal/local"
+)
+
+// TestSignalBeforeAcceptance: a server that is asked for a run answers after the first signal all the same, so that the run can be
+// cancelled. The second one ends the wait.
+func TestSignalBeforeAcceptance(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var early error
+	var stop *stopper
+	watched := make(chan struct{})
+	stop = watchSignals(ctx, &local.Engine{Remote: true}, func() {
+		<-watched
+		early = stop.accept.Err()
+		cancel()
+	})
+	close(watched)
+	for _, n := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} { // two of one kind may come as one
+		if err := syscall.Kill(os.Getpid(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-ctx.Done()
+	<-stop.accept.Done()
+	stop.close()
+	if early != nil || stop.begin.Err() == nil {
+		t.Errorf("the first signal ended the request: %v", early)
+	}
+}
