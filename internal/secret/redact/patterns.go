@@ -90,13 +90,49 @@ func (p *Patterns) add(text []byte) {
 func pair(b []byte) uint16 { return binary.BigEndian.Uint16(b) }
 func head(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
-// span is the bytes from one offset to before another.
+// span is the bytes from one offset to before another. Spans may overlap.
 type span struct{ from, to int }
 
-// find returns where patterns are in b, in order. Spans do not overlap.
-func (p *Patterns) find(b []byte) (found []span) {
+// apart is how many bytes a part of a search has at least.
+const apart = 1 << 10
+
+// find returns where patterns are in b, in order.
+func (p *Patterns) find(b []byte) []span {
+	end := p.window - 1 // of the window: its last byte
+	n := (len(b) - end) / 4
+	if n < apart {
+		return p.search(nil, b, end, len(b))
+	}
+	// Each step needs the one before. Four searches at once, each in its part, keep the processor busy.
 	shift := (*[1 << 16]uint8)(p.shift)
-	for end := p.window - 1; end < len(b); {
+	at := func(end int) int { return int(shift[uint16(b[end-1])<<8|uint16(b[end])]) }
+	w, x, y, z := end, end+n, end+2*n, end+3*n
+	limits := [5]int{w, x, y, z, len(b)}
+	var found [4][]span
+	look := func(part, end, step int) int { // without a shift, a pattern may begin there
+		if step == 0 {
+			found[part] = p.search(found[part], b, end, end+1)
+			return 1
+		}
+		return step
+	}
+	for w < limits[1] && x < limits[2] && y < limits[3] && z < limits[4] {
+		i, j, k, l := at(w), at(x), at(y), at(z)
+		if i == 0 || j == 0 || k == 0 || l == 0 {
+			i, j, k, l = look(0, w, i), look(1, x, j), look(2, y, k), look(3, z, l)
+		}
+		w, x, y, z = w+i, x+j, y+k, z+l
+	}
+	for part, end := range [4]int{w, x, y, z} {
+		found[part] = p.search(found[part], b, end, limits[part+1])
+	}
+	return slices.Concat(found[:]...)
+}
+
+// search adds to found where patterns are in b, for windows that end before limit.
+func (p *Patterns) search(found []span, b []byte, end, limit int) []span {
+	shift := (*[1 << 16]uint8)(p.shift)
+	for end < limit {
 		if n := shift[uint16(b[end-1])<<8|uint16(b[end])]; n > 0 {
 			end += int(n)
 			continue
@@ -117,7 +153,7 @@ func (p *Patterns) find(b []byte) (found []span) {
 // longest is the length of the longest of those patterns that b begins with; 0 for none.
 func longest(list []pattern, b []byte) int {
 	// What b begins with is the last pattern that is not after b, or that one begins with it.
-	i, exact := search(list, b)
+	i, exact := among(list, b)
 	if exact {
 		return len(b)
 	}
@@ -146,7 +182,8 @@ func alike(a, b []byte) (n int) {
 	return n
 }
 
-func search(list []pattern, b []byte) (int, bool) {
+// among is where b is in a sorted list, or would be.
+func among(list []pattern, b []byte) (int, bool) {
 	return slices.BinarySearchFunc(list, b, func(p pattern, b []byte) int { return bytes.Compare(p.text, b) })
 }
 
@@ -169,7 +206,7 @@ func (p *Patterns) beginning(b []byte) int {
 func (p *Patterns) begins(b []byte) bool {
 	if len(b) >= shortest {
 		list := p.heads[head(b)]
-		i, exact := search(list, b)
+		i, exact := among(list, b)
 		if exact {
 			i++
 		}

@@ -164,6 +164,32 @@ func TestRewind(t *testing.T) {
 	}
 }
 
+// A large piece is searched in parts, and nothing between them is missed.
+func TestParts(t *testing.T) {
+	p := New("correct horse", "horse correct horse")
+	random := rand.New(rand.NewPCG(1, 2))
+	words := []string{"correct horse", "correct ", "horse ", "c", " ", strings.Repeat("x", 40), "Y29ycmVjdCBob3JzZQ"}
+	for range 50 {
+		var b strings.Builder
+		for b.Len() < 4*apart+5000+random.IntN(3000) {
+			b.WriteString(words[random.IntN(len(words))])
+		}
+		in := []byte(b.String())
+		for _, at := range []int{1, 2, 3} { // across the borders
+			copy(in[at*(len(in)-p.window+1)/4-random.IntN(2*p.window):], "correct horse")
+		}
+		want := write(p, in, func(int) int { return apart })
+		if got := write(p, in, whole); !bytes.Equal(got, want) {
+			for i := range got {
+				if got[i] != want[i] {
+					t.Fatalf("byte %d of %d: %q, want %q", i, len(in), got[max(0, i-20):i+20], want[max(0, i-20):i+20])
+				}
+			}
+			t.Fatalf("%d bytes, want %d", len(got), len(want))
+		}
+	}
+}
+
 // Many patterns that begin in the same way, and output that almost has them at every place, take a fraction of a second. A comparison with each pattern would take minutes.
 func TestAlike(t *testing.T) {
 	var lines strings.Builder

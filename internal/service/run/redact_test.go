@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
-	"github.com/belljar/belljar/internal/logbook/dir"
 	"github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/secret/redact"
 )
@@ -92,50 +89,4 @@ func TestTranscriptHides(t *testing.T) {
 func expected(hide *redact.Patterns, in []byte) []byte {
 	s := hide.Stream()
 	return append(append([]byte(nil), s.Write(bytes.Clone(in))...), s.Flush()...)
-}
-
-// BenchmarkHidden compares a log on disk that hides a secret with one that hides nothing. The share is how much longer it takes.
-func BenchmarkHidden(b *testing.B) {
-	line := []byte("2026-03-01T12:00:00Z INFO  request id=7f3a method=GET path=/api/v1/items status=200 took=13ms\n")
-	chunk := bytes.Repeat(line, wire.MaxData/len(line)+1)[:wire.MaxData]
-	const chunks = 512 // of one log
-	book, err := dir.Open(dir.Options{Path: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer book.Close()
-	write := func(hide *redact.Patterns) time.Duration {
-		id := belljar.NewID()
-		log, err := book.Create(id)
-		if err != nil {
-			b.Fatal(err)
-		}
-		out := &transcript{log: log, room: 1 << 40, hide: hide}
-		begun := time.Now()
-		for i := range chunks {
-			if _, err := out.write(int64(i*len(chunk)), wire.Stdout, chunk); err != nil {
-				b.Fatal(err)
-			}
-		}
-		out.end()
-		took := time.Since(begun)
-		if log.Size() < chunks*wire.MaxData || out.cut {
-			b.Fatal("the log is not whole")
-		}
-		if err := log.Seal(); err != nil {
-			b.Fatal(err)
-		}
-		if err := book.Remove(id); err != nil {
-			b.Fatal(err)
-		}
-		return took
-	}
-	hide := redact.New("ghp_0123456789abcdefghijklmnopqrstuvwxyz", "correct horse battery")
-	b.SetBytes(2 * chunks * wire.MaxData)
-	with, without := time.Duration(1<<62), time.Duration(1<<62)
-	for b.Loop() {
-		with, without = min(with, write(hide)), min(without, write(nil))
-	}
-	b.ReportMetric(100*float64(with-without)/float64(without), "share-%")
-	b.ReportMetric(chunks*wire.MaxData/without.Seconds()/1e6, "log-MB/s")
 }
