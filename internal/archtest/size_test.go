@@ -16,7 +16,7 @@ const (
 	mostFile     = 500  // lines of a file, tests included
 	mostContract = 8    // methods of an interface
 	// mostNames is how many names the root package exports, without methods. It was 200 until the network's nouns came.
-	mostNames = 225
+	mostNames = 226
 )
 
 func TestSizes(t *testing.T) {
