@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,22 +102,33 @@ func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reade
 // WriteSecret writes a secret to the file req.Path in the folder of secrets, which no other request reaches. A file of that name is
 // [wire.CodeExists]. With an agent that knows no secrets it is [errors.ErrUnsupported].
 func (c *Client) WriteSecret(ctx context.Context, req wire.FileRequest, value string) error {
-	s, err := c.open(ctx, wire.Request{Op: wire.OpSecret, File: &req})
+	return c.deliver(ctx, "write a secret", wire.Request{Op: wire.OpSecret, File: &req}, strings.NewReader(value))
+}
+
+// deliver sends contents with a request that older agents do not know. With one of those it is [errors.ErrUnsupported].
+func (c *Client) deliver(ctx context.Context, what string, req wire.Request, contents io.Reader) error {
+	s, err := c.open(ctx, req)
 	if err != nil {
-		return fmt.Errorf("write a secret: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	defer s.close()
-	err = s.contents(strings.NewReader(value))
+	err = s.contents(contents)
 	if err == nil {
 		_, err = s.reply()
 	}
 	if err != nil {
-		if s.greet && !slices.Contains(s.hello.Features, string(wire.OpSecret)) {
+		if s.greet && !slices.Contains(s.hello.Features, string(req.Op)) {
 			err = errors.Join(err, errors.ErrUnsupported)
 		}
-		return fmt.Errorf("write a secret: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// Trust has the programs of a sandbox trust one more authority, whose certificate is PEM: see [wire.TrustDir]. It is done once, as
+// the user of req. With an agent that cannot it is [errors.ErrUnsupported].
+func (c *Client) Trust(ctx context.Context, req wire.FileRequest, authority []byte) error {
+	return c.deliver(ctx, "trust an authority", wire.Request{Op: wire.OpTrust, File: &req}, bytes.NewReader(authority))
 }
 
 // TarIn unpacks a tar stream below a directory and returns the number of bytes of file contents. A forbidden entry ends it;
