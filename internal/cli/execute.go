@@ -23,12 +23,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 	err := c.readyImage(stop.begin, e.Service, p.spec.BaseImage, p.spec.Runtime)
 	var run belljar.Run
 	if err == nil {
-		accept := stop.accept
-		if e.Remote && request.Upload == nil {
-			// The server may have the run already when a signal comes: its answer has the id that cancels it.
-			accept = ctx
-		}
-		run, err = runs.Start(accept, request)
+		run, err = runs.Start(stop.accept, request)
 	}
 	if err != nil {
 		if n := stop.signalled(); n != 0 {

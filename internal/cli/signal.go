@@ -28,7 +28,7 @@ type stopper struct {
 
 // acceptTime is how long a server may still take to accept a run after the first signal. One that it has accepted has to be cancelled,
 // and its id is in the answer. A second signal waits for nothing.
-const acceptTime = 5 * time.Second
+const acceptTime = 10 * time.Second
 
 // watchSignals listens until closed. It calls abandon if a run cannot even be killed, so that the caller stops waiting.
 func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper {
