@@ -24,9 +24,7 @@ func (e *exec) term(grace time.Duration) {
 	if grace <= 0 {
 		return
 	}
-	for _, p := range e.processes() {
-		p.Signal(unix.SIGTERM)
-		p.Signal(unix.SIGCONT) // a stopped process cannot handle TERM
+	for _, p := range process.Terminate(e.processes) {
 		p.Close()
 	}
 	until := time.Now().Add(grace)

@@ -148,16 +148,12 @@ func (c *command) replace() *wire.Exit {
 
 // term sends TERM to the command's remaining processes, and waits for up to grace.
 func (c *command) term(grace time.Duration) {
-	left := c.processes()
+	left := process.Terminate(c.processes)
 	defer func() {
 		for _, p := range left {
 			p.Close()
 		}
 	}()
-	for _, p := range left {
-		p.Signal(unix.SIGTERM)
-		p.Signal(unix.SIGCONT)
-	}
 	until := time.Now().Add(grace)
 	for _, p := range left {
 		if !c.awaitDeath(p, until) {

@@ -14,6 +14,32 @@ const KillTime = 10 * time.Second
 // freezeTries is the number of rounds that find and stop processes before killing them.
 const freezeTries = 32
 
+// termTries is the number of rounds that find processes to terminate.
+const termTries = 8
+
+// Terminate sends TERM to the processes that list returns, in two rounds at least, and until a round finds no other one: what begins
+// while the table is read may not be in it. The caller closes the processes.
+func Terminate(list func() []*Process) (told []*Process) {
+	known := make(map[int]uint64)
+	for round := range termTries {
+		fresh := 0
+		for _, p := range list() {
+			if start, ok := known[p.pid]; ok && start == p.start {
+				p.Close()
+				continue
+			}
+			fresh++
+			p.Signal(unix.SIGTERM)
+			p.Signal(unix.SIGCONT) // a stopped process cannot handle TERM
+			known[p.pid], told = p.start, append(told, p)
+		}
+		if fresh == 0 && round > 0 {
+			break
+		}
+	}
+	return told
+}
+
 // Sweep kills the processes that list returns, until there are none and gone, called after a pause, agrees. It stops them before
 // it kills them: a stopped process does not fork and keeps its place in a full process table, so a fork bomb cannot grow back.
 func Sweep(rounds int, list func() []*Process, gone func(pause time.Duration) bool) bool {
