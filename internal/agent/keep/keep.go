@@ -253,6 +253,9 @@ type stderrText struct {
 // maxWords is the number of bytes kept of each.
 const maxWords = 2 << 10
 
+// maxFirst is the number of bytes in which a stack trace is looked for: what gVisor reports in front of one can be long.
+const maxFirst = 64 << 10
+
 // maxPipe is the largest capacity of a pipe: no more than that can be left from before a deadline.
 const maxPipe = 1 << 20
 
@@ -300,7 +303,7 @@ func (k *keep) captureStderr() (w *stderrText, end int, err error) {
 func (w *stderrText) add(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.first = append(w.first, b[:min(len(b), maxWords-len(w.first))]...)
+	w.first = append(w.first, b[:min(len(b), maxFirst-len(w.first))]...)
 	w.text = append(w.text, b...)
 	w.text = w.text[max(0, len(w.text)-maxWords):]
 }
@@ -325,7 +328,8 @@ func (w *stderrText) failure() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if reason, _, ok := strings.Cut(string(w.first), "\ngoroutine "); ok {
-		return strings.TrimRight(reason, ":\n ")
+		reason = strings.TrimRight(reason, ":\n ")
+		return reason[max(0, len(reason)-maxWords):]
 	}
 	return text
 }

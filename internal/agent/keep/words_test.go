@@ -18,7 +18,8 @@ func TestWords(t *testing.T) {
 		"no space left":                    "no space left",
 		"no space left:" + stack:           "no space left",
 		"saving: no space left:\n" + stack: "saving: no space left",
-		strings.Repeat("x", 5000) + "end":  strings.Repeat("x", maxWords-3) + "end",
+		strings.Repeat("x", 9000) + "no space left:" + stack: strings.Repeat("x", maxWords-13) + "no space left",
+		strings.Repeat("x", 5000) + "end":                    strings.Repeat("x", maxWords-3) + "end",
 	} {
 		k := &keep{}
 		w, end, err := k.captureStderr()
