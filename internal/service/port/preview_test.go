@@ -4,6 +4,7 @@ package port
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,7 +89,12 @@ func TestPreview(t *testing.T) {
 	want := []string{
 		event.PreviewCreated, event.PortOpened, event.PreviewCreated, event.PreviewEnded + " expired", event.PreviewEnded + " revoked", event.PortClosed,
 	}
-	if strings.Join(said, "\n") != strings.Join(want, "\n") {
+	// The connection closes while its preview is revoked: which is first is chance.
+	if last := len(said) - 2; last >= 0 {
+		slices.Sort(said[last:])
+		slices.Sort(want[len(want)-2:])
+	}
+	if !slices.Equal(said, want) {
 		t.Errorf("%q", said)
 	}
 }
