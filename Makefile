@@ -23,7 +23,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false
 # What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
 PACKAGES := python3 nodejs perl ruby bash curl jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux strace bubblewrap busybox-static \
             qemu-system-x86 cpio ca-certificates mmdebstrap docker.io python3-pytest python3-pytest-asyncio python3-pip python3-setuptools \
-            python3-wheel python3-yaml mypy chromium
+            python3-wheel python3-yaml mypy chromium default-jdk-headless
 
 .PHONY: help
 help: ## list the targets

@@ -106,7 +106,7 @@ public class Main { public static void main(String[] args) throws Exception {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := exec.LookPath(tt.tool); err != nil {
-				t.Skip(err)
+				lacks(t, err.Error())
 			}
 			got := run(t, tt.request)
 			if got["stdout"] != tt.want || got["exit_code"] != 0.0 {

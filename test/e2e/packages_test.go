@@ -19,7 +19,7 @@ import (
 func installing(t *testing.T, more ...string) (*server, *index.Index) {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-m", "pip", "--version").CombinedOutput(); err != nil {
-		t.Skipf("this machine's own Python has no pip: %s", out)
+		lacks(t, "pip of the machine's own Python: "+string(out))
 	}
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")
@@ -165,7 +165,7 @@ func TestPackages(t *testing.T) {
 // TestNodePackages installs packages for Node, with their programs.
 func TestNodePackages(t *testing.T) {
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
-		t.Skip("this machine has no npm")
+		lacks(t, err.Error())
 	}
 	s, x := installing(t)
 	evil := map[string]string{"postinstall": "node -e \"require('fs').writeFileSync('pwned', process.cwd())\""}
