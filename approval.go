@@ -13,8 +13,8 @@ const (
 	ApprovalPending   ApprovalState = "pending"
 	ApprovalApproved  ApprovalState = "approved"
 	ApprovalDenied    ApprovalState = "denied"
-	ApprovalExpired   ApprovalState = "expired"   // nobody decided in time
-	ApprovalWithdrawn ApprovalState = "withdrawn" // the run or the session ended before anybody decided
+	ApprovalExpired   ApprovalState = "expired"   // no operator decided in time
+	ApprovalWithdrawn ApprovalState = "withdrawn" // the run or the session ended before a decision
 )
 
 // Approval is a request that waits, or waited, for a person (docs/approvals.md). Its id is that of the run or session that it is for.

@@ -263,7 +263,7 @@ func (t *terminal) process() *agent.Process {
 // stays behind is dropped.
 func (t *terminal) deliver(b []byte) {
 	t.mu.Lock()
-	b = append(t.hidden.Write(b), t.hidden.Flush()...) // at once: somebody types, and waits for the echo
+	b = append(t.hidden.Write(b), t.hidden.Flush()...) // at once: a user types, and waits for the echo
 	b = t.opening.pass(b)
 	t.history.add(b)
 	seats := t.attached
