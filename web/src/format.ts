@@ -1,0 +1,57 @@
+// Figures and times as people read them.
+
+/** bytes is a size: 0 B, 1.5 KiB, 20 MiB. */
+export function bytes(n: number | undefined): string {
+  if (n === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (n >= 1024 && unit < units.length - 1) {
+    n /= 1024;
+    unit++;
+  }
+  return `${unit === 0 || n >= 100 ? Math.round(n) : Number(n.toFixed(1))} ${units[unit]}`;
+}
+
+/** duration is a time span: 8 ms, 1.2 s, 3 min 4 s, 2 h 5 min. */
+export function duration(ms: number): string {
+  if (ms < 0) ms = 0;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.round(s)} s`;
+  const min = Math.floor(s / 60);
+  if (min < 60) return `${min} min ${Math.round(s % 60)} s`;
+  const h = Math.floor(min / 60);
+  if (h < 48) return `${h} h ${min % 60} min`;
+  return `${Math.floor(h / 24)} days`;
+}
+
+/** ago is how long ago a time is; in 5 min if it is to come. */
+export function ago(time: string | null | undefined, now = Date.now()): string {
+  if (!time) return "–";
+  const ms = now - Date.parse(time);
+  const span = (n: number) => (n < 60_000 ? `${Math.max(1, Math.round(n / 1000))} s` : n < 3_600_000 ? `${Math.round(n / 60_000)} min`
+    : n < 172_800_000 ? `${Math.round(n / 3_600_000)} h` : `${Math.round(n / 86_400_000)} days`);
+  if (ms < 0) return `in ${span(-ms)}`;
+  return ms < 1500 ? "just now" : `${span(ms)} ago`;
+}
+
+/** moment is a time in full, in the reader's own zone. */
+export function moment(time: string | null | undefined): string {
+  return time ? new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : "–";
+}
+
+/** count is a number with its noun: 1 file, 1,200 files. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
+
+/** shortId is the part of an id that tells it from others: the end of a UUIDv7 is random. */
+export function shortId(id: string): string {
+  return id.length > 12 ? `…${id.slice(-8)}` : id;
+}
+
+/** shellLine is an argument list as a shell would read it. */
+export function shellLine(args: readonly string[]): string {
+  return args.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", `'\\''`)}'`)).join(" ");
+}

@@ -1,0 +1,39 @@
+// Keys that pages react to, and the list of them that ? shows.
+
+/** A key that does something on the page that is shown. */
+export interface Shortcut {
+  /** As KeyboardEvent.key, with Ctrl+ in front where it is needed: "g r" is g, then r. */
+  keys: string;
+  does: string;
+  run: () => void;
+  /** Whether it works while the focus is in a field. */
+  inFields?: boolean;
+}
+
+
+let all: Shortcut[] = [];
+let first = "";
+
+/** shortcut makes keys work while the component that calls it is shown. */
+export function shortcut(...added: Shortcut[]): void {
+  $effect(() => {
+    all = [...all, ...added];
+    return () => { all = all.filter((one) => !added.includes(one)); };
+  });
+}
+
+/** listed are the shortcuts that work now. */
+export const listed = (): Shortcut[] => all;
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.altKey || event.isComposing) return;
+  const pressed = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + event.key;
+  const target = event.target as HTMLElement;
+  const inField = target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+  const whole = first ? `${first} ${pressed}` : pressed;
+  const hit = all.findLast((one) => one.keys === whole && (!inField || one.inFields));
+  first = !hit && !inField && all.some((one) => one.keys.startsWith(`${pressed} `)) ? pressed : "";
+  if (!hit) return;
+  event.preventDefault();
+  hit.run();
+});

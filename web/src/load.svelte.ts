@@ -1,0 +1,74 @@
+// Asking the API from a page: what came, what went wrong, and when to ask again.
+import { noteFailure } from "./client.svelte.ts";
+
+/** What a page has of the server so far. */
+export interface Loaded<T> {
+  readonly value: T | undefined;
+  readonly error: unknown;
+  /** Whether a question is under way. */
+  readonly busy: boolean;
+  /** reload asks now. */
+  reload(): void;
+}
+
+/**
+ * load asks while the component that calls it is shown, again whenever what `ask` reads changes, and every `everyMs`
+ * while the page is visible. The last answer stays while a new one is under way. An error stays until an answer comes.
+ */
+export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | (() => number | undefined) } = {}): Loaded<T> {
+  let value = $state.raw<T>();
+  let error = $state.raw<unknown>();
+  let busy = $state(true);
+  let turn = $state(0);
+
+  $effect(() => {
+    void turn;
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const next = () => {
+      const every = typeof options.everyMs === "function" ? options.everyMs() : options.everyMs;
+      if (every !== undefined && !stop.signal.aborted) timer = setTimeout(again, every);
+    };
+    const again = () => {
+      if (document.visibilityState === "hidden") return next();
+      busy = true;
+      void once(ask(stop.signal));
+    };
+    const once = async (asked: Promise<T>) => {
+      try {
+        const answer = await asked;
+        if (stop.signal.aborted) return;
+        value = answer;
+        error = undefined;
+      } catch (failure) {
+        if (stop.signal.aborted || noteFailure(failure)) return;
+        error = failure;
+      }
+      busy = false;
+      next();
+    };
+    busy = true;
+    void once(ask(stop.signal)); // here, so that what it reads is noticed
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  });
+
+  return {
+    get value() { return value; },
+    get error() { return error; },
+    get busy() { return busy; },
+    reload() { turn++; },
+  };
+}
+
+/** now is the time of the second, for what counts up on the page. */
+export function clock(): { readonly now: number } {
+  let now = $state(Date.now());
+  $effect(() => {
+    const timer = setInterval(() => { now = Date.now(); }, 1000);
+    return () => clearInterval(timer);
+  });
+  return { get now() { return now; } };
+}

@@ -1,0 +1,63 @@
+// The address of the page is its state: what is shown follows from it, and every state can be linked to.
+
+/** Where the pages begin: /webui/, with what SANDBOX_PUBLIC_URL has in front of it. */
+const base = new URL(document.baseURI).pathname.replace(/[^/]*$/, "");
+
+/** The page that is shown. */
+export const place = $state({ path: pathOf(location), query: new URLSearchParams(location.search), hash: location.hash });
+
+function pathOf(at: Location | URL): string {
+  return at.pathname.startsWith(base) ? at.pathname.slice(base.length).replace(/\/+$/, "") : "";
+}
+
+/** href is the address of a page, such as `sandbox/runs`. */
+export function href(path: string): string {
+  return base + path;
+}
+
+/** runHref is the address of a run's page. */
+export const runHref = (id: string): string => href(`sandbox/runs/${encodeURIComponent(id)}`);
+
+/** sessionHref is the address of a session's page. */
+export const sessionHref = (id: string): string => href(`sandbox/sessions/${encodeURIComponent(id)}`);
+
+/** go shows a page, as a link to it would. With `replace`, the back button leads past the present one. */
+export function go(to: string, options: { replace?: boolean } = {}): void {
+  const at = new URL(to, location.href);
+  history[options.replace ? "replaceState" : "pushState"](null, "", at);
+  const moved = pathOf(at) !== place.path;
+  read();
+  if (moved && !options.replace) {
+    window.scrollTo(0, 0);
+    // Readers of the screen begin at the new page's heading.
+    queueMicrotask(() => document.querySelector<HTMLElement>("main")?.focus({ preventScroll: true }));
+  }
+}
+
+/** setQuery changes the query of the address; what is undefined or empty leaves it. */
+export function setQuery(values: Record<string, string | undefined>): void {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(values)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  const text = query.toString();
+  go(location.pathname + (text ? `?${text}` : "") + location.hash, { replace: true });
+}
+
+function read(): void {
+  place.path = pathOf(location);
+  place.query = new URLSearchParams(location.search);
+  place.hash = location.hash;
+}
+
+window.addEventListener("popstate", read);
+window.addEventListener("hashchange", read);
+document.addEventListener("click", (event) => {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = (event.target as Element).closest?.("a");
+  if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  if (!link.pathname.startsWith(base)) return;
+  event.preventDefault();
+  go(link.href);
+});

@@ -1,0 +1,28 @@
+// Whether the server answers. Every request of the page reports here.
+
+export const away = $state({ since: 0, nextTry: 0 });
+let waitMs = 1000;
+
+/** asked notes whether the server has answered: 1, 2, 4 … 30 s until it is asked again, with jitter. */
+export function asked(answered: boolean): void {
+  if (answered) {
+    away.since = 0;
+    waitMs = 1000;
+    return;
+  }
+  away.since ||= Date.now();
+  away.nextTry = Date.now() + waitMs * (0.9 + Math.random() * 0.2);
+  waitMs = Math.min(waitMs * 2, 30_000);
+}
+
+/** watchedFetch is fetch, with every failure to reach the server noted. */
+export const watchedFetch: typeof fetch = async (input, init) => {
+  try {
+    const answer = await fetch(input, init);
+    if (away.since) asked(true);
+    return answer;
+  } catch (error) {
+    if (!init?.signal?.aborted && !away.since) asked(false);
+    throw error;
+  }
+};
