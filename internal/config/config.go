@@ -22,6 +22,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	AllowedOrigins []string
 	MetricsOpen    bool
+	WebUI          bool
 	PreviewDomain  string // host or host:port; "" has no previews
 	PreviewPublic  bool
 

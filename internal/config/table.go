@@ -58,6 +58,7 @@ func server(c *Config) []row {
 		{name: "PREVIEW_DOMAIN", value: text(&c.PreviewDomain, checkPreviewDomain),
 			doc: "Domain below which each preview has a host name of its own, with :port if clients need one: preview.example.net. It needs a wildcard DNS record and certificate, and a registrable domain other than that of SANDBOX_PUBLIC_URL. If unset, there are no previews."},
 		{name: "PREVIEW_PUBLIC", value: boolean(&c.PreviewPublic), def: "false", doc: "Allow previews that need no token."},
+		{name: "WEBUI", value: boolean(&c.WebUI), def: "true", doc: "Serve the web page at /webui/ (docs/webui.md)."},
 		{name: "METRICS_OPEN", value: boolean(&c.MetricsOpen), def: "false", doc: "Serve /metrics without authentication."},
 	}
 }

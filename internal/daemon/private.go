@@ -128,6 +128,7 @@ func privateConfig(h *Host, s local.ServeOptions) (cfg config.Config, data strin
 		data = cfg.Data
 	}
 	cfg.TLSCert, cfg.TLSKey, cfg.PublicURL = "", "", ""
+	cfg.WebUI = false // no browser reaches its socket
 	cfg.APIKey, cfg.EndSessions = newKey(), true
 	for _, warning := range cfg.Warnings() {
 		h.Print("warning: %s", warning)

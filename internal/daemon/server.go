@@ -259,7 +259,9 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err := d.openModels(cfg, secret, edge, callers, bodies, mux); err != nil {
 		return err
 	}
-	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
+	if err := openPage(cfg, edge, mux); err != nil {
+		return err
+	}
 	mux.Handle("/", api.NoRoute(mux, "the API is below "+api.Prefix+"; /docs shows it"))
 	d.handler = edge.Wrap(rest.RequireCleanPath(mux))
 	return d.openPreviews(cfg, edge, events)

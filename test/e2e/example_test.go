@@ -200,12 +200,50 @@ func TestElsewhere(t *testing.T) {
 	if status, answer := s.ask(http.MethodGet, "/nowhere", nil); status != http.StatusNotFound || answer["error"] == nil {
 		t.Errorf("a path that nothing answers: %d %v", status, answer)
 	}
-	resp, err := http.Get(s.URL + "/")
+	for accept, want := range map[string]string{"*/*": "/docs", "text/html": "/webui/"} {
+		if status, path, _ := s.page("/", accept); status != http.StatusOK || path != want {
+			t.Errorf("the root leads %s to %s %d", accept, path, status)
+		}
+	}
+	// The page is at its own paths only.
+	mark := `<meta name="csp-nonce"`
+	if status, _, body := s.page("/webui/sandbox/runs/x", "text/html"); status != http.StatusOK || !strings.Contains(body, mark) {
+		t.Errorf("the page: %d %s", status, body)
+	}
+	for _, path := range []string{api + "/webui", api + "/me", "/v1/sessions", "/v1/webui", "/mcp", "/thread/x", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/webui/../healthz"} {
+		if _, _, body := s.page(path, "text/html"); strings.Contains(body, mark) {
+			t.Errorf("%s is the page", path)
+		}
+	}
+}
+
+// TestNoPage starts a server without the page.
+func TestNoPage(t *testing.T) {
+	s := serve(t, t.TempDir(), "--set", "webui=false")
+	if status, path, _ := s.page("/", "text/html"); status != http.StatusOK || path != "/docs" {
+		t.Errorf("the root leads to %s %d", path, status)
+	}
+	if status, _, body := s.page("/webui/", "text/html"); status != http.StatusNotFound {
+		t.Errorf("the page: %d %s", status, body)
+	}
+}
+
+// page requests a path as a browser does, without a key, and returns where it led.
+func (s *server) page(path, accept string) (status int, at, body string) {
+	s.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/docs" {
-		t.Errorf("the root leads to %s %d", resp.Request.URL, resp.StatusCode)
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Request.URL.Path, string(text)
 }
