@@ -11,24 +11,19 @@ export interface Language {
 export const languages: Language[] = [
   {
     name: "python", label: "Python",
-    example: `import struct, zlib
+    example: `import math
 
-# A picture without a library: the page shows every image that a program leaves.
-width, height = 480, 240
+# The page shows pictures and tables that a program leaves.
+points = [(x, 120 - 80 * math.sin(x / 40)) for x in range(0, 481, 4)]
+line = " ".join(f"{x},{y:.1f}" for x, y in points)
 
-def row(y):
-    return b"\\0" + bytes(c for x in range(width) for c in (x * 255 // width, y * 255 // height, (x ^ y) & 255))
-
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-pixels = zlib.compress(b"".join(row(y) for y in range(height)))
-with open("picture.png", "wb") as f:
-    f.write(b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)))
-    f.write(chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
+with open("wave.svg", "w") as f:
+    f.write('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 240">'
+            '<rect width="480" height="240" fill="#f4f7f7"/>'
+            f'<polyline points="{line}" fill="none" stroke="#0a6b66" stroke-width="3"/></svg>')
 
 print("hello from a sealed jar")
-print("wrote picture.png,", len(pixels), "bytes of pixels")
+print("wrote wave.svg with", len(points), "points")
 `,
   },
   {
