@@ -40,6 +40,7 @@ type server struct {
 	version  string
 	handler  http.Handler
 	service  *service.Service
+	known    *auth.Authenticator
 	streams  *stream.Door
 	previews *preview.Door // nil if disabled
 	models   *mcp.Door     // nil if disabled
@@ -215,10 +216,12 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	known, err := auth.New(auth.Options{
 		Keys: d.service.Authenticate, Key: key, JWTSecret: []byte(cfg.JWTSecret),
 		Issuer: cfg.OIDCIssuer, Audience: cfg.OIDCAudience, Events: events, Logger: d.log,
+		SignIns: d.service.SignIns(), Secret: secret, PageURL: pageURL(cfg, edge),
 	})
 	if err != nil {
 		return err
 	}
+	d.known = known
 	callers := limits.Guarded(known)
 	d.streams, err = stream.New(stream.Options{
 		Engine: d.service, Auth: callers, Secret: secret, SignedURLs: cfg.WSSignedURLs, SignedTTL: cfg.WSSignedURLTTL,
@@ -246,6 +249,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	door.Register(mux)
+	known.Register(mux, callers)
 	d.streams.Register(mux)
 	terminals.Register(mux)
 	if err := d.openTunnels(edge, limits, events, mux); err != nil {

@@ -54,6 +54,9 @@ const (
 
 	TokenCreated  = "sandbox.token.created"
 	TokenRevoked  = "sandbox.token.revoked"
+	SignInCode    = "sandbox.login.code" // a one-time code was made; Detail has its token_id, as for the next two
+	SignedIn      = "sandbox.login.opened"
+	SignedOut     = "sandbox.login.ended"
 	SecretSet     = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
 	SecretRemoved = "sandbox.secret.removed"
 	SecretUsed    = "sandbox.secret.used"

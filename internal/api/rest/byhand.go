@@ -46,6 +46,7 @@ func (d *Door) declareByHand() {
 	declareShell(doc)
 	declareShellSessions(doc)
 	declareThreads(doc)
+	declareLogin(doc)
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"},
 		Summary: "Download an artifact",
