@@ -1,12 +1,8 @@
 // Names of files as they are shown and put together. They are a program's choice, so that anything can be in them.
 
-/** shown is a name with every character visible: a line break is ␊, one that turns the text around is ⟨202E⟩. */
+/** shown is a name with every character visible: a line break is ⟨000A⟩, one that turns the text around is ⟨202E⟩. */
 export function shown(name: string): string {
-  return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (c) => {
-    const code = c.codePointAt(0)!;
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-    return code === 0x7f ? "␡" : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
-  });
+  return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (c) => `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
 /** baseOf is the last part of a path. */
