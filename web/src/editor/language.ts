@@ -8,15 +8,14 @@ const byExtension: Record<string, string> = {
   json: "json", jsonl: "json", ipynb: "json", map: "json", webmanifest: "json",
   go: "go", java: "java", kt: "kotlin", scala: "scala", cs: "csharp", dart: "dart",
   c: "c", h: "c", cc: "cpp", cpp: "cpp", cxx: "cpp", hh: "cpp", hpp: "cpp", ino: "cpp", rs: "rust", swift: "swift",
-  sh: "shell", bash: "shell", zsh: "shell", ps1: "powershell", rb: "ruby", pl: "perl", pm: "perl", lua: "lua", r: "r", jl: "julia",
-  hs: "haskell", erl: "erlang", clj: "clojure", lisp: "lisp", scm: "scheme", tcl: "tcl", ml: "ocaml",
+  sh: "shell", bash: "shell", zsh: "shell", rb: "ruby", pl: "perl", pm: "perl", lua: "lua", r: "r", jl: "julia",
   html: "html", htm: "html", svg: "xml", xml: "xml", css: "css", scss: "scss", less: "less",
   sql: "sql", yaml: "yaml", yml: "yaml", toml: "toml", ini: "properties", cfg: "properties", conf: "properties", properties: "properties", env: "properties",
-  diff: "diff", patch: "diff", cmake: "cmake", proto: "protobuf", tex: "tex",
+  diff: "diff", patch: "diff",
 };
 
 const byName: Record<string, string> = {
-  dockerfile: "dockerfile", "cmakelists.txt": "cmake", gemfile: "ruby", rakefile: "ruby",
+  dockerfile: "dockerfile", gemfile: "ruby", rakefile: "ruby",
   ".bashrc": "shell", ".profile": "shell", ".bash_profile": "shell", ".gitconfig": "properties", ".env": "properties",
 };
 
@@ -30,7 +29,7 @@ export function languageOf(path: string): string {
 /** indentOf is one step of indentation in a language. */
 export function indentOf(language: string): string {
   if (language === "go") return "\t";
-  return /^(python|java|kotlin|scala|csharp|c|cpp|rust|swift|shell|powershell|perl)$/.test(language) ? "    " : "  ";
+  return /^(python|java|kotlin|scala|csharp|c|cpp|rust|swift|shell|perl)$/.test(language) ? "    " : "  ";
 }
 
 const javascript = (options: { jsx?: boolean; typescript?: boolean }) => async () => (await import("@codemirror/lang-javascript")).javascript(options);
@@ -59,14 +58,6 @@ const known: Record<string, () => Promise<LanguageSupport | Extension>> = {
   r: legacy(async () => (await import("@codemirror/legacy-modes/mode/r")).r),
   julia: legacy(async () => (await import("@codemirror/legacy-modes/mode/julia")).julia),
   swift: legacy(async () => (await import("@codemirror/legacy-modes/mode/swift")).swift),
-  haskell: legacy(async () => (await import("@codemirror/legacy-modes/mode/haskell")).haskell),
-  erlang: legacy(async () => (await import("@codemirror/legacy-modes/mode/erlang")).erlang),
-  clojure: legacy(async () => (await import("@codemirror/legacy-modes/mode/clojure")).clojure),
-  lisp: legacy(async () => (await import("@codemirror/legacy-modes/mode/commonlisp")).commonLisp),
-  scheme: legacy(async () => (await import("@codemirror/legacy-modes/mode/scheme")).scheme),
-  tcl: legacy(async () => (await import("@codemirror/legacy-modes/mode/tcl")).tcl),
-  ocaml: legacy(async () => (await import("@codemirror/legacy-modes/mode/mllike")).oCaml),
-  powershell: legacy(async () => (await import("@codemirror/legacy-modes/mode/powershell")).powerShell),
   html: legacy(async () => (await import("@codemirror/legacy-modes/mode/xml")).html),
   xml: legacy(async () => (await import("@codemirror/legacy-modes/mode/xml")).xml),
   css: legacy(async () => (await import("@codemirror/legacy-modes/mode/css")).css),
@@ -77,9 +68,6 @@ const known: Record<string, () => Promise<LanguageSupport | Extension>> = {
   toml: legacy(async () => (await import("@codemirror/legacy-modes/mode/toml")).toml),
   properties: legacy(async () => (await import("@codemirror/legacy-modes/mode/properties")).properties),
   diff: legacy(async () => (await import("@codemirror/legacy-modes/mode/diff")).diff),
-  cmake: legacy(async () => (await import("@codemirror/legacy-modes/mode/cmake")).cmake),
-  protobuf: legacy(async () => (await import("@codemirror/legacy-modes/mode/protobuf")).protobuf),
-  tex: legacy(async () => (await import("@codemirror/legacy-modes/mode/stex")).stex),
   dockerfile: legacy(async () => (await import("@codemirror/legacy-modes/mode/dockerfile")).dockerFile),
 };
 known["bash"] = known["sh"] = known["shell"]!;
