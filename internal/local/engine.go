@@ -32,9 +32,9 @@ type Engine struct {
 // Bench is an engine whose sandboxes can be measured.
 type Bench struct {
 	*Engine
-	Settle func()                                                 // waits until no run and no teardown is under way
-	Weigh  func(ctx context.Context, n int) (*IdleWeight, error)  // n idle sandboxes
-	Gather func(ctx context.Context, n int) (*CrowdResult, error) // n sandboxes at once
+	WaitIdle     func()                                                 // waits until no run and no teardown is under way
+	MeasureIdle  func(ctx context.Context, n int) (*IdleWeight, error)  // n idle sandboxes
+	MeasureCrowd func(ctx context.Context, n int) (*CrowdResult, error) // n sandboxes at once
 }
 
 // IdleWeight is what an idle sandbox takes of the host's memory, in bytes, on average.

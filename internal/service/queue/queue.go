@@ -264,8 +264,8 @@ func (q *Queue) Waiting() int {
 	return q.waiting
 }
 
-// Relief is for how long a full queue will probably stay full.
-func (q *Queue) Relief() time.Duration {
+// RetryAfter is for how long a full queue will probably stay full.
+func (q *Queue) RetryAfter() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.held.mean() / time.Duration(q.opts.Slots)

@@ -104,7 +104,7 @@ func (r *Relay) end(c *conn, a wire.Answer) {
 		reset(c.tcp)
 		return
 	}
-	farewell(c.tcp, c.refuse(a))
+	closeWith(c.tcp, c.refuse(a))
 }
 
 func (r *Relay) release() { <-r.room }
@@ -115,8 +115,8 @@ func reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// farewell tells a program why its connection ends. What the program still sends would otherwise turn that into a reset.
-func farewell(c *net.TCPConn, text []byte) {
+// closeWith tells a program why its connection ends. What the program still sends would otherwise turn that into a reset.
+func closeWith(c *net.TCPConn, text []byte) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	if _, err := c.Write(text); err != nil {
