@@ -18,7 +18,7 @@ type Needs struct {
 	Note    func(format string, args ...any) // prints what makes the command slow; nil prints nothing
 }
 
-// Engine is what stands behind the commands: the service in this process, or a client of a server. Both are the same to
+// Engine is what the commands use: the service in this process, or a client of a server. Both are the same to
 // them, but for what only this process can do.
 type Engine struct {
 	belljar.Service

@@ -115,7 +115,8 @@ func reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// closeWith tells a program why its connection ends. What the program still sends would otherwise turn that into a reset.
+// closeWith sends a program the reason why its connection ends, and closes it. It reads what the program still sends, which would
+// otherwise turn the end into a reset.
 func closeWith(c *net.TCPConn, text []byte) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Second))
@@ -237,7 +238,7 @@ type rawConn interface {
 	Read(func(fd uintptr) bool) error
 }
 
-// read reads into a buffer, behind the room for a head. It has no buffer while it waits. At the end of file there is none.
+// read reads into a buffer, after the room for a head. It has no buffer while it waits. At the end of file there is none.
 func (r *Relay) read(raw rawConn) (buf *[]byte, n int, err error) {
 	var fail error
 	err = raw.Read(func(fd uintptr) bool {
