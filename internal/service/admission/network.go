@@ -111,7 +111,7 @@ func (e *Egress) Recovered(caller belljar.Caller, trust belljar.TrustLevel, spec
 }
 
 // network decides what the sandbox of a placement may reach.
-func (r *Rules) network(caller belljar.Caller, p *placement.Placement, ask Ask) (err error) {
+func (r *Rules) network(caller belljar.Caller, p *placement.Placement, ask Request) (err error) {
 	_, p.Egress, err = r.Egress.Network(caller, ask.Trust, ask.Network)
 	if err == nil && p.Egress != nil {
 		err = Relayed(p)
