@@ -56,6 +56,8 @@ func decisions() vocabulary { return vocabulary{"allowed", "denied"} }
 
 func waiters() vocabulary { return vocabulary{"run", "session"} }
 
+func hookResults() vocabulary { return vocabulary{"delivered", "failed", "dropped"} }
+
 func directions() vocabulary { return vocabulary{"in", "out"} }
 
 func egressReasons() vocabulary {
