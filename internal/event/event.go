@@ -26,6 +26,8 @@ const (
 const (
 	EgressAllowed = "sandbox.run.egress_allowed"
 	EgressDenied  = "sandbox.run.egress_denied"
+	// EgressNames is a run that used remarkably many names under one wildcard. Detail has matched_rule and names, their number.
+	EgressNames = "sandbox.run.egress_names"
 )
 
 // Belljar's own, for the audit trail too.

@@ -63,6 +63,7 @@ func directions() vocabulary { return vocabulary{"in", "out"} }
 func egressReasons() vocabulary {
 	return vocabulary{
 		"no_match", "dns_mismatch", "policy_changed", "sni_missing", "private_address", "port_denied", "dns_failed", "brokered", "limit", "unreachable",
+		"certificate_unknown", "certificate_expired", "certificate_name", "certificate_invalid",
 	}
 }
 
