@@ -155,6 +155,14 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if opts.Egress, err = egressOptions(cfg); err != nil {
 		return nil, err
 	}
+	if cfg.ApprovalWebhook != "" {
+		hook, err := openHook(cfg, data, opts.Egress, counter, d.log)
+		if err != nil {
+			return nil, err
+		}
+		d.closers = append(d.closers, hook.Close)
+		events = append(events, hook)
+	}
 	opts.Require, opts.Lifetime = m.required, m.lifetime
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err

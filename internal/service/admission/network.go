@@ -164,6 +164,14 @@ func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
 		return said + ": its address is not public, and no rule allows that address"
 	case egress.DNSFailed:
 		return said + ": its name has no address"
+	case egress.CertificateUnknown:
+		return said + ": it has a brokered secret, and a certificate of an authority that the server does not trust; SANDBOX_EGRESS_CA_FILE adds one"
+	case egress.CertificateExpired:
+		return said + ": it has a brokered secret, and its certificate has expired or is not valid yet"
+	case egress.CertificateName:
+		return said + ": it has a brokered secret, and its certificate is for another name"
+	case egress.CertificateInvalid:
+		return said + ": it has a brokered secret, and its certificate is not valid"
 	case egress.Brokered:
 		return said + ": it has a brokered secret, and takes HTTP/1.1 over TLS on port 443 from programs that trust the authorities in $SSL_CERT_FILE"
 	}
