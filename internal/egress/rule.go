@@ -2,6 +2,7 @@ package egress
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -274,6 +275,24 @@ func (r *Rules) lookup(ip netip.Addr) (ipRule, bool) {
 		return r.ranges[i], true
 	}
 	return ipRule{}, false
+}
+
+// With returns the rules and more hosts, all with the same text. Those that a rule covers already keep that.
+func (r Rules) With(text string, hosts ...string) (Rules, error) {
+	r.exact = maps.Clone(r.exact)
+	if r.exact == nil {
+		r.exact = map[string]string{}
+	}
+	for _, host := range hosts {
+		name, err := canonical(host)
+		if err != nil {
+			return r, fmt.Errorf("%q %w", clip(host), err)
+		}
+		if _, covered := r.name(name); !covered {
+			r.exact[name] = text
+		}
+	}
+	return r, nil
 }
 
 // clip shortens what a caller sent, for a message.
