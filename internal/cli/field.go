@@ -10,6 +10,9 @@ import (
 
 // flagOf returns the flag for a field of a request; "" if it has none.
 func flagOf(field string) string {
+	if strings.HasPrefix(field, "egress.presets") {
+		return "--allow-preset"
+	}
 	if strings.HasPrefix(field, "egress") || field == "network_policy" {
 		return "--allow"
 	}

@@ -28,6 +28,7 @@ type runCommand struct {
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+	presetFlags
 	packageFlags
 
 	Git gitFlags `embed:"" group:"input"`
@@ -188,7 +189,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
-	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
+	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow, r.AllowPreset)
 	if p.spec.Git, err = r.Git.spec(); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ type jarFlags struct {
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Git            gitFlags   `embed:""`
+	presetFlags
 	packageFlags
 	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
 	AllowWeak     []string `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
@@ -69,7 +70,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	if err != nil {
 		return belljar.SessionSpec{}, err
 	}
-	policy, egress := allowed(j.Allow)
+	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
 		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(),
