@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -89,11 +91,11 @@ func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.N
 
 // networkCheck is belljar network check.
 type networkCheck struct {
-	URL     string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
-	Allow   []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
+	URL   string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
+	Allow []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
 	presetFlags
-	Session string   `placeholder:"ID" help:"In place of --allow: a session on a server."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	Session string `placeholder:"ID" help:"In place of --allow: a session on a server."`
+	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.
@@ -111,13 +113,13 @@ func (n *networkCheck) Run(ctx context.Context, c *console) error {
 	check, err := n.check(ctx, c)
 	switch {
 	case err != nil && n.JSON:
-		return c.failJSON(inFlags(err))
+		return c.failJSON(field.InFlags(err))
 	case err != nil:
-		return inFlags(err)
+		return field.InFlags(err)
 	case n.JSON:
 		err = show.JSON(c.stdout, check)
 	default:
-		err = show.Lines(c.stdout, []string{inPhrases(check.Message)})
+		err = show.Lines(c.stdout, []string{field.Words(check.Message)})
 	}
 	if err == nil && !check.Allowed {
 		return exitStatus(1)
@@ -140,7 +142,7 @@ func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.Net
 		if !e.Remote {
 			return check, mistake.New("--server URL, or BELLJAR_SERVER", "--session needs a server, which has sessions")
 		}
-		if q.SessionID, err = findSession(ctx, e, n.Session); err != nil {
+		if q.SessionID, err = ident.Session(ctx, e, n.Session); err != nil {
 			return check, err
 		}
 	}
@@ -149,11 +151,11 @@ func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.Net
 
 // sessionNetwork is belljar session network.
 type sessionNetwork struct {
-	ID      string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Allow   []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
+	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Allow []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
 	presetFlags
-	DenyAll bool     `help:"Let it reach nothing from now on."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	DenyAll bool `help:"Let it reach nothing from now on."`
+	JSON    bool `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.
@@ -174,7 +176,7 @@ func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 		if n.DenyAll && policy != "" {
 			return mistake.New("", "--deny-all excludes --allow and --allow-preset")
 		}
-		id, err := findSession(ctx, s, n.ID)
+		id, err := ident.Session(ctx, s, n.ID)
 		if err != nil {
 			return err
 		}
@@ -189,7 +191,7 @@ func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 		}
 		switch {
 		case err != nil:
-			return inFlags(err)
+			return field.InFlags(err)
 		case n.JSON:
 			return show.JSON(c.stdout, spec)
 		}

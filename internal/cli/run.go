@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
 	"github.com/belljar/belljar/internal/cli/show"
@@ -205,7 +206,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
-		return nil, inFlags(err)
+		return nil, field.InFlags(err)
 	}
 	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {
 		return nil, err
@@ -343,7 +344,7 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
 	}
 	limits, err := belljar.DefaultLimits().ResolveRun(&asked, most)
-	return limits, inFlags(err)
+	return limits, field.InFlags(err)
 }
 
 func (r *runCommand) resources() belljar.Resources {
