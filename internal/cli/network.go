@@ -52,7 +52,7 @@ func (n *networkCheck) Run(ctx context.Context, c *console) error {
 	case n.JSON:
 		err = show.JSON(c.stdout, check)
 	default:
-		err = show.Lines(c.stdout, []string{check.Message})
+		err = show.Lines(c.stdout, []string{inPhrases(check.Message)})
 	}
 	if err == nil && !check.Allowed {
 		return exitStatus(1)

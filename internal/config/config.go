@@ -60,10 +60,11 @@ type Config struct {
 	EgressCAFile     string // "" trusts the image's alone
 
 	// Approvals.
-	Approval         []string // rules
-	ApprovalTTL      time.Duration
-	MaxApprovals     int
-	MaxUserApprovals int
+	Approval                            []string // rules
+	ApprovalTTL                         time.Duration
+	MaxApprovals                        int
+	MaxUserApprovals                    int
+	ApprovalWebhook, ApprovalWebhookKey string
 
 	// The docker runtime.
 	DockerHost            string // "" uses DOCKER_HOST

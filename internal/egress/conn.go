@@ -93,7 +93,7 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 		return nil, Limit
 	}
 	if !v.ip.IsValid() {
-		if reason := g.use(v.host); reason != "" {
+		if reason := g.use(v); reason != "" {
 			return nil, reason
 		}
 		if !g.opts.Broker.takes(v.host, o.Port) {

@@ -83,6 +83,7 @@ type Gate struct {
 	policy Policy
 	pins   map[string]*pin
 	used   map[string]struct{} // names that programs have used
+	below  map[string]int      // how many of them by the wildcard that covers them
 	fresh  bucket              // of new names
 	live   map[*conn]struct{}
 	own    []netip.Addr
@@ -110,7 +111,7 @@ func NewGate(opts Options) *Gate {
 		opts.Own = ownAddresses
 	}
 	return &Gate{
-		opts: opts, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, live: map[*conn]struct{}{},
+		opts: opts, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, below: map[string]int{}, live: map[*conn]struct{}{},
 		tally:     newTally(opts.Record, opts.Count),
 		resolving: make(chan struct{}, wire.MaxAsked),
 	}
@@ -206,7 +207,7 @@ func (g *Gate) nameAllowed(name string) (host string, reason Reason) {
 		return v.host, NoMatch // an address needs none
 	}
 	if v.reason == "" {
-		v.reason = g.use(v.host)
+		v.reason = g.use(v)
 	}
 	return v.host, v.reason
 }

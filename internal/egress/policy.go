@@ -69,6 +69,16 @@ func (p *Policy) serves(name string) bool {
 	return p.covers(func(r *Rules) bool { _, ok := r.name(name); return ok })
 }
 
+// Uncovered returns the rules of the run of which the server's rules cover nothing, in order.
+func (p *Policy) Uncovered() (list []string) {
+	for _, text := range p.Run.texts() {
+		if !p.covers(func(r *Rules) bool { return r.meets(text) }) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
 // covers reports whether all of the server's rules do.
 func (p *Policy) covers(by func(*Rules) bool) bool {
 	for i := range p.Levels {
@@ -112,7 +122,7 @@ func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
 	if !special {
 		return true
 	}
-	if !p.Private {
+	if !p.Private || !p.covers(func(r *Rules) bool { return r.opens(ip) }) {
 		return false
 	}
 	rule, ok := p.Run.lookup(ip)

@@ -21,9 +21,23 @@ export const runHref = (id: string): string => href(`sandbox/runs/${encodeURICom
 /** sessionHref is the address of a session's page. */
 export const sessionHref = (id: string): string => href(`sandbox/sessions/${encodeURIComponent(id)}`);
 
+const guards = new Set<() => boolean>();
+let shown = location.href;
+
+/** guard asks before another page is shown while the component that calls it is: its answer false keeps this one. */
+export function guard(leave: () => boolean): void {
+  $effect(() => {
+    guards.add(leave);
+    return () => void guards.delete(leave);
+  });
+}
+
+const mayLeave = (): boolean => [...guards].every((leave) => leave());
+
 /** go shows a page, as a link to it would. With `replace`, the back button leads past the present one. */
 export function go(to: string, options: { replace?: boolean } = {}): void {
   const at = new URL(to, location.href);
+  if (pathOf(at) !== place.path && !mayLeave()) return;
   history[options.replace ? "replaceState" : "pushState"](null, "", at);
   const moved = pathOf(at) !== place.path;
   read();
@@ -46,12 +60,16 @@ export function setQuery(values: Record<string, string | undefined>): void {
 }
 
 function read(): void {
+  shown = location.href;
   place.path = pathOf(location);
   place.query = new URLSearchParams(location.search);
   place.hash = location.hash;
 }
 
-window.addEventListener("popstate", read);
+window.addEventListener("popstate", () => {
+  if (pathOf(location) !== place.path && !mayLeave()) history.pushState(null, "", shown);
+  else read();
+});
 window.addEventListener("hashchange", read);
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

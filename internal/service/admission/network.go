@@ -111,7 +111,7 @@ func (e *Egress) Recovered(caller belljar.Caller, trust belljar.TrustLevel, spec
 }
 
 // network decides what the sandbox of a placement may reach.
-func (r *Rules) network(caller belljar.Caller, p *placement.Placement, ask Ask) (err error) {
+func (r *Rules) network(caller belljar.Caller, p *placement.Placement, ask Request) (err error) {
 	_, p.Egress, err = r.Egress.Network(caller, ask.Trust, ask.Network)
 	if err == nil && p.Egress != nil {
 		err = Relayed(p)
@@ -164,6 +164,14 @@ func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
 		return said + ": its address is not public, and no rule allows that address"
 	case egress.DNSFailed:
 		return said + ": its name has no address"
+	case egress.CertificateUnknown:
+		return said + ": it has a brokered secret, and a certificate of an authority that the server does not trust; SANDBOX_EGRESS_CA_FILE adds one"
+	case egress.CertificateExpired:
+		return said + ": it has a brokered secret, and its certificate has expired or is not valid yet"
+	case egress.CertificateName:
+		return said + ": it has a brokered secret, and its certificate is for another name"
+	case egress.CertificateInvalid:
+		return said + ": it has a brokered secret, and its certificate is not valid"
 	case egress.Brokered:
 		return said + ": it has a brokered secret, and takes HTTP/1.1 over TLS on port 443 from programs that trust the authorities in $SSL_CERT_FILE"
 	}

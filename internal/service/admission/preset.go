@@ -15,7 +15,7 @@ import (
 func Presets() []string { return []string{"pip", "npm"} }
 
 // packages decides whether the packages of a request may be installed for the sandbox of a placement.
-func (r *Rules) packages(p *placement.Placement, ask Ask) error {
+func (r *Rules) packages(p *placement.Placement, ask Request) error {
 	if ask.Packages.IsZero() {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (r *Rules) packages(p *placement.Placement, ask Ask) error {
 	return nil
 }
 
-func (a Ask) packagesOf(preset string) []string {
+func (a Request) packagesOf(preset string) []string {
 	if preset == "pip" {
 		return a.Packages.Pip
 	}
@@ -97,7 +97,7 @@ func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []
 	return p, nil
 }
 
-// server is what the server lets a caller reach, without the rules of a request.
+// server is what the server lets a caller reach, without the rules of a ask.
 func (e *Egress) server(caller belljar.Caller, trust belljar.TrustLevel) *egress.Policy {
 	p := &egress.Policy{Server: e.rules, Ports: slices.Clone(e.ports), Private: e.private}
 	if own, ok := e.users[caller.ID]; ok {

@@ -35,7 +35,7 @@ interface Message {
 }
 
 const pieceBytes = 32 << 10;
-const pingMs = 20_000;
+const pingMs = 15_000; // who says nothing for twice as long is gone
 
 /**
  * Terminal is a terminal that is followed: loop over it for what comes. The loop ends behind the program's end (exit) and

@@ -1,4 +1,5 @@
 // Whether the server answers. Every request of the page reports here.
+import { send } from "../upload.ts";
 
 export const away = $state({ since: 0, nextTry: 0 });
 let waitMs = 1000;
@@ -18,7 +19,7 @@ export function asked(answered: boolean): void {
 /** watchedFetch is fetch, with every failure to reach the server noted. */
 export const watchedFetch: typeof fetch = async (input, init) => {
   try {
-    const answer = await fetch(input, init);
+    const answer = await send(input, init);
     if (away.since) asked(true);
     return answer;
   } catch (error) {

@@ -1,0 +1,35 @@
+// The line that a link leads to.
+import { StateEffect, StateField, type EditorState, type Extension } from "@codemirror/state";
+import { Decoration, EditorView, type DecorationSet } from "@codemirror/view";
+
+const marking = StateEffect.define<number>();
+const band = Decoration.line({ class: "cm-marked" });
+
+const marked = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(set, transaction) {
+    set = set.map(transaction.changes);
+    for (const effect of transaction.effects) {
+      if (effect.is(marking)) set = effect.value < 0 ? Decoration.none : Decoration.set([band.range(effect.value)]);
+    }
+    return set;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
+/** marks lets a line be marked. */
+export const marks: Extension = marked;
+
+/** show marks a line, from 1, puts the cursor there and scrolls to it. A line that there is not is the last one; undefined marks none. */
+export function show(view: EditorView, line: number | undefined): void {
+  const from = line === undefined ? -1 : lineStart(view.state, line);
+  const { doc } = view.state;
+  view.dispatch(from < 0 ? { effects: marking.of(-1) } : {
+    selection: { anchor: Math.min(from, doc.length) },
+    effects: [marking.of(from), EditorView.scrollIntoView(from, { y: "center" })],
+  });
+}
+
+function lineStart({ doc }: EditorState, line: number): number {
+  return doc.line(Math.min(Math.max(Math.trunc(line) || 1, 1), doc.lines)).from;
+}

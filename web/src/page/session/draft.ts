@@ -1,0 +1,30 @@
+// Texts that were being edited when their page went away without the user's doing, such as for a new sign-in.
+import type { FileEntry } from "belljar-sdk";
+
+/** A text that is not saved. */
+export interface Draft {
+  text: string;
+  /** What the file had when it was read, and how it stood. */
+  saved: string;
+  seen: FileEntry;
+  eol: "\n" | "\r\n";
+  mixed: boolean;
+}
+
+const kept = new Map<string, Map<string, Draft>>(); // by session, then path
+
+/** keep keeps a draft until it is taken. */
+export function keep(session: string, path: string, draft: Draft): void {
+  if (!kept.has(session)) kept.set(session, new Map());
+  kept.get(session)!.set(path, draft);
+}
+
+/** take returns a draft, and forgets it. */
+export function take(session: string, path: string): Draft | undefined {
+  const draft = kept.get(session)?.get(path);
+  kept.get(session)?.delete(path);
+  return draft;
+}
+
+/** draftsOf are those of a session. */
+export const draftsOf = (session: string): [path: string, draft: Draft][] => [...(kept.get(session) ?? [])];

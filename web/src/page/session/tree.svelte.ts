@@ -1,0 +1,106 @@
+// The folders of a workspace, as far as they are open.
+import type { FileEntry, Files } from "belljar-sdk";
+import { SvelteMap, SvelteSet } from "svelte/reactivity";
+import { baseOf, byName, folderOf, inside, moved } from "./name.ts";
+
+/** A row of the tree. */
+export interface Row {
+  entry: FileEntry;
+  name: string;
+  /** From 1. */
+  level: number;
+  /** Where it stands in its folder, from 1, and of how many. */
+  place: number;
+  of: number;
+  open: boolean;
+}
+
+interface Folder {
+  entries: FileEntry[];
+  truncated: boolean;
+}
+
+/** The workspace itself. */
+export const root = "";
+
+export class Tree {
+  /** What went wrong last. */
+  error: unknown = $state.raw();
+  readonly open = new SvelteSet<string>();
+  readonly #folders = new SvelteMap<string, Folder>();
+  readonly #files: () => Files;
+  readonly #failed: (error: unknown) => boolean;
+
+  /** failed may take an error: then it is not kept. */
+  constructor(files: () => Files, failed: (error: unknown) => boolean) {
+    this.#files = files;
+    this.#failed = failed;
+  }
+
+  rows: Row[] = $derived.by(() => {
+    const rows: Row[] = [];
+    const add = (folder: string, level: number) => {
+      const entries = this.#folders.get(folder)?.entries ?? [];
+      entries.forEach((entry, i) => {
+        const open = entry.type === "dir" && this.open.has(entry.path);
+        rows.push({ entry, name: baseOf(entry.path), level, place: i + 1, of: entries.length, open });
+        if (open) add(entry.path, level + 1);
+      });
+    };
+    add(root, 1);
+    return rows;
+  });
+
+  /** Whether the workspace has been listed. */
+  get known(): boolean { return this.#folders.has(root); }
+
+  /** Open folders with more entries than are listed. */
+  get truncated(): string[] {
+    return [...this.#folders].filter(([path, folder]) => folder.truncated && (path === root || this.open.has(path))).map(([path]) => path);
+  }
+
+  /** load lists a folder. */
+  async load(folder: string): Promise<void> {
+    try {
+      const { entries, truncated } = await this.#files().list(folder || ".");
+      this.#folders.set(folder, { entries: [...(entries ?? [])].sort(byName), truncated });
+      this.error = undefined;
+    } catch (error) {
+      if ((error as { code?: unknown }).code === "not_found" && folder !== root) this.#forget(folder);
+      else if (!this.#failed(error)) this.error = error;
+    }
+  }
+
+  /** reload lists every open folder again. */
+  async reload(): Promise<void> {
+    await Promise.all([root, ...this.open].map((folder) => this.load(folder)));
+  }
+
+  /** toggle opens or closes a folder. */
+  async toggle(folder: string, open = !this.open.has(folder)): Promise<void> {
+    if (!open) this.open.delete(folder);
+    else if (!this.open.has(folder)) {
+      this.open.add(folder);
+      await this.load(folder);
+    }
+  }
+
+  /** reveal opens the folders that a path is in. */
+  async reveal(path: string): Promise<void> {
+    const parts = folderOf(path).split("/").filter(Boolean);
+    for (let i = 1; i <= parts.length; i++) await this.toggle(parts.slice(0, i).join("/"), true);
+  }
+
+  /** renamed keeps folders open whose names have changed. */
+  renamed(from: string, to: string): void {
+    for (const path of [...this.open].filter((one) => inside(one, from))) {
+      this.open.delete(path);
+      this.open.add(moved(path, from, to));
+    }
+  }
+
+  #forget(folder: string): void {
+    this.open.delete(folder);
+    this.#folders.delete(folder);
+  }
+}

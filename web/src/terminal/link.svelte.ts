@@ -1,0 +1,166 @@
+// The connection of a screen to a terminal: it is made, watched, and made again.
+import type { Terminal } from "belljar-sdk";
+import { endingOf, failureOf, pauseMs, type Ending } from "./ending.ts";
+
+/** What shows a terminal. */
+export interface Screen {
+  readonly cols: number;
+  readonly rows: number;
+  /** write calls done once it has parsed the data. */
+  write(data: Uint8Array, done: () => void): void;
+  /** reset clears it for the history that follows. */
+  reset(): void;
+}
+
+/** How to get to a terminal. */
+export interface Way {
+  open(size: { cols: number; rows: number }, signal: AbortSignal): Promise<Terminal>;
+  attach(id: string, signal: AbortSignal): Promise<Terminal>;
+  /** failed hears of every error, such as a token that has expired. */
+  failed(error: unknown): void;
+}
+
+// A browser's WebSocket cannot be paused. What the screen has not parsed is bounded by leaving, and coming back for the history.
+const mostUnparsed = 4 << 20;
+
+export class Link {
+  state: "connecting" | "open" | "waiting" | "lost" | "exited" = $state("connecting");
+  /** The first thing that went wrong since the user last acted. */
+  problem: Ending | undefined = $state.raw();
+  exitCode = $state(0);
+  /** When it is tried again, while it is waiting. */
+  nextTry = $state(0);
+  id: string | undefined = $state();
+
+  readonly #screen: Screen;
+  readonly #way: Way;
+  #terminal: Terminal | undefined;
+  #round = new AbortController();
+  #unparsed = 0;
+  #drained: (() => void) | undefined;
+  #silent = 0; // writes of the past: the screen's answers to them are nobody's input
+  #resizing: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(screen: Screen, way: Way, id: string | undefined) {
+    this.#screen = screen;
+    this.#way = way;
+    this.id = id;
+    void this.#follow(this.#round);
+  }
+
+  /** type sends what the user types. */
+  type(data: string | Uint8Array): void {
+    if (this.state !== "open" || this.#silent > 0) return;
+    if (this.problem) this.problem = undefined;
+    this.#terminal?.write(data).catch(() => {}); // the connection's end tells
+  }
+
+  /** fit tells the terminal the screen's size, once it stays. */
+  fit(): void {
+    clearTimeout(this.#resizing);
+    this.#resizing = setTimeout(() => this.#size(), 100);
+  }
+
+  /** reconnect tries now. */
+  reconnect(): void {
+    this.#leave();
+    this.problem = undefined;
+    this.#round = new AbortController();
+    void this.#follow(this.#round);
+  }
+
+  /** close leaves the terminal, which lives on. */
+  close(): void {
+    clearTimeout(this.#resizing);
+    this.#leave();
+  }
+
+  #leave(): void {
+    this.#round.abort();
+    void this.#terminal?.close();
+    this.#terminal = undefined;
+  }
+
+  #size(): void {
+    const { cols, rows } = this.#screen;
+    const terminal = this.#terminal;
+    if (!terminal || this.state !== "open" || (terminal.state.cols === cols && terminal.state.rows === rows)) return;
+    terminal.resize(cols, rows).catch(() => {}); // the connection's end tells
+  }
+
+  async #follow({ signal }: AbortController): Promise<void> {
+    for (let failures = 0; !signal.aborted; ) {
+      this.state = "connecting";
+      let ending: Ending | "behind" | "over";
+      try {
+        const { cols, rows } = this.#screen;
+        const terminal = this.id ? await this.#way.attach(this.id, signal) : await this.#way.open({ cols, rows }, signal);
+        if (signal.aborted) return void terminal.close();
+        this.#terminal = terminal;
+        this.id = terminal.id;
+        this.#screen.reset();
+        this.state = "open";
+        this.#size();
+        failures = 0;
+        ending = await this.#read(terminal, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#way.failed(error);
+        ending = failureOf(error);
+        if (!this.id) ending.again = false; // it may have been made: the list of terminals tells
+      }
+      this.#terminal = undefined;
+      if (signal.aborted || ending === "over") return;
+      if (ending === "behind") continue;
+      this.problem ??= ending;
+      if (!ending.again) {
+        this.state = "lost";
+        return;
+      }
+      const pause = pauseMs(failures++);
+      this.state = "waiting";
+      this.nextTry = Date.now() + pause;
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, pause);
+        signal.addEventListener("abort", () => { clearTimeout(timer); resolve(undefined); }, { once: true });
+      });
+    }
+  }
+
+  // read shows what comes, to the end: of the connection, or of the program (over). It leaves if the screen is far behind.
+  async #read(terminal: Terminal, signal: AbortSignal): Promise<Ending | "behind" | "over"> {
+    for await (const event of terminal) {
+      if (signal.aborted) return "over";
+      switch (event.kind) {
+        case "history":
+          this.#silent++;
+          this.#write(event.data, () => this.#silent--);
+          break;
+        case "output":
+          this.#write(event.data);
+          if (this.#unparsed <= mostUnparsed) break;
+          void terminal.close();
+          await new Promise<void>((resolve) => (this.#drained = resolve));
+          return "behind";
+        case "exit":
+          this.exitCode = event.exitCode;
+          this.state = "exited";
+          return "over";
+        default:
+          return endingOf(event);
+      }
+    }
+    return failureOf(undefined);
+  }
+
+  #write(data: Uint8Array, then?: () => void): void {
+    this.#unparsed += data.length;
+    this.#screen.write(data, () => {
+      this.#unparsed -= data.length;
+      then?.();
+      if (this.#unparsed > 0) return;
+      this.#drained?.();
+      this.#drained = undefined;
+    });
+  }
+}
