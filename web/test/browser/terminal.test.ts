@@ -170,8 +170,8 @@ test("a server that is killed and started again: the first error stays, and noth
 test("a flood of output is shown to its end", async (t) => {
   const { screen, open } = await begin(t);
   await open();
-  await screen.run("seq 1 1500000 | tail -c 9000000; echo the end");
-  await screen.shows(/1500000\s+the end/);
+  await screen.run("seq 1 800000; echo the end");
+  await screen.shows(/800000\s+the end/);
 });
 
 test("the search finds, the keyboard leaves, and the screen reader reads", async (t) => {
