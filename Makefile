@@ -50,6 +50,20 @@ sdk: ## build the TypeScript SDK and its tests
 	@command -v npm >/dev/null || .ci/packages npm
 	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build:test
 
+.PHONY: web
+web: web-packages ## build the web page into web/dist, which is committed
+	cd web && npm run --silent build
+
+# The committed page is what the source builds, and the types are right.
+.PHONY: web-check
+web-check: web-packages
+	cd web && npm run --silent check && node script/same.js
+
+.PHONY: web-packages
+web-packages:
+	@command -v npm >/dev/null || .ci/packages npm
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
@@ -75,8 +89,8 @@ LONGEST      := ./test/security ./test/e2e ./test/vm ./test/examples ./internal/
 
 .PHONY: test
 test: packages ## everything that can be tested here; as root on Debian it installs what it needs
-	@$(MAKE) --no-print-directory -j2 sdk vetted
-	@$(MAKE) --no-print-directory -j2 test-go test-sdk
+	@$(MAKE) --no-print-directory -j2 sdk vetted web-check
+	@$(MAKE) --no-print-directory -j2 test-go test-sdk test-web
 
 # The TypeScript compiler uses one processor only, so this runs alongside. Each step begins when the one in front of it has succeeded.
 .PHONY: vetted
@@ -95,6 +109,11 @@ test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
+
+# One Chromium and one server for all tests of the page. They start when the SDKs have been tested.
+.PHONY: test-web
+test-web:
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; (cd web && node script/test.js) >"$$log" 2>&1; status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
 soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere

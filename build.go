@@ -1,6 +1,6 @@
 package belljar
 
-// StepBuild marks the frames of a log that tell of a program's build.
+// StepBuild marks the frames of a log about a program's build.
 const StepBuild = "build"
 
 // The events of a build. Their data has step build; that of the end has what came of it, as [Build] does.

@@ -1,15 +1,15 @@
 package belljar
 
-// Role is what a caller may do beyond his own things.
+// Role is what a caller may do beyond their own runs and sessions.
 type Role string
 
 // The roles.
 const (
 	RoleUser  Role = "user"
-	RoleAdmin Role = "admin" // sees everybody's runs and sessions, may waive protections
+	RoleAdmin Role = "admin" // sees all users' runs and sessions, may waive protections
 )
 
-// Caller is who asks, and where the request came from. The zero value is an anonymous stranger.
+// Caller identifies the user who sends a request, and where it came from. The zero value is an anonymous caller.
 type Caller struct {
 	ID   string // user id
 	Role Role

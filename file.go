@@ -19,12 +19,12 @@ type FileEntry struct {
 type FileWrite struct {
 	Path      string    // "x" and "/workspace/x" are the same file
 	Content   io.Reader // read to its end; nil is an empty file
-	Size      int64     // bytes that Content will bring, 0 or -1 if not known; tells early that they are too many
+	Size      int64     // bytes that Content will bring, 0 or -1 if not known; reports early that they are too many
 	Mode      uint32    // permission bits; 0 means 0644
 	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
 }
 
-// FileQuery selects what a listing tells.
+// FileQuery selects what a listing has.
 type FileQuery struct {
 	Path      string // of a directory; "" is the workspace. A file lists itself
 	Recursive bool   // everything below, parents first

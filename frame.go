@@ -36,8 +36,8 @@ const (
 	EventPackages = "packages"
 )
 
-// Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen
-// already must not count them.
+// Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops frames seen
+// before must not count them.
 const (
 	EventResume      = "resume"       // frames that were asked for are gone; has the seq of the frame that follows
 	EventStdinClosed = "stdin_closed" // an interactive run takes no more input; has the seq of the last frame before

@@ -116,7 +116,7 @@ func (g *GitSpec) Host() (host string, port uint16, err error) {
 	return strings.ToLower(u.Hostname()), port, nil
 }
 
-// checkPatch checks that the patch can be sent to git; whether it applies, git tells.
+// checkPatch checks that the patch can be sent to git; git reports whether it applies.
 func (g *GitSpec) checkPatch() error {
 	switch {
 	case len(g.Patch) > maxGitPatch:

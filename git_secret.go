@@ -25,7 +25,7 @@ func (g *GitSpec) Credential(secrets map[string]Secret) (Secret, error) {
 		return refuse("leave out its host, or name another secret", "git.secret %s goes to %s alone, and the repository's host is %s", g.Secret, s.Host, host)
 	case port != 443:
 		return refuse("", "git.secret needs a repository on port 443, and git.url has port %d", port)
-	case len(host) > maxHostName || !brokerHost.MatchString(host):
+	case len(host) > maxHostName || !brokerHost().MatchString(host):
 		return refuse("name the host without a full stop at its end", "git.secret cannot go to the host of git.url, %.80q", host)
 	}
 	if s.Header == "" && s.Template == "" {

@@ -50,7 +50,7 @@ type ImageProgress struct {
 	Layer string `json:"layer,omitempty"` // digest of the layer it is about; "" for all of it
 	Done  int64  `json:"done"`            // bytes
 	Total int64  `json:"total,omitempty"` // bytes; 0 is unknown
-	// Shared tells that a layer was here already.
+	// Shared reports that a layer was here already.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -77,7 +77,7 @@ type ImagePruned struct {
 	Bytes  int64    `json:"bytes"`  // that were freed
 }
 
-// Images is the root file systems that are here. Everybody may look and, where the policy lets requests pull, pull
+// Images is the root file systems that are here. Every caller may list them and, where the policy lets requests pull, pull
 // what the policy allows; the rest is for operators ([CodeForbidden] for others).
 type Images interface {
 	// List is sorted by ref.

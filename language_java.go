@@ -77,7 +77,7 @@ func scanJava(text string) (s javaSource) {
 	return s
 }
 
-// isJavaType tells whether the name of a type follows a word.
+// isJavaType reports whether the name of a type follows a word.
 func isJavaType(word string) bool {
 	switch word {
 	case "class", "interface", "enum", "record":
@@ -137,7 +137,7 @@ func (w *javaWords) next() string {
 	return ""
 }
 
-// skip goes on behind end, past what a backslash escapes if escapes do.
+// skip continues after end. If escapes is true, a backslash escapes the byte after it.
 func (w *javaWords) skip(end string, escapes bool) {
 	for w.rest != "" && !strings.HasPrefix(w.rest, end) {
 		n := 1

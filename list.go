@@ -33,7 +33,7 @@ type RunPage struct {
 	HasMore bool  `json:"has_more"`
 }
 
-// Replay tells about a request's Idempotency-Key (docs/compatibility.md#idempotency).
+// Replay is what became of a request's Idempotency-Key (docs/compatibility.md#idempotency).
 type Replay struct {
 	Key    string `json:"idempotency_key_echo"`
 	Status string `json:"idempotency_status"` // created | replayed

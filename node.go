@@ -39,7 +39,7 @@ type RuntimeInfo struct {
 	Isolation           string            `json:"isolation"`
 	Reasons             []RuntimeReason   `json:"reasons,omitempty"`
 	LimitsEnforced      map[string]string `json:"limits_enforced,omitempty"`
-	// Protections is every wall and limit, also those that this host cannot enforce.
+	// Protections are all boundaries and limits, also those that this host cannot enforce.
 	Protections []RuntimeProtection `json:"protections,omitempty"`
 	Rootless    bool                `json:"rootless,omitempty"`
 	OOMScope    string              `json:"oom_scope,omitempty"` // process: a memory hog dies alone; sandbox: all of it dies
@@ -54,7 +54,7 @@ type RuntimeInfo struct {
 	Pause          bool `json:"pause"`
 }
 
-// RuntimeProtection is one wall or limit as this host can enforce it.
+// RuntimeProtection is one boundary or limit as this host can enforce it.
 type RuntimeProtection struct {
 	Name     string `json:"name"`
 	Enforced bool   `json:"enforced"`

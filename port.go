@@ -33,7 +33,7 @@ type Ports interface {
 // PreviewSpec asks for a preview.
 type PreviewSpec struct {
 	Port   int     `json:"port" minimum:"1" maximum:"65535"`
-	Public bool    `json:"public,omitempty"`              // for everybody who has the address; otherwise for those who have the token
+	Public bool    `json:"public,omitempty"`              // for all who have the address; otherwise for those who have the token
 	TTLSec float64 `json:"ttl_sec,omitempty" minimum:"1"` // 0 is an hour
 }
 

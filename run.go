@@ -133,14 +133,14 @@ type Run struct {
 	Egress *EgressReport `json:"egress,omitempty"`
 	// Packages is what was installed, or had been, before the command; nil without packages. Belljar's own.
 	Packages *PackageLock `json:"packages,omitempty"`
-	// LimitsEnforced tells for each limit by what it is enforced; a limit that is not is absent. Belljar's own.
+	// LimitsEnforced names for each limit what enforces it; a limit that is not is absent. Belljar's own.
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap
 	Interactive    bool              `json:"interactive,omitempty"`
 	ResumeFromSeq  uint64            `json:"resume_from_seq,omitempty"`
 	// LastSeq is the seq of the log's last frame when a single run was asked for; 0 while there is none. Belljar's own.
 	LastSeq uint64 `json:"last_seq,omitempty"`
-	// CommandTruncated tells that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.
+	// CommandTruncated reports that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.
 	CommandTruncated bool `json:"command_truncated,omitempty"`
 	// Shell is how the session's shell stood after its command; nil for other runs and until it has ended.
 	Shell *ShellState `json:"shell,omitempty"`

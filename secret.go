@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -73,11 +74,11 @@ func (s SecretSpec) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[sec
 func (s SecretSpec) Validate() error { return checkSecretValue("value", s.Value) }
 
 // secretName is what the name of a secret looks like.
-var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var secretName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`) })
 
 // CheckSecretName checks the name of a secret. The error is [CodeInvalidRequest] and names the field.
 func CheckSecretName(field, name string) error {
-	if secretName.MatchString(name) {
+	if secretName().MatchString(name) {
 		return nil
 	}
 	e := invalid(field, "%.80q is not the name of a secret", name)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // What a brokered secret has if the request says nothing else.
@@ -71,13 +72,15 @@ func (s Secret) CheckBrokered(field string) error {
 }
 
 // brokerHost is what the host of a brokered secret looks like: a name in lower case whose last label is no number.
-var brokerHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var brokerHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+})
 
 // maxHostName is the length of the longest name of a host.
 const maxHostName = 253
 
 // headerName is a token of HTTP.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
+var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$") })
 
 // checkBroker checks where a brokered secret goes.
 func (s Secret) checkBroker(field string) error {
@@ -91,14 +94,14 @@ func (s Secret) checkBroker(field string) error {
 		}
 		return nil
 	}
-	if len(s.Host) > maxHostName || !brokerHost.MatchString(s.Host) {
+	if len(s.Host) > maxHostName || !brokerHost().MatchString(s.Host) {
 		e := invalid(field+".host", "%s.host %.80q is not the name of a host", field, s.Host)
 		e.Hint = hostHint(s.Host)
 		return e
 	}
 	header, template := s.credential()
 	switch {
-	case !headerName.MatchString(header):
+	case !headerName().MatchString(header):
 		e := invalid(field+".header", "%s.header %.80q is not the name of a header", field, header)
 		e.Hint = "a name has letters, digits and hyphens, such as Authorization or X-Api-Key"
 		return e
@@ -136,7 +139,7 @@ func hostHint(host string) string {
 	switch {
 	case strings.Contains(host, "*"):
 		return "a secret goes to one host: name it without a wildcard"
-	case bare != host && brokerHost.MatchString(bare):
+	case bare != host && brokerHost().MatchString(bare):
 		return "write the name alone, in lower case and without a full stop at its end: " + bare
 	}
 	return "name one host, such as api.example.com; HTTPS on port 443 is implied"

@@ -9,8 +9,8 @@ import (
 
 // Engine answers many callers. Doors are written against it.
 type Engine interface {
-	// As is the engine as one caller sees it: his own runs and sessions, or everybody's for an admin. What he may not
-	// see does not exist for him ([CodeNotFound]).
+	// As returns the engine as one caller sees it: the caller's own runs and sessions, or those of all users for an admin. What
+	// callers may not see does not exist for them ([CodeNotFound]).
 	As(Caller) Service
 }
 
@@ -47,7 +47,7 @@ type Runs interface {
 	Get(ctx context.Context, id string) (Run, error)
 	// List returns the caller's runs, newest first unless the query says otherwise.
 	List(ctx context.Context, q RunQuery) (RunPage, error)
-	// Frames yields the run's log from seq from (0 and 1 are the first, [Tail] what comes from now on), then goes on as
+	// Frames yields the run's log from seq from (0 and 1 are the first, [Tail] what comes from now on), then continues as
 	// frames come, and returns after the end event or with ctx's error. The first frame's seq is greater than from if
 	// frames are gone, as when a log was swept: then only the end event is left.
 	Frames(ctx context.Context, id string, from uint64) iter.Seq2[Frame, error]
@@ -64,13 +64,13 @@ type Stdin interface {
 	// Write sends one frame. It blocks while the program does not read or the rate limit says so. After a limit is
 	// broken it fails with [CodeQuotaExceeded] or [CodeTooLarge] and input is closed for good.
 	Write(b []byte) (int, error)
-	// End closes the program's input for everybody: it reads end of file.
+	// End closes the program's input for all holds: it reads end of file.
 	End() error
 	// Closed is closed when input has ended, and Reason then returns why: client, run_ended,
 	// stdin_max_frame_bytes, stdin_max_bytes, stdin_bps, stdin_idle_timeout_sec.
 	Closed() <-chan struct{}
 	Reason() string
-	// Close gives up this hold. The program's input stays open.
+	// Close releases this hold. The program's input stays open.
 	Close() error
 }
 
@@ -162,17 +162,20 @@ type Node interface {
 	Me(ctx context.Context) (Me, error)
 	// CheckNetwork answers what would happen to a URL, and why, without connecting to it. Its host may be resolved.
 	CheckNetwork(ctx context.Context, q NetworkQuery) (NetworkCheck, error)
+	// NetworkPresets returns what each preset stands for in an image; "" is the host image. Tools of the image and their indexes are
+	// asked unless their answers are kept, which takes seconds.
+	NetworkPresets(ctx context.Context, image string) ([]NetworkPreset, error)
 }
 
 // Admin is for operators ([CodeForbidden] for others).
 type Admin interface {
-	// Runs lists everybody's runs.
+	// Runs lists the runs of all users.
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
 	Approvals
 	Idempotency(ctx context.Context, q KeyQuery) ([]KeyEntry, error)
 	// Usage lists the users who use most, by artifact bytes; limit 0 means 50.
 	Usage(ctx context.Context, limit int) ([]UserUsage, error)
-	// Quota returns the quota in force for a user; SetQuota stores one of his own.
+	// Quota returns the quota in force for a user; SetQuota stores a quota of their own.
 	Quota(ctx context.Context, userID string) (Quota, error)
 	SetQuota(ctx context.Context, userID string, q Quota) error
 

@@ -74,7 +74,7 @@ type Terminal struct {
 	ExitCode   *int      `json:"exit_code,omitempty"`  // once its program has ended
 }
 
-// Terminals is how a caller has terminals in his sessions.
+// Terminals are the terminals in a caller's sessions.
 type Terminals interface {
 	// Open starts a terminal, detached.
 	Open(ctx context.Context, sessionID string, spec TerminalSpec) (Terminal, error)
@@ -88,7 +88,7 @@ type Terminals interface {
 	Close(ctx context.Context, id string) error
 }
 
-// Attachment is one who follows a terminal. Methods are safe for concurrent use, but only one Next may run.
+// Attachment is a client that follows a terminal. Methods are safe for concurrent use, but only one Next may run.
 type Attachment interface {
 	// Terminal is the terminal as it stands.
 	Terminal() Terminal
@@ -97,13 +97,13 @@ type Attachment interface {
 	Next(ctx context.Context) (TerminalEvent, error)
 	// Write types. It blocks while the program does not read; [CodeRateLimited] if it comes too fast.
 	Write(ctx context.Context, b []byte) error
-	// Resize changes the size for everybody.
+	// Resize changes the size for all clients.
 	Resize(cols, rows int) error
 	// Close leaves the terminal, whose program lives on for its reattach window.
 	Close() error
 }
 
-// TerminalEventKind says what a TerminalEvent tells.
+// TerminalEventKind is the kind of a TerminalEvent.
 type TerminalEventKind string
 
 // The kinds of events.

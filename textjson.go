@@ -9,7 +9,7 @@ import (
 // The envelope of output is written by hand: a run's output passes here once for every reader, and encoding/json would
 // look at each byte three times. What is written is what encoding/json writes, byte for byte; a fuzz test holds it to that.
 
-// appendOutput appends output as a JSON string behind its encoding: text as it is, unless JSON's escapes would make a
+// appendOutput appends output as a JSON string after its encoding: text as it is, unless JSON's escapes would make a
 // short text a long message, and anything else as base64.
 func appendOutput(dst, output []byte) []byte {
 	mark := len(dst)
@@ -89,7 +89,7 @@ func literal(text []byte) int {
 // at all eight at once.
 func special(x uint64) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	zero := func(v uint64) uint64 { return (v - ones) &^ v } // its top bits tell whether a byte of v is 0
+	zero := func(v uint64) uint64 { return (v - ones) &^ v } // its top bits show whether a byte of v is 0
 	found := (x - ones*0x20) &^ x                            // less than space
 	found |= zero(x ^ ones*'"')
 	found |= zero(x ^ ones*'\\')

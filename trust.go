@@ -12,8 +12,8 @@ type TrustLevel string
 // The trust levels.
 const (
 	TrustTrusted   TrustLevel = "trusted"   // ours, or read by us
-	TrustStandard  TrustLevel = "standard"  // a model's or a user's whom we know
-	TrustUntrusted TrustLevel = "untrusted" // anybody's
+	TrustStandard  TrustLevel = "standard"  // a model's, or a known user's
+	TrustUntrusted TrustLevel = "untrusted" // from an unknown source
 )
 
 // TrustLevels are the trust levels, the most trusted first.
@@ -23,7 +23,7 @@ func TrustLevels() []TrustLevel { return []TrustLevel{TrustTrusted, TrustStandar
 // user space, a virtual machine.
 func Isolations() []string { return []string{"namespace", "user_space_kernel", "microvm"} }
 
-// checkIsolation checks what a request says about the wall around its program.
+// checkIsolation checks what a request says about the isolation of its program.
 func checkIsolation(isolation string, trust TrustLevel) error {
 	if isolation != "" && !slices.Contains(Isolations(), isolation) {
 		e := invalid("isolation", "isolation %.40q does not exist", isolation)

@@ -261,7 +261,7 @@ func (s *RunSpec) language() (Language, error) {
 	return Language{}, e
 }
 
-// checkCwd checks where the command starts: a directory of the workspace. Whether it is there, its start tells.
+// checkCwd checks where the command starts: a directory of the workspace. Its start reports whether it is there.
 func (s *RunSpec) checkCwd() error {
 	if s.Cwd == "" {
 		return nil

@@ -34,7 +34,7 @@ type finisher interface {
 }
 
 // Finish starts a run and waits for its end, for wait at most. If the wait is over first, out is nil and run is as it is
-// then. When ctx ends, the run goes on all the same; run then tells its id, for who would rather cancel it.
+// then. When ctx ends, the run continues; run then has its id, for callers that cancel it.
 func Finish(ctx context.Context, runs Runs, req RunRequest, wait time.Duration) (run Run, out *Output, err error) {
 	if f, ok := runs.(finisher); ok && wait > 0 {
 		return f.Finish(ctx, req, wait)

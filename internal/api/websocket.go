@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/belljar/belljar"
 )
 
 // IsWebSocket reports whether a request asks for a WebSocket.
@@ -15,6 +17,28 @@ func IsWebSocket(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// RequireWebSocket returns an error if a request does not ask for a WebSocket, and names one in the answer. instead is what else the
+// caller may do, "" for nothing.
+func RequireWebSocket(w http.ResponseWriter, r *http.Request, instead string) error {
+	if IsWebSocket(r) {
+		return nil
+	}
+	w.Header().Set("Upgrade", "websocket")
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
+		Hint:    "connect by WebSocket" + instead + "; a proxy in front of the server must pass Upgrade and Connection on",
+		Details: map[string]any{"field": "Upgrade"},
+	}
+}
+
+// ForeignOrigin returns the error for a web page that may not open a WebSocket. what is what it would open, with an article.
+func ForeignOrigin(what string) error {
+	return &belljar.Error{
+		Code: belljar.CodeForbidden, Message: "this web page may not open " + what,
+		Hint: "name its origin in SANDBOX_ALLOWED_ORIGINS", Details: map[string]any{"field": "Origin"},
+	}
 }
 
 // ConnWrapper is a response writer that wraps the connection when a WebSocket takes it over.

@@ -30,6 +30,7 @@ func habits() []habit {
 		{"every package has one package comment", "it is the first thing a reader sees", packageComments},
 		{"exported names are documented", "a name without a sentence is half an interface", undocumented},
 		{"no init functions", "importing a package must not do anything", initFunctions},
+		{"no regular expressions compiled at start", "a short command would compile them without need; use sync.OnceValue", earlyExpressions},
 		{"no package variables that change", "two daemons in one process must not share state", mutableVariables},
 		{"one word per thing", "docs/glossary.md has the list", synonyms},
 	}
@@ -51,13 +52,14 @@ func TestHabits(t *testing.T) {
 // TestHabitsCatch proves that each habit can be broken.
 func TestHabitsCatch(t *testing.T) {
 	bad := map[string]string{
-		"files are at most 800 lines":           "package x\n" + strings.Repeat("\n", most),
-		"package names say what is in them":     "package util\n",
-		"every package has one package comment": "package x\n",
-		"exported names are documented":         "package x\n\nfunc Naked() {}\n",
-		"no init functions":                     "package x\n\nfunc init() {}\n",
-		"no package variables that change":      "package x\n\nvar n int\n\nfunc f() { n++ }\n",
-		"one word per thing":                    "package x\n\n// Container is a sandbox.\ntype Container struct{}\n",
+		"files are at most 800 lines":              "package x\n" + strings.Repeat("\n", most),
+		"package names say what is in them":        "package util\n",
+		"every package has one package comment":    "package x\n",
+		"exported names are documented":            "package x\n\nfunc Naked() {}\n",
+		"no init functions":                        "package x\n\nfunc init() {}\n",
+		"no regular expressions compiled at start": "package x\n\nvar x = regexp.MustCompile(`a`)\n",
+		"no package variables that change":         "package x\n\nvar n int\n\nfunc f() { n++ }\n",
+		"one word per thing":                       "package x\n\n// Container is a sandbox.\ntype Container struct{}\n",
 	}
 	for _, h := range habits() {
 		source, ok := bad[h.name]
@@ -180,6 +182,31 @@ func initFunctions(p *pkg) (broken []string) {
 			if d, ok := decl.(*ast.FuncDecl); ok && d.Recv == nil && d.Name.Name == "init" {
 				broken = append(broken, f.at(d.Pos()))
 			}
+		}
+	}
+	return broken
+}
+
+// earlyExpressions finds regular expressions that package variables compile before main.
+func earlyExpressions(p *pkg) (broken []string) {
+	for _, f := range p.production() {
+		if f.syntax.Name.Name == "main" {
+			continue
+		}
+		for _, decl := range f.syntax.Decls {
+			d, ok := decl.(*ast.GenDecl)
+			if !ok || d.Tok != token.VAR {
+				continue
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if _, ok := n.(*ast.FuncLit); ok {
+					return false // it runs when it is called
+				}
+				if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "MustCompile") {
+					broken = append(broken, f.at(s.Pos()))
+				}
+				return true
+			})
 		}
 	}
 	return broken

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -124,7 +125,7 @@ func (f *decisionFlags) decide(ctx context.Context, c *console, decision string)
 
 // findApproval returns the id of the approval with this prefix.
 func findApproval(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
+	return ident.Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
 		page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{Limit: belljar.MaxPage, Offset: offset})
 		for _, a := range page.Items {
 			ids = append(ids, a.ID)

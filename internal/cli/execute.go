@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -29,9 +30,13 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 		if n := stop.signalled(); n != 0 {
 			return 128 + int(n), nil
 		}
-		return 0, inFlags(err)
+		return 0, field.InFlags(err)
 	}
 	stop.started(run.ID)
+	for _, warning := range run.Warnings { // about the request
+		c.Note("%s", warning)
+	}
+	early := run.Warnings
 
 	var out sink = &streams{c: c, run: run.ID, runs: runs}
 	if p.json {
@@ -65,7 +70,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 	if s, ok := out.(*streams); ok && s.broken {
 		return 128 + int(syscall.SIGPIPE), nil
 	}
-	status := conclude(c, run, stop.signalled())
+	status := conclude(c, run, stop.signalled(), early...)
 	if p.json {
 		return status, out.(*outputBuffer).print(c.stdout, run, artifacts)
 	}

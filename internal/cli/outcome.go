@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,14 +23,16 @@ const (
 	exitOOM     = 137
 )
 
-// conclude reports how a run ended and returns the exit status.
-func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
+// conclude reports how a run ended and returns the exit status. said are warnings that were printed before.
+func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string) int {
 	more := "gives it more"
 	if run.SessionID != "" {
 		more = "of the session gives all its runs more"
 	}
 	for _, warning := range run.Warnings {
-		c.Note("%s", warning)
+		if !slices.Contains(said, warning) {
+			c.Note("%s", warning)
+		}
 	}
 	status := exitFailure
 	if run.ExitCode != nil || run.ReasonCode == belljar.ReasonCompileFailed {

@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
 	"github.com/belljar/belljar/internal/cli/show"
@@ -28,6 +29,7 @@ type runCommand struct {
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+	presetFlags
 	packageFlags
 
 	Git gitFlags `embed:"" group:"input"`
@@ -188,7 +190,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
-	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
+	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow, r.AllowPreset)
 	if p.spec.Git, err = r.Git.spec(); err != nil {
 		return nil, err
 	}
@@ -204,7 +206,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
-		return nil, inFlags(err)
+		return nil, field.InFlags(err)
 	}
 	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {
 		return nil, err
@@ -332,27 +334,6 @@ func environment(c *console, flags []string) (map[string]string, error) {
 	return env, nil
 }
 
-// flagOf returns the flag for a field of a request.
-func flagOf(field string) string {
-	if strings.HasPrefix(field, "egress") {
-		return "--allow"
-	}
-	if field, found := strings.CutPrefix(field, "git."); found && field != "url" && field != "secret" {
-		return "--" + strings.ReplaceAll(field, "_", "-")
-	}
-	for name, flag := range map[string]string{"packages.pip": "--pip", "packages.npm": "--npm"} {
-		if strings.HasPrefix(field, name) {
-			return flag
-		}
-	}
-	return map[string]string{
-		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
-		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
-		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout",
-		"cpu_time_sec": "--cpu-time", "git.url": "--git", "git.secret": "--git-secret",
-	}[field]
-}
-
 // checkLimits returns the limits from the flags. It refuses those above the maximum.
 func (r *runCommand) checkLimits() (belljar.Limits, error) {
 	most := belljar.MaxLimits()
@@ -363,23 +344,7 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
 	}
 	limits, err := belljar.DefaultLimits().ResolveRun(&asked, most)
-	return limits, inFlags(err)
-}
-
-// inFlags replaces the name of a request's field in an error by the name of its flag.
-func inFlags(err error) error {
-	bad, ok := err.(*belljar.Error)
-	if !ok {
-		return err
-	}
-	field, _ := bad.Details["field"].(string)
-	flag := flagOf(field)
-	if flag == "" {
-		return err
-	}
-	renamed := *bad
-	renamed.Message = strings.ReplaceAll(bad.Message, field, flag)
-	return &renamed
+	return limits, field.InFlags(err)
 }
 
 func (r *runCommand) resources() belljar.Resources {

@@ -5,15 +5,20 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/local"
 )
 
 // tokenCommands are belljar token ….
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" help:"Make an API key and print it."`
-	List   tokenList   `cmd:"" help:"List the API keys."`
-	Revoke tokenRevoke `cmd:"" help:"Revoke API keys."`
+	List   tokenList   `cmd:"" help:"List the API keys and sign-ins."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke API keys and sign-ins."`
+
+	LoginLink tokenLink `cmd:"" name:"login-link" help:"Print a link that opens the web page and signs in once."`
 }
 
 // tokenCreate is belljar token create.
@@ -118,11 +123,38 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 }
 
 func findToken(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return find("key", prefix, func(int) (ids []string, more bool, err error) {
+	return ident.Find("key", prefix, func(int) (ids []string, more bool, err error) {
 		list, err := s.Admin().Tokens(ctx)
 		for _, k := range list {
 			ids = append(ids, k.ID)
 		}
 		return ids, false, err
+	})
+}
+
+// tokenLink is belljar token login-link.
+type tokenLink struct {
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+// Run makes a one-time code for the user of the command line's key.
+func (t *tokenLink) Run(ctx context.Context, c *console) error {
+	return c.remote(t.JSON, func(s belljar.Service) error {
+		server, ok := s.(*local.Engine).Service.(*client.Client)
+		if !ok {
+			return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "no server given", Hint: "set BELLJAR_SERVER"}
+		}
+		made, err := server.LoginLink(ctx)
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return show.JSON(c.stdout, made)
+		}
+		if made.URL == "" {
+			return &belljar.Error{Code: belljar.CodeNotFound, Message: "the server has no web page", Hint: "it was started with SANDBOX_WEBUI=false"}
+		}
+		c.aside("this link signs in once, within 5 minutes")
+		return show.Lines(c.stdout, []string{made.URL})
 	})
 }

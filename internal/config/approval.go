@@ -1,7 +1,9 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -14,7 +16,28 @@ func approvals(c *Config) []row {
 			doc: "Time that a request waits for an approval; then it fails with approval_expired."},
 		{name: "MAX_APPROVALS", value: integer(&c.MaxApprovals, 1, 100000), unit: "requests", def: "200", doc: "Requests that wait for an approval. More are refused."},
 		{name: "QUOTA_APPROVALS", value: integer(&c.MaxUserApprovals, 1, 100000), unit: "requests", def: "20", doc: "Requests of one user that wait for an approval. More are refused."},
+		{name: "APPROVAL_WEBHOOK", value: text(&c.ApprovalWebhook, checkHook), secret: true,
+			doc: "http or https URL that is told when a request waits for an approval and what was decided (docs/approvals.md). If unset, none is."},
+		{name: "APPROVAL_WEBHOOK_KEY", value: text(&c.ApprovalWebhookKey, checkHookKey), secret: true,
+			doc: "Key that signs these messages: whsec_ and the base64 of 24 to 64 bytes. If unset, the first start with a webhook makes one and keeps it in the data folder, in webhook-key."},
 	}
+}
+
+// checkHook accepts a query, since addresses of webhooks often have their token there.
+func checkHook(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("must be an http or https URL, without a user and without a fragment")
+	}
+	return nil
+}
+
+func checkHookKey(s string) error {
+	text, found := strings.CutPrefix(s, "whsec_")
+	if n, err := base64.StdEncoding.DecodeString(text); !found || err != nil || len(n) < 24 || len(n) > 64 {
+		return errors.New("must be whsec_ and the base64 of 24 to 64 bytes")
+	}
+	return nil
 }
 
 // checkApproval checks what needs no knowledge of the rules: the service, which knows them, reads them when it starts.

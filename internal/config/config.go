@@ -50,7 +50,7 @@ type Config struct {
 	EgressAllowTrust []string // level=rule
 	EgressPorts      []uint16
 	EgressPrivate    bool
-	EgressPresets    []string // pip, npm
+	EgressPresets    []string // of [belljar.EgressPresets]
 	PackageMirrors   []string // kind=URL
 	PackageTTLHours  int
 	PackageTimeout   time.Duration
@@ -60,10 +60,11 @@ type Config struct {
 	EgressCAFile     string // "" trusts the image's alone
 
 	// Approvals.
-	Approval         []string // rules
-	ApprovalTTL      time.Duration
-	MaxApprovals     int
-	MaxUserApprovals int
+	Approval                            []string // rules
+	ApprovalTTL                         time.Duration
+	MaxApprovals                        int
+	MaxUserApprovals                    int
+	ApprovalWebhook, ApprovalWebhookKey string
 
 	// The docker runtime.
 	DockerHost            string // "" uses DOCKER_HOST

@@ -243,6 +243,8 @@ func TestRefused(t *testing.T) {
 		"JWT_SECRET":                    {"short"},
 		"WS_SIGNING_SECRET":             {"short"},
 		"NETWORK_DEFAULT":               {"none", "open"},
+		"APPROVAL_WEBHOOK":              {"hooks.example", "ftp://hooks.example/in", "https://", "https://a:b@hooks.example", "https://hooks.example/#x", "file:///x"},
+		"APPROVAL_WEBHOOK_KEY":          {"short", "whsec_", "whsec_c2hvcnQ=", "whsec_" + strings.Repeat("*", 44)},
 		"EGRESS_ALLOW":                  {"a b", "bücher.example"},
 		"EGRESS_ALLOW_USERS":            {"alice", "=api.example.com", "alice="},
 		"EGRESS_ALLOW_TRUST":            {"alice=api.example.com", "untrusted="},

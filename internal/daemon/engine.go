@@ -103,7 +103,7 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 			return dir
 		}
 	}
-	e := &local.Bench{Engine: &local.Engine{}, Weigh: scale{units[0]}.weigh, Gather: scale{units[0]}.gather}
+	e := &local.Bench{Engine: &local.Engine{}, MeasureIdle: scale{units[0]}.measureIdle, MeasureCrowd: scale{units[0]}.measureCrowd}
 	for _, u := range units {
 		opts.Runtimes = append(opts.Runtimes, u.Runtime)
 	}
@@ -111,7 +111,7 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 	if err != nil {
 		return nil, errors.Join(err, closeUnits())
 	}
-	e.Service, e.Settle = svc.As(service.Local()), svc.WaitIdle
+	e.Service, e.WaitIdle = svc.As(service.Local()), svc.WaitIdle
 	e.Kill = func(ctx context.Context, id string) error { // a run's sandbox has the run's id
 		var errs []error
 		for _, u := range units {

@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"net/http"
+	"strings"
 
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/auth"
 	webdoor "github.com/belljar/belljar/internal/api/web"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/web"
@@ -25,5 +28,36 @@ func openPage(cfg *config.Config, edge *api.Edge, mux *http.ServeMux) error {
 		home = door.Home(home)
 	}
 	mux.Handle("GET /{$}", home)
+	return nil
+}
+
+// pageURL returns the function for addresses of the web page, nil without one.
+func pageURL(cfg *config.Config, edge *api.Edge) func(*http.Request, string) string {
+	if !cfg.WebUI {
+		return nil
+	}
+	return func(r *http.Request, path string) string { return edge.URL(r, webdoor.Root+path) }
+}
+
+// announcePage prints the address of the web page, with a code that signs in once. A service manager keeps what its services print, so
+// that it gets no code.
+func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string) error {
+	if !cfg.WebUI || !strings.HasPrefix(url, "http") {
+		return nil
+	}
+	if cfg.PublicURL != "" {
+		url = strings.TrimRight(cfg.PublicURL, "/")
+	}
+	for _, set := range h.Env {
+		if strings.HasPrefix(set, "JOURNAL_STREAM=") {
+			h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
+			return nil
+		}
+	}
+	code, err := n.known.OperatorCode(ctx)
+	if err != nil {
+		return err
+	}
+	h.Print("web page %s%s%s (signs in once, within 5 minutes)", url, webdoor.Root, auth.CodeFragment(code))
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 // scale measures sandboxes below the service: the memory of an idle one, and what many at once leave.
 type scale struct{ rt runtime.Runtime }
 
-// weigh holds n idle sandboxes, each of which has run a command, and measures their memory.
-func (s scale) weigh(ctx context.Context, n int) (*local.IdleWeight, error) {
+// measureIdle holds n idle sandboxes, each of which has run a command, and measures their memory.
+func (s scale) measureIdle(ctx context.Context, n int) (*local.IdleWeight, error) {
 	boxes, err := s.fill(ctx, n)
 	defer s.empty(boxes)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s scale) weigh(ctx context.Context, n int) (*local.IdleWeight, error) {
 	return w, nil
 }
 
-// gather holds n sandboxes at once, releases them, and counts what is left.
-func (s scale) gather(ctx context.Context, n int) (*local.CrowdResult, error) {
+// measureCrowd holds n sandboxes at once, releases them, and counts what is left.
+func (s scale) measureCrowd(ctx context.Context, n int) (*local.CrowdResult, error) {
 	descriptors := openDescriptors()
 	r := &local.CrowdResult{Sandboxes: n}
 	begin := time.Now()

@@ -15,5 +15,5 @@ type scale struct{ rt runtime.Runtime }
 
 var errNoScale = errors.New("sandboxes can be weighed on Linux only; leave it out with --idle 0 --crowd 0")
 
-func (scale) weigh(context.Context, int) (*local.IdleWeight, error)   { return nil, errNoScale }
-func (scale) gather(context.Context, int) (*local.CrowdResult, error) { return nil, errNoScale }
+func (scale) measureIdle(context.Context, int) (*local.IdleWeight, error)   { return nil, errNoScale }
+func (scale) measureCrowd(context.Context, int) (*local.CrowdResult, error) { return nil, errNoScale }

@@ -75,7 +75,7 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 			served <- server.Serve(listener)
 		}
 	}()
-	if err := announce(h, s.JSON, &cfg, n, address(listener, cfg.TLSCert != "")); err != nil {
+	if err := announce(ctx, h, s.JSON, &cfg, n, address(listener, cfg.TLSCert != "")); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	select {
@@ -178,7 +178,7 @@ type served struct {
 }
 
 // announce prints that the server is ready, and how to use it.
-func announce(h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
+func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
 	if asJSON {
 		return json.NewEncoder(h.Stdout).Encode(served{
 			URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid(),
@@ -189,6 +189,9 @@ func announce(h *Host, asJSON bool, cfg *config.Config, n *server, url string) e
 	if n.madeKey != "" {
 		key = n.madeKey
 		h.Print("API key %s (kept in %s)", n.madeKey, n.keyFile)
+	}
+	if err := announcePage(ctx, h, cfg, n, url); err != nil {
+		return err
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && cfg.TLSCert == "" && !loopback(host) {
 		h.Print("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)

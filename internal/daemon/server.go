@@ -40,6 +40,7 @@ type server struct {
 	version  string
 	handler  http.Handler
 	service  *service.Service
+	known    *auth.Authenticator
 	streams  *stream.Door
 	previews *preview.Door // nil if disabled
 	models   *mcp.Door     // nil if disabled
@@ -154,6 +155,14 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if opts.Egress, err = egressOptions(cfg); err != nil {
 		return nil, err
 	}
+	if cfg.ApprovalWebhook != "" {
+		hook, err := openHook(cfg, data, opts.Egress, counter, d.log)
+		if err != nil {
+			return nil, err
+		}
+		d.closers = append(d.closers, hook.Close)
+		events = append(events, hook)
+	}
 	opts.Require, opts.Lifetime = m.required, m.lifetime
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err
@@ -215,10 +224,12 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	known, err := auth.New(auth.Options{
 		Keys: d.service.Authenticate, Key: key, JWTSecret: []byte(cfg.JWTSecret),
 		Issuer: cfg.OIDCIssuer, Audience: cfg.OIDCAudience, Events: events, Logger: d.log,
+		SignIns: d.service.SignIns(), Secret: secret, PageURL: pageURL(cfg, edge),
 	})
 	if err != nil {
 		return err
 	}
+	d.known = known
 	callers := limits.Guarded(known)
 	d.streams, err = stream.New(stream.Options{
 		Engine: d.service, Auth: callers, Secret: secret, SignedURLs: cfg.WSSignedURLs, SignedTTL: cfg.WSSignedURLTTL,
@@ -234,7 +245,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	}
 	bodies := api.JSONShares() // shared by all doors
 	door, err := rest.New(rest.Options{
-		Engine: d.service, Auth: callers, Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
+		Engine: d.service, Auth: callers, Downloads: d.streams.Downloads(), Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
 		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
 	})
@@ -246,6 +257,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	door.Register(mux)
+	known.Register(mux, callers)
 	d.streams.Register(mux)
 	terminals.Register(mux)
 	if err := d.openTunnels(edge, limits, events, mux); err != nil {

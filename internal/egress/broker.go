@@ -124,11 +124,27 @@ func (p *proxy) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-			return nil, refusal(fmt.Sprintf("the certificate of %s is not valid: the request was not sent", p.c.host))
+			reason := unverified(err)
+			p.c.gate.deny(p.c.event(reason))
+			return nil, refusal(fmt.Sprintf("the certificate of %s is not valid (%s): the request was not sent", p.c.host, reason))
 		}
 		return nil, err
 	}
 	return secure, nil
+}
+
+// unverified is why a certificate cannot be verified.
+func unverified(err error) Reason {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return CertificateUnknown
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return CertificateName
+	}
+	if bad, ok := errors.AsType[x509.CertificateInvalidError](err); ok && bad.Reason == x509.Expired {
+		return CertificateExpired
+	}
+	return CertificateInvalid
 }
 
 // lend puts the credentials into a request. Whatever the program sent that a host could read as one of these headers is removed.

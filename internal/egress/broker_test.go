@@ -324,9 +324,10 @@ func TestBrokerHandshake(t *testing.T) {
 func TestBrokerVerifies(t *testing.T) {
 	a := newAPI(t, ok, func(o *Options) { o.Broker.Roots = x509.NewCertPool() })
 	resp := a.send(t, get+"\r\n")
-	if got := body(t, resp); resp.StatusCode != 502 || !strings.Contains(got, "certificate of a.example.com is not valid") {
+	if got := body(t, resp); resp.StatusCode != 502 || !strings.Contains(got, "certificate of a.example.com is not valid (certificate_unknown)") {
 		t.Errorf("%s %q", resp.Status, got)
 	}
+	a.denied("a.example.com", CertificateUnknown)
 	if len(a.requests()) > 0 {
 		t.Error("the host got a request")
 	}
@@ -357,5 +358,17 @@ func TestBrokerCheck(t *testing.T) {
 	}
 	if got := Check(t.Context(), p, b, dns, "https://a.example.com/"); !got.Allowed || !strings.HasSuffix(got.Message, "the request gets a brokered secret") || strings.Contains(got.Message, secretValue) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The reason of a certificate that is not valid says what is wrong with it.
+func TestUnverified(t *testing.T) {
+	for want, err := range map[Reason]error{
+		CertificateUnknown: x509.UnknownAuthorityError{}, CertificateName: x509.HostnameError{},
+		CertificateExpired: x509.CertificateInvalidError{Reason: x509.Expired}, CertificateInvalid: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign},
+	} {
+		if got := unverified(fmt.Errorf("dial: %w", &tls.CertificateVerificationError{Err: err})); got != want {
+			t.Errorf("%T: %s, want %s", err, got, want)
+		}
 	}
 }

@@ -93,7 +93,7 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 		return nil, Limit
 	}
 	if !v.ip.IsValid() {
-		if reason := g.use(v.host); reason != "" {
+		if reason := g.use(v); reason != "" {
 			return nil, reason
 		}
 		if !g.opts.Broker.takes(v.host, o.Port) {
@@ -212,7 +212,7 @@ func (c *conn) takes(addr netip.AddrPort) bool {
 	own, err := g.ownNow()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil || !g.policy.admits(addr.Addr(), own) {
+	if err != nil || !g.policy.admits(c.host, addr.Addr(), own) {
 		return false
 	}
 	c.addr = addr

@@ -83,6 +83,7 @@ type Gate struct {
 	policy Policy
 	pins   map[string]*pin
 	used   map[string]struct{} // names that programs have used
+	below  map[string]int      // how many of them by the wildcard that covers them
 	fresh  bucket              // of new names
 	live   map[*conn]struct{}
 	own    []netip.Addr
@@ -110,7 +111,7 @@ func NewGate(opts Options) *Gate {
 		opts.Own = ownAddresses
 	}
 	return &Gate{
-		opts: opts, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, live: map[*conn]struct{}{},
+		opts: opts, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, below: map[string]int{}, live: map[*conn]struct{}{},
 		tally:     newTally(opts.Record, opts.Count),
 		resolving: make(chan struct{}, wire.MaxAsked),
 	}
@@ -188,7 +189,7 @@ func (s *session) deny(id uint64, reason Reason) error {
 // tell answers whether a name has an address that may be dialled.
 func (s *session) tell(id uint64, host string, p *pin) error {
 	reason := p.reason()
-	if reason == "" && len(s.gate.admitted(p.addrs)) == 0 {
+	if reason == "" && len(s.gate.admitted(host, p.addrs)) == 0 {
 		reason = PrivateAddress
 	}
 	if reason != "" {
@@ -206,13 +207,13 @@ func (g *Gate) nameAllowed(name string) (host string, reason Reason) {
 		return v.host, NoMatch // an address needs none
 	}
 	if v.reason == "" {
-		v.reason = g.use(v.host)
+		v.reason = g.use(v)
 	}
 	return v.host, v.reason
 }
 
-// admitted returns the addresses that the policy lets dial now.
-func (g *Gate) admitted(addrs []netip.Addr) []netip.Addr {
+// admitted returns the addresses of a host that the policy lets dial now.
+func (g *Gate) admitted(host string, addrs []netip.Addr) []netip.Addr {
 	own, err := g.ownNow()
 	if err != nil {
 		return nil
@@ -221,7 +222,7 @@ func (g *Gate) admitted(addrs []netip.Addr) []netip.Addr {
 	defer g.mu.Unlock()
 	var list []netip.Addr
 	for _, ip := range addrs {
-		if g.policy.admits(ip, own) {
+		if g.policy.admits(host, ip, own) {
 			list = append(list, ip)
 		}
 	}
@@ -235,7 +236,7 @@ func (g *Gate) SetPolicy(p Policy) {
 	g.policy = p
 	var cut []*conn
 	for c := range g.live {
-		if _, reason := p.Decide(c.host, c.port); reason != "" || err != nil || c.addr.IsValid() && !p.admits(c.addr.Addr(), own) {
+		if _, reason := p.Decide(c.host, c.port); reason != "" || err != nil || c.addr.IsValid() && !p.admits(c.host, c.addr.Addr(), own) {
 			cut = append(cut, c)
 		}
 	}

@@ -369,3 +369,33 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// Many different names under one wildcard, which may carry data to its owner, are counted: once each, and for the run that used them.
+func TestManyNames(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits.NewNames = 1000 })
+	ask := func(from, to int) {
+		for i := from; i < to; i++ {
+			name := fmt.Sprintf("n%d.example.com", i)
+			w.dns.set(name, []netip.Addr{public})
+			if got := w.guest.name(name); !got.OK {
+				t.Fatalf("%s: %+v", name, got)
+			}
+		}
+	}
+	w.dns.set("example.org", []netip.Addr{public})
+	first := w.gate.Mark()
+	ask(0, manyNames-1)
+	ask(0, manyNames-1)
+	w.guest.name("example.org") // the rules spell it out
+	if got := w.gate.ManyNames(first); got != nil {
+		t.Errorf("%v", got)
+	}
+	second := w.gate.Mark()
+	ask(manyNames-1, manyNames+1)
+	if got := w.gate.ManyNames(first); len(got) != 1 || got[0] != (Names{"*.example.com", manyNames + 1}) {
+		t.Errorf("%v", got)
+	}
+	if got := w.gate.ManyNames(second); got != nil {
+		t.Errorf("a later run: %v", got)
+	}
+}

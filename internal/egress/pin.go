@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -80,7 +81,8 @@ func (g *Gate) Pin(ctx context.Context) error {
 }
 
 // use counts a name that a program uses. g.mu is held.
-func (g *Gate) use(host string) Reason {
+func (g *Gate) use(v verdict) Reason {
+	host := v.host
 	if _, ok := g.used[host]; ok {
 		return ""
 	}
@@ -91,6 +93,9 @@ func (g *Gate) use(host string) Reason {
 		return Limit
 	}
 	g.used[host] = struct{}{}
+	if strings.HasPrefix(v.rule, "*.") {
+		g.below[v.rule]++
+	}
 	return ""
 }
 

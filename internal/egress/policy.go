@@ -15,6 +15,8 @@ type Policy struct {
 	Private bool
 	// Open are rules for addresses that open such ranges to names as the run's own do, and are otherwise no rules.
 	Open Rules
+	// OpenTo are the names, in canonical form, that Open is for; nil is every name.
+	OpenTo []string
 }
 
 // verdict is a decision about a host and a port, before any name is resolved.
@@ -69,6 +71,16 @@ func (p *Policy) serves(name string) bool {
 	return p.covers(func(r *Rules) bool { _, ok := r.name(name); return ok })
 }
 
+// Uncovered returns the rules of the run of which the server's rules cover nothing, in order.
+func (p *Policy) Uncovered() (list []string) {
+	for _, text := range p.Run.texts() {
+		if !p.covers(func(r *Rules) bool { return r.meets(text) }) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
 // covers reports whether all of the server's rules do.
 func (p *Policy) covers(by func(*Rules) bool) bool {
 	for i := range p.Levels {
@@ -94,7 +106,7 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 		v.reason, v.server = NoMatch, true
 		return v
 	}
-	if !p.admits(ip, nil) {
+	if !p.admits(v.host, ip, nil) {
 		v.reason = PrivateAddress
 		return v
 	}
@@ -102,9 +114,9 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 	return v
 }
 
-// admits reports whether an address may be dialled: it is public and none of the host's own, or the operator and a rule of the
+// admits reports whether an address of a host may be dialled: it is public and none of the host's own, or the operator and a rule of the
 // run for addresses permit it. A rule that is wider than the special range does not: 0.0.0.0/0 says nothing about 10.0.0.0/8.
-func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
+func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	within, special := specialRange(ip)
 	if !special && slices.Contains(own, ip) {
 		within, special = netip.PrefixFrom(ip, ip.BitLen()), true
@@ -112,11 +124,11 @@ func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
 	if !special {
 		return true
 	}
-	if !p.Private {
+	if !p.Private || !p.covers(func(r *Rules) bool { return r.opens(ip) }) {
 		return false
 	}
 	rule, ok := p.Run.lookup(ip)
-	if !ok {
+	if !ok && (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) {
 		rule, ok = p.Open.lookup(ip)
 	}
 	return ok && rule.prefix.Bits() >= within.Bits()

@@ -13,7 +13,12 @@ const (
 	PortDenied     Reason = "port_denied"     // not one of the server's ports
 	DNSFailed      Reason = "dns_failed"      // the name has no address, or the resolver did not answer
 	Brokered       Reason = "brokered"        // the host has a brokered secret, and the program does not speak HTTP/1.1 over TLS that it trusts
-	Limit          Reason = "limit"           // too many connections, names or bytes
+	// The certificate of a host with a brokered secret is not valid, and the request was not sent.
+	CertificateUnknown Reason = "certificate_unknown" // no authority that the server trusts has signed it
+	CertificateExpired Reason = "certificate_expired" // or is not valid yet
+	CertificateName    Reason = "certificate_name"    // it is for other names
+	CertificateInvalid Reason = "certificate_invalid" // otherwise
+	Limit              Reason = "limit"               // too many connections, names or bytes
 )
 
 // Unreachable is no denial: the policy allows the connection, and the dial failed.

@@ -1,7 +1,10 @@
 package egress
 
 import (
+	"cmp"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,6 +147,7 @@ type Mark struct {
 	allowed, denied int
 	in, out         int64
 	rows            []counts
+	below           map[string]int
 }
 
 type counts struct {
@@ -153,10 +157,13 @@ type counts struct {
 
 // Mark returns the state of the counters.
 func (g *Gate) Mark() Mark {
+	g.mu.Lock()
+	below := maps.Clone(g.below)
+	g.mu.Unlock()
 	t := g.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := Mark{allowed: t.totals[true], denied: t.totals[false], in: g.in.Load(), out: g.out.Load(), rows: make([]counts, len(t.order))}
+	m := Mark{allowed: t.totals[true], denied: t.totals[false], in: g.in.Load(), out: g.out.Load(), rows: make([]counts, len(t.order)), below: below}
 	for i, r := range t.order {
 		m.rows[i] = counts{r.events, r.in.Load(), r.out.Load()}
 	}
@@ -200,4 +207,27 @@ func (g *Gate) Since(m Mark) belljar.EgressReport {
 		}
 	}
 	return report
+}
+
+// Names is how many different names under a wildcard programs have used.
+type Names struct {
+	Rule  string // *.example.com
+	Count int
+}
+
+// manyNames is from how many names on they are remarkable. Each of them has shown a text of the program's choice to the owner of the
+// wildcard's domain.
+const manyNames = 32
+
+// ManyNames returns the wildcards under which remarkably many names were used for the first time since a mark, in order.
+func (g *Gate) ManyNames(since Mark) (list []Names) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for rule, n := range g.below {
+		if n -= since.below[rule]; n >= manyNames {
+			list = append(list, Names{rule, n})
+		}
+	}
+	slices.SortFunc(list, func(a, b Names) int { return cmp.Compare(a.Rule, b.Rule) })
+	return list
 }

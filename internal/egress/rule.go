@@ -2,6 +2,7 @@ package egress
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -59,11 +60,9 @@ func ParseRules(e belljar.Egress) (Rules, error) {
 	return p.done()
 }
 
-// ParseList reads a list of hosts, CIDR blocks and addresses, as an operator writes it. "*" alone is every host.
+// ParseList reads a list of hosts, CIDR blocks and addresses, as an operator writes it. "*" is every host. The addresses that stand next
+// to it are the special ones that a request can open; without any, it can open all.
 func ParseList(name string, list []string) (Rules, error) {
-	if len(list) == 1 && list[0] == "*" {
-		return Any(), nil
-	}
 	if len(list) > MaxRules {
 		return Rules{}, refuse(name, fmt.Sprintf("list at most %d rules", MaxRules), "%s has more than %d rules", name, MaxRules)
 	}
@@ -76,12 +75,17 @@ func ParseList(name string, list []string) (Rules, error) {
 		} else if _, err := netip.ParsePrefix(text); err == nil {
 			add = p.cidr
 		}
-		if text == "*" {
-			return Rules{}, refuse(field, `list "*" alone`, `%s: "*" covers the other rules`, field)
+		if text == "*" && !p.rules.any {
+			p.rules.any = true
+			continue
 		}
 		if err := add(field, text); err != nil {
 			return Rules{}, err
 		}
+	}
+	if p.rules.any && len(p.hosts) > 0 {
+		field := p.fields[p.hosts[0]]
+		return Rules{}, refuse(field, `remove it: next to "*" stand only the private networks and addresses that requests can open`, `%s: %q is covered by "*"`, field, p.hosts[0])
 	}
 	return p.done()
 }
@@ -265,6 +269,52 @@ func (r *Rules) address(ip netip.Addr) (rule string, ok bool) {
 	return "", false
 }
 
+// opens reports whether the rules let a request open a special address. "*" alone does, and next to addresses it says nothing about others.
+// Rules without it say nothing here: what they do not cover is denied as such.
+func (r *Rules) opens(ip netip.Addr) bool {
+	if !r.any || len(r.ranges) == 0 {
+		return true
+	}
+	_, ok := r.lookup(ip)
+	return ok
+}
+
+// texts returns the rules as they are written, in order.
+func (r *Rules) texts() []string {
+	list := slices.Concat(slices.Collect(maps.Values(r.exact)), slices.Collect(maps.Values(r.below)))
+	slices.Sort(list)
+	for _, own := range r.ranges {
+		list = append(list, own.text)
+	}
+	return list
+}
+
+// meets reports whether the rules cover something of a rule, in the form in which it is written.
+func (r *Rules) meets(text string) bool {
+	if r.any {
+		return true
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if ip, failed := netip.ParseAddr(text); failed == nil {
+		prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	if err == nil {
+		return slices.ContainsFunc(r.ranges, func(own ipRule) bool { return own.prefix.Overlaps(prefix) })
+	}
+	bare, wildcard := strings.CutPrefix(text, "*.")
+	if _, ok := r.name(bare); ok && !wildcard {
+		return true
+	}
+	if !wildcard {
+		return false
+	}
+	if _, ok := r.wildcard("x." + bare); ok { // the same wildcard, or a wider one
+		return true
+	}
+	under := func(name string) bool { return strings.HasSuffix(name, "."+bare) }
+	return slices.ContainsFunc(slices.Collect(maps.Keys(r.exact)), under) || slices.ContainsFunc(slices.Collect(maps.Keys(r.below)), under)
+}
+
 func (r *Rules) lookup(ip netip.Addr) (ipRule, bool) {
 	i, found := slices.BinarySearchFunc(r.ranges, ip, func(rule ipRule, ip netip.Addr) int { return rule.prefix.Addr().Compare(ip) })
 	if !found {
@@ -274,6 +324,24 @@ func (r *Rules) lookup(ip netip.Addr) (ipRule, bool) {
 		return r.ranges[i], true
 	}
 	return ipRule{}, false
+}
+
+// With returns the rules and more hosts, all with the same text. Those that a rule covers already keep that.
+func (r Rules) With(text string, hosts ...string) (Rules, error) {
+	r.exact = maps.Clone(r.exact)
+	if r.exact == nil {
+		r.exact = map[string]string{}
+	}
+	for _, host := range hosts {
+		name, err := canonical(host)
+		if err != nil {
+			return r, fmt.Errorf("%q %w", clip(host), err)
+		}
+		if _, covered := r.name(name); !covered {
+			r.exact[name] = text
+		}
+	}
+	return r, nil
 }
 
 // clip shortens what a caller sent, for a message.
@@ -286,7 +354,7 @@ func clip(s string) string {
 
 // Within reports whether the rules cover all addresses of other, which has nothing but addresses.
 func (r Rules) Within(other Rules) bool {
-	if r.any {
+	if r.any && len(r.ranges) == 0 {
 		return true
 	}
 	for _, o := range other.ranges {

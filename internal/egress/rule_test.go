@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -199,5 +200,85 @@ func TestDecide(t *testing.T) {
 	}
 	if (Rules{}).Empty() != true || run.Empty() {
 		t.Error("Empty is wrong")
+	}
+}
+
+// Next to "*" stand the special addresses that a request can open; alone it says nothing about them.
+func TestAnyWithRanges(t *testing.T) {
+	t.Parallel()
+	parse := func(list ...string) Rules {
+		t.Helper()
+		rules, err := ParseList("SANDBOX_EGRESS_ALLOW", list)
+		if err != nil {
+			t.Fatalf("%v: %v", list, err)
+		}
+		return rules
+	}
+	run := parse("api.example.com", "10.1.2.3", "10.2.0.0/16", "203.0.113.7")
+	own := []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+	for name, tt := range map[string]struct {
+		server  Rules
+		private bool
+		opened  string // of the addresses
+	}{
+		"alone":               {parse("*"), true, "198.51.100.1 10.1.2.3 10.2.3.4 203.0.113.7"},
+		"with a network":      {parse("*", "10.1.0.0/16"), true, "198.51.100.1 10.1.2.3"},
+		"the other way round": {parse("10.1.0.0/16", "*"), true, "198.51.100.1 10.1.2.3"},
+		"with an own address": {parse("*", "203.0.113.7"), true, "198.51.100.1 203.0.113.7"},
+		"public only":         {parse("*", "10.1.0.0/16"), false, "198.51.100.1"},
+	} {
+		p := Policy{Run: run, Server: tt.server, Ports: []uint16{443}, Private: tt.private}
+		var opened []string
+		for _, ip := range []string{"198.51.100.1", "10.1.2.3", "10.2.3.4", "10.3.0.1", "203.0.113.7"} { // as addresses of a name
+			if p.admits(netip.MustParseAddr(ip), own) {
+				opened = append(opened, ip)
+			}
+		}
+		if got := strings.Join(opened, " "); got != tt.opened {
+			t.Errorf("%s: %s, want %s", name, got, tt.opened)
+		}
+		if _, reason := p.Decide("api.example.com", 443); reason != "" {
+			t.Errorf("%s: %s", name, reason)
+		}
+		if _, reason := p.Decide("10.1.2.3", 443); (reason == "") != strings.Contains(tt.opened, "10.1.2.3") {
+			t.Errorf("%s: 10.1.2.3: %s", name, reason)
+		}
+	}
+	for _, list := range [][]string{{"*", "*"}, {"*", "10.1.0.0/16", "10.1.2.3"}, {"*", "10.1.0.0/16", "example.com"}} {
+		if _, err := ParseList("X", list); belljar.CodeOf(err) != belljar.CodeInvalidRequest || belljar.HintOf(err) == "" {
+			t.Errorf("%v: %v", list, err)
+		}
+	}
+}
+
+// Rules of a run of which the server's cover nothing are named; those of which they cover something are not.
+func TestUncovered(t *testing.T) {
+	t.Parallel()
+	parse := func(list ...string) Rules {
+		t.Helper()
+		rules, err := ParseList("rules", list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rules
+	}
+	server := parse("api.example.com", "*.example.org", "deep.a.example.net", "*.b.example.net", "203.0.113.0/24", "2001:db8::7")
+	p := Policy{Run: parse("api.example.com", "www.example.com", "a.example.org", "example.org", "*.sub.example.org", "*.a.example.net", "*.example.edu",
+		"b.example.net", "203.0.112.0/20", "198.51.100.0/24", "2001:db8::/32", "2001:db9::1"), Server: server}
+	want := "*.example.edu b.example.net example.org www.example.com 198.51.100.0/24 2001:db9::1"
+	if got := strings.Join(p.Uncovered(), " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	p.Levels = []Rules{parse("api.example.com")}
+	if got := p.Uncovered(); len(got) != 11 {
+		t.Errorf("with the rules of a trust level: %v", got)
+	}
+	p.Server, p.Levels = Any(), nil
+	if got := p.Uncovered(); len(got) != 0 {
+		t.Errorf("with *: %v", got)
+	}
+	p.Run = Any()
+	if got := p.Uncovered(); len(got) != 0 {
+		t.Errorf("the server's own: %v", got)
 	}
 }

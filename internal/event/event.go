@@ -26,6 +26,8 @@ const (
 const (
 	EgressAllowed = "sandbox.run.egress_allowed"
 	EgressDenied  = "sandbox.run.egress_denied"
+	// EgressNames is a run that used remarkably many names under one wildcard. Detail has matched_rule and names, their number.
+	EgressNames = "sandbox.run.egress_names"
 )
 
 // Belljar's own, for the audit trail too.
@@ -54,6 +56,9 @@ const (
 
 	TokenCreated  = "sandbox.token.created"
 	TokenRevoked  = "sandbox.token.revoked"
+	SignInCode    = "sandbox.login.code" // a one-time code was made; Detail has its token_id, as for the next two
+	SignedIn      = "sandbox.login.opened"
+	SignedOut     = "sandbox.login.ended"
 	SecretSet     = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
 	SecretRemoved = "sandbox.secret.removed"
 	SecretUsed    = "sandbox.secret.used"
@@ -79,6 +84,7 @@ const (
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
 	ApprovalResumed = "approval.resumed" // it still waits, after a restart
+	HookSent        = "hook.sent"        // an event of an approval for the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
@@ -89,8 +95,9 @@ type Event struct {
 	Name      string
 	Time      time.Time // zero is now
 	Caller    belljar.Caller
-	Run       *belljar.Run     // snapshot; must not be changed
-	Session   *belljar.Session // snapshot; must not be changed
+	Run       *belljar.Run      // snapshot; must not be changed
+	Session   *belljar.Session  // snapshot; must not be changed
+	Approval  *belljar.Approval // snapshot; must not be changed
 	Runtime   string
 	Component string // the part of Belljar that reports: ws, sse, service …
 	Kind      string

@@ -18,7 +18,7 @@ type Needs struct {
 	Note    func(format string, args ...any) // prints what makes the command slow; nil prints nothing
 }
 
-// Engine is what stands behind the commands: the service in this process, or a client of a server. Both are the same to
+// Engine is what the commands use: the service in this process, or a client of a server. Both are the same to
 // them, but for what only this process can do.
 type Engine struct {
 	belljar.Service
@@ -32,9 +32,9 @@ type Engine struct {
 // Bench is an engine whose sandboxes can be measured.
 type Bench struct {
 	*Engine
-	Settle func()                                                 // waits until no run and no teardown is under way
-	Weigh  func(ctx context.Context, n int) (*IdleWeight, error)  // n idle sandboxes
-	Gather func(ctx context.Context, n int) (*CrowdResult, error) // n sandboxes at once
+	WaitIdle     func()                                                 // waits until no run and no teardown is under way
+	MeasureIdle  func(ctx context.Context, n int) (*IdleWeight, error)  // n idle sandboxes
+	MeasureCrowd func(ctx context.Context, n int) (*CrowdResult, error) // n sandboxes at once
 }
 
 // IdleWeight is what an idle sandbox takes of the host's memory, in bytes, on average.

@@ -22,7 +22,7 @@ type Runtime interface {
 	// unusable host is no error: it is a Capabilities with Available false and reasons.
 	Probe(ctx context.Context) (Capabilities, error)
 	// Create builds a sandbox and returns when its agent can be dialled. The caller has stored Spec.ID before the
-	// call, so that a crash leaves a name to clean up. A failure leaves nothing behind and is a [StepError] where a
+	// call, so that a crash leaves a name to clean up. A failure leaves nothing and is a [StepError] where a
 	// step of the construction failed. ctx bounds the construction only.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
 	// Attach finds a living detached sandbox again, after a restart of the daemon. [ErrNotFound] if there is none.

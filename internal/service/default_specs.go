@@ -12,7 +12,7 @@ import (
 // sandbox of a run and, with programs in the workspace that may be executed, that of a session. They can be made ahead.
 func (s *Service) DefaultSpecs(ctx context.Context) (host string, specs []runtime.Spec, err error) {
 	for _, exec := range []bool{false, true} {
-		p, err := s.rules.Place(ctx, belljar.Caller{}, admission.Ask{Image: s.opts.DefaultImage, Exec: exec})
+		p, err := s.rules.Place(ctx, belljar.Caller{}, admission.Request{Image: s.opts.DefaultImage, Exec: exec})
 		if err != nil {
 			return "", nil, err
 		}

@@ -27,7 +27,7 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
-		err = x.CheckIsolation(caller, admission.Ask{})
+		err = x.CheckIsolation(caller, admission.Request{})
 	}
 	if err != nil {
 		return nil, nil, err

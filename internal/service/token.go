@@ -47,29 +47,41 @@ func hashKey(key string) string {
 // Authenticate returns the user of an API key; [belljar.CodeUnauthorized] for one that is not known, has expired or was revoked. The
 // error does not say which.
 func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller, error) {
-	unauthorized := &belljar.Error{Code: belljar.CodeUnauthorized, Message: "the API key is not valid"}
 	if !strings.HasPrefix(key, keyPrefix) || len(key) != len(keyPrefix)+keyDigits {
-		return belljar.Caller{}, unauthorized
+		return belljar.Caller{}, invalidKey()
 	}
-	hash := hashKey(key)
+	t, err := s.validToken(ctx, hashKey(key))
+	if err != nil {
+		return belljar.Caller{}, err
+	}
+	return belljar.Caller{ID: t.UserID, Role: t.Role}, nil
+}
+
+// invalidKey is the error for every key, sign-in and code that is not valid.
+func invalidKey() error {
+	return &belljar.Error{Code: belljar.CodeUnauthorized, Message: "the API key is not valid"}
+}
+
+// validToken returns the token with a hash, unless it has expired or was revoked, and records its use.
+func (s *Service) validToken(ctx context.Context, hash string) (store.Token, error) {
 	t, err := s.opts.Store.Tokens().ByHash(ctx, hash)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return belljar.Caller{}, unauthorized
+		return store.Token{}, invalidKey()
 	case err != nil:
-		return belljar.Caller{}, fault.Record("look up the API key", err)
+		return store.Token{}, fault.Record("look up the API key", err)
 	}
 	now := s.clock.Now().UTC()
 	same := subtle.ConstantTimeCompare([]byte(t.Hash), []byte(hash)) == 1
 	if !same || t.RevokedAt != nil || t.ExpiresAt != nil && !now.Before(*t.ExpiresAt) {
-		return belljar.Caller{}, unauthorized
+		return store.Token{}, invalidKey()
 	}
 	if minute := now.Truncate(time.Minute); t.LastUsedAt == nil || t.LastUsedAt.Before(minute) {
 		if err := s.opts.Store.Tokens().Used(ctx, t.ID, minute); err != nil {
 			s.log.Warn("use of an API key cannot be recorded", "token_id", t.ID, "err", err)
 		}
 	}
-	return belljar.Caller{ID: t.UserID, Role: t.Role}, nil
+	return t, nil
 }
 
 // CreateToken makes a key. Only this answer has it.
@@ -98,7 +110,7 @@ func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 	return t, nil
 }
 
-// Tokens lists keys, without their secrets.
+// Tokens lists keys and sign-ins, without their secrets.
 func (v admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
 	if err := v.allowed("see API keys"); err != nil {
 		return nil, err
@@ -109,7 +121,9 @@ func (v admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
 	}
 	list := make([]belljar.Token, 0, len(rows))
 	for _, t := range rows {
-		list = append(list, t.Token)
+		if t.Prefix != codePrefix {
+			list = append(list, t.Token)
+		}
 	}
 	return list, nil
 }

@@ -1,5 +1,5 @@
 // Package shelf keeps folders of installed packages, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
-// Whoever uses a folder holds a lock on it, and it is not swept.
+// A process that uses a folder holds a lock on it, so that it is not swept.
 package shelf
 
 import (

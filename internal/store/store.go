@@ -240,6 +240,9 @@ type Approvals interface {
 type Token struct {
 	belljar.Token
 	Hash string // SHA-256 of the key, lower-case hex
+	// Parent names the credential that a sign-in, or a code for one, was made with; "" for an API key. The rows of sign-ins end with
+	// ExpiresAt.
+	Parent string
 }
 
 // Tokens are the stored API keys.
@@ -254,6 +257,11 @@ type Tokens interface {
 	Used(ctx context.Context, id string, t time.Time) error
 	// Revoke stores when a key was revoked; ErrNotFound. Revoking again changes nothing.
 	Revoke(ctx context.Context, id string, t time.Time) error
+	// SignIn is Insert for a token with a Parent. It deletes those that have expired at its CreatedAt, and stores nothing and returns
+	// false if its user has most of them then.
+	SignIn(ctx context.Context, t Token, most int) (bool, error)
+	// Spend is Revoke by hash that succeeds once; ErrNotFound if there is no such token, or it is revoked.
+	Spend(ctx context.Context, hash string, t time.Time) error
 }
 
 // Secret is a stored secret. The service seals its value.

@@ -145,6 +145,10 @@ func (node) CheckNetwork(_ context.Context, q belljar.NetworkQuery) (belljar.Net
 	return belljar.NetworkCheck{URL: q.URL, Message: "nothing is reachable"}, q.Validate()
 }
 
+func (node) NetworkPresets(context.Context, string) ([]belljar.NetworkPreset, error) {
+	return []belljar.NetworkPreset{{Name: "pip", Reason: "switched off"}}, nil
+}
+
 func (runs) Stdin(context.Context, string) (belljar.Stdin, error) {
 	return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "the run is not interactive"}
 }

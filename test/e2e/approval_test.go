@@ -3,15 +3,72 @@
 package e2e
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// hook is a receiver of the webhook of approvals. It verifies each message with the key in the server's data folder.
+type hook struct {
+	url string
+
+	mu   sync.Mutex
+	seen map[string]bool // type and approval
+}
+
+func newHook(t *testing.T, data string) *hook {
+	h := &hook{seen: map[string]bool{}}
+	peer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		text, keyErr := os.ReadFile(filepath.Join(data, "webhook-key"))
+		key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(string(text)), "whsec_"))
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(r.Header.Get("Webhook-Id") + "." + r.Header.Get("Webhook-Timestamp") + "." + string(body)))
+		var m struct {
+			Type string
+			Data struct {
+				ApprovalID string `json:"approval_id"`
+			}
+		}
+		if err != nil || keyErr != nil || len(key) != 32 || json.Unmarshal(body, &m) != nil ||
+			r.Header.Get("Webhook-Signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
+			t.Errorf("a message that cannot be verified: %v %v %v %s", err, keyErr, r.Header, body)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.seen[strings.TrimPrefix(m.Type, "sandbox.approval.")+" "+m.Data.ApprovalID] = true
+	}))
+	t.Cleanup(peer.Close)
+	h.url = peer.URL
+	return h
+}
+
+func (h *hook) has(what string, ids ...string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		if !h.seen[what+" "+id] {
+			return false
+		}
+	}
+	return true
+}
 
 // TestApproval kills a server while requests wait for an operator, and right after a decision. Nothing starts without its approval, and
 // what was approved runs once. A user decides nothing, whatever they send.
 func TestApproval(t *testing.T) {
 	data := t.TempDir()
+	hook := newHook(t, data)
+	t.Setenv("SANDBOX_APPROVAL_WEBHOOK", hook.url)
 	args := []string{"--set", "approval=timeout_sec>600", "--set", "end_sessions=false"}
 	s := serve(t, data, args...)
 	key := s.user("ann")
@@ -44,6 +101,7 @@ func TestApproval(t *testing.T) {
 	if status, said := s.ask("POST", api+"/sessions/"+session+"/exec", map[string]any{"cmd": []string{"true"}}, as); status != http.StatusConflict {
 		t.Errorf("a session that waits: %d %v", status, said)
 	}
+	until(t, "the webhook knows what waits", func() bool { return hook.has("requested", first, second, session) })
 	s.kill()
 
 	s = serve(t, data, args...)
@@ -76,6 +134,7 @@ func TestApproval(t *testing.T) {
 	if status, said := s.ask("POST", api+"/admin/approvals/"+first, approve); status != http.StatusConflict || said["error"].(map[string]any)["details"].(map[string]any)["decided_by"] == nil {
 		t.Errorf("decided twice: %d %v", status, said)
 	}
+	until(t, "the webhook knows what was decided", func() bool { return hook.has("denied", second) })
 	until(t, "the session is made", func() bool { // it was approved, and perhaps half made when the server was killed
 		_, x := s.ask("GET", api+"/sessions/"+session, nil, as)
 		return x["state"] == "active"

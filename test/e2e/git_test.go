@@ -119,7 +119,7 @@ func TestGit(t *testing.T) {
 	source := run["git"].(map[string]any)
 	warnings := toText(run["warnings"])
 	if report := egressOf(t, run); report["allowed"] != 1.0 || report["denied"] != 0.0 || source["ignored"] != 2.0 ||
-		!strings.Contains(warnings, "2 files were left out") || !strings.Contains(warnings, "1 symbolic links lead out") {
+		!strings.Contains(warnings, "2 files were left out") || !strings.Contains(warnings, "1 symbolic link leads out") {
 		t.Errorf("%v, %v, %v", report, source, warnings)
 	}
 	log, err := s.get(api + "/runs/" + run["run_id"].(string) + "/logs?format=json")

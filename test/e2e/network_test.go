@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,17 +77,12 @@ print("quick" if time.monotonic() - begun < 5 else "slow", os.environ["BELLJAR_P
 		t.Errorf("%v, %s", err, log)
 	}
 	until(t, "the audit trail has both", func() bool {
-		files, _ := filepath.Glob(filepath.Join(s.data, "audit", "*"))
-		var trail strings.Builder
-		for _, name := range files {
-			text, _ := os.ReadFile(name)
-			trail.Write(text)
-		}
+		trail := trailOf(s.data)
 		for _, of := range [][]string{
 			{`"event":"sandbox.run.egress_allowed"`, `"host":"api.test"`, `"ip":"` + p.Address + `"`, `"matched_rule":"api.test"`, `"run_id":"` + id + `"`},
 			{`"event":"sandbox.run.egress_denied"`, `"host":"other.test"`, `"reason":"no_match"`, `"runtime":"native"`, `"run_id":"` + id + `"`},
 		} {
-			if !hasLine(trail.String(), of) {
+			if !hasLine(trail, of) {
 				return false
 			}
 		}
@@ -105,6 +101,49 @@ print("quick" if time.monotonic() - begun < 5 else "slow", os.environ["BELLJAR_P
 	if first := found["runtimes"].([]any)[0].(map[string]any); status != http.StatusOK || first["egress_allowlist_supported"] != true {
 		t.Errorf("%d %v", status, first)
 	}
+}
+
+// TestNetworkNames: a program that uses many names under a wildcard, which may carry data to its owner, is reported.
+func TestNetworkNames(t *testing.T) {
+	p := peer.Start(t, "api.test")
+	p.Lie("*", netip.MustParseAddr(p.Address))
+	s := reachable(t, t.TempDir(), p)
+	const tunnel = `import socket, time
+for i in range(32):
+    while True:  # new names are limited to 10 a second
+        try:
+            socket.gethostbyname("data%d.wild.test" % i)
+            break
+        except OSError:
+            time.sleep(0.05)
+`
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		"spec_version": "1.0", "base_image": "host", "language": "python", "code": tunnel,
+		"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"*.wild.test", "never.test"}, "ips": []string{p.Address}},
+	})
+	warnings := toText(run["warnings"])
+	for _, want := range []string{
+		"network: 32 different names under *.wild.test were used, and the DNS servers of wild.test see each of them",
+		"network: the rule never.test allows nothing: the server's SANDBOX_EGRESS_ALLOW does not list it",
+	} {
+		if status != http.StatusOK || run["exit_code"] != 0.0 || !strings.Contains(warnings, want) {
+			t.Errorf("%d %v\n%v", status, run, warnings)
+		}
+	}
+	until(t, "the audit trail has it", func() bool {
+		return hasLine(trailOf(s.data), []string{`"event":"sandbox.run.egress_names"`, `"matched_rule":"*.wild.test"`, `"names":"32"`, `"run_id":"` + run["run_id"].(string) + `"`})
+	})
+}
+
+// trailOf is the audit trail in a data folder.
+func trailOf(data string) string {
+	files, _ := filepath.Glob(filepath.Join(data, "audit", "*"))
+	var trail strings.Builder
+	for _, name := range files {
+		text, _ := os.ReadFile(name)
+		trail.Write(text)
+	}
+	return trail.String()
 }
 
 // TestNetworkReady: a sandbox that was ready before anyone asked has the network of the request that gets it, and no other.

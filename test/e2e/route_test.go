@@ -40,6 +40,9 @@ func TestEveryDocumentedRoute(t *testing.T) {
 			if op.Security != nil && len(*op.Security) == 1 && len((*op.Security)[0]) == 0 {
 				want = http.StatusOK
 			}
+			if path == "/api/v1/sandbox/login" && method == "post" {
+				want = http.StatusBadRequest // it has no body
+			}
 			if resp.StatusCode != want {
 				t.Errorf("%s %s: %d, want %d", method, path, resp.StatusCode, want)
 			}

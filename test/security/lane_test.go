@@ -107,6 +107,7 @@ func (l *lane) open(t *testing.T) {
 	}
 	l.env = append(l.env, "SANDBOX_DATA="+filepath.Join(l.home, "data"))
 	l.env = append(l.env, build.Patient()...)
+	l.env = append(l.env, "SANDBOX_CANCEL_GRACE_SECONDS=1") // attacks ignore TERM, and compute until KILL
 	l.examine(t)
 	if l.image != "" && l.ref == "" {
 		ref, err := l.bring(t, l.image)

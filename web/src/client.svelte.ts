@@ -1,5 +1,5 @@
 // The one client of the API, and who is signed in. Nothing here is a cookie: the token is sent by this page alone.
-import { Belljar, BelljarError, UnauthorizedError, type Me } from "belljar-sdk";
+import { Belljar, BelljarError, errorOf, UnauthorizedError, type ErrorBody, type Me } from "belljar-sdk";
 import { watchedFetch } from "./shell/away.svelte.ts";
 
 const key = "belljar.token";
@@ -26,6 +26,19 @@ function client(token: string | undefined): Belljar {
 /** api is the client of whoever is signed in. */
 export function api(): Belljar {
   return belljar;
+}
+
+/** token is what requests that the client does not send have to carry. */
+export function token(): string | undefined {
+  return localStorage.getItem(key) ?? undefined;
+}
+
+/** failureOf is the error of an answer to such a request. It asks for a new sign-in if that is what is missing. */
+export function failureOf(status: number, body: unknown): BelljarError {
+  const told = (body as { error?: ErrorBody } | undefined)?.error;
+  const error = errorOf(told?.code ? told : { code: "internal", message: `the server answered with status ${status}` }, { status });
+  noteFailure(error);
+  return error;
 }
 
 /** isAdmin tells whether the caller may see other users' work. */

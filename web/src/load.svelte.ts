@@ -15,7 +15,7 @@ export interface Loaded<T> {
  * load asks while the component that calls it is shown, again whenever what `ask` reads changes, and every `everyMs`
  * while the page is visible. The last answer stays while a new one is under way. An error stays until an answer comes.
  */
-export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | (() => number | undefined) } = {}): Loaded<T> {
+export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | ((value: T | undefined) => number | undefined) } = {}): Loaded<T> {
   let value = $state.raw<T>();
   let error = $state.raw<unknown>();
   let busy = $state(true);
@@ -26,7 +26,7 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const next = () => {
-      const every = typeof options.everyMs === "function" ? options.everyMs() : options.everyMs;
+      const every = typeof options.everyMs === "function" ? options.everyMs(value) : options.everyMs;
       if (every !== undefined && !stop.signal.aborted) timer = setTimeout(again, every);
     };
     const again = () => {

@@ -106,7 +106,7 @@
 // Secrets. The file is in the folder of secrets, /run/secrets, whose files only the user of the request can read. No other request
 // reaches that folder. An agent without "secret" among its [Hello.Features] replies [CodeProtocol].
 //
-// Trust. The agent writes the authorities that the image trusts, and that one, to [TrustBundle] and [TrustStore] in [TrustDir], beside
+// Trust. The agent writes the authorities that the image trusts, and that one, to [TrustBundle] and [TrustStore] in [TrustDir], next to
 // the folder of secrets. It does so once. An agent without "trust" among its [Hello.Features] replies [CodeProtocol].
 //
 // # Relay

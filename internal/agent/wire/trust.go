@@ -1,7 +1,7 @@
 package wire
 
 // OpTrust has the programs of the sandbox trust one more authority: the agent writes [TrustBundle] and [TrustStore] to [TrustDir],
-// beside the folder of secrets.
+// next to the folder of secrets.
 const OpTrust Op = "trust"
 
 // What OpTrust writes, for every user to read: the authorities that the image trusts, and the one of the request.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -26,6 +27,12 @@ type Options struct {
 	// Keys returns the user of any other API key. Its error is [belljar.CodeUnauthorized] for a key that does not
 	// exist; other errors are returned unchanged. Nil means that there are no other keys.
 	Keys func(ctx context.Context, key string) (belljar.Caller, error)
+	// SignIns keeps the sign-ins to the web page; nil means that there are none. Secret seals their tokens: at least 32 bytes, secret,
+	// and the same after a restart.
+	SignIns SignIns
+	Secret  []byte
+	// PageURL returns the address of a path of the web page for the sender of r; nil means that there is no page.
+	PageURL func(r *http.Request, path string) string
 	// JWTSecret verifies tokens signed with HS256; if it is empty, they are refused.
 	JWTSecret []byte
 	// Issuer is an OpenID provider whose tokens (RS256, ES256) are accepted if they are for Audience; "" means none.
@@ -50,6 +57,7 @@ type Authenticator struct {
 	provider *provider // nil without an issuer
 	failures *api.Buckets
 	known    *known
+	sealer   *api.Sealer // of sign-ins
 }
 
 var _ api.Authenticator = (*Authenticator)(nil)
@@ -58,6 +66,9 @@ var _ api.Authenticator = (*Authenticator)(nil)
 func New(opts Options) (*Authenticator, error) {
 	if len(opts.JWTSecret) > 0 && len(opts.JWTSecret) < 32 {
 		return nil, errors.New("auth: the JWT secret has fewer than 32 bytes")
+	}
+	if opts.SignIns != nil && len(opts.Secret) < 32 {
+		return nil, errors.New("auth: the secret for sign-ins has fewer than 32 bytes")
 	}
 	if (opts.Issuer == "") != (opts.Audience == "") {
 		return nil, errors.New("auth: issuer and audience go together")
@@ -77,6 +88,7 @@ func New(opts Options) (*Authenticator, error) {
 	a := &Authenticator{
 		opts: opts, keyHash: sha256.Sum256([]byte(opts.Key)),
 		failures: api.NewBuckets(opts.FailuresPerMin, 0, opts.Now), known: newKnown(),
+		sealer: api.NewSealer(opts.Secret, signInPrefix, "sign-in"),
 	}
 	if opts.Issuer != "" {
 		a.provider = newProvider(opts)
@@ -88,43 +100,70 @@ func New(opts Options) (*Authenticator, error) {
 // missing or wrong credentials, [belljar.CodeRateLimited] for an address with too many wrong ones, and
 // [belljar.CodeRuntimeUnavailable] for a token whose issuer cannot be reached.
 func (a *Authenticator) Authenticate(r *http.Request) (belljar.Caller, error) {
-	address := api.Network(api.CallerOf(r.Context()).Address)
 	cred, err := credentialOf(r.Header)
 	if err != nil {
-		return belljar.Caller{}, a.refuse(r, address, err)
+		return belljar.Caller{}, a.refuse(r, err)
 	}
-	if err := a.limit(address, cred); err != nil {
-		return belljar.Caller{}, a.refuse(r, address, err)
-	}
-	c, err := a.identify(r.Context(), cred)
-	if err != nil {
-		return belljar.Caller{}, a.refuse(r, address, err)
-	}
-	a.known.add(address, cred.text)
-	return c, nil
+	who, err := a.verify(r, cred)
+	return who.caller, err
 }
 
-// identify returns the caller with this credential.
-func (a *Authenticator) identify(ctx context.Context, cred credential) (belljar.Caller, error) {
+// verify returns the identity of a request with this credential, and counts wrong credentials.
+func (a *Authenticator) verify(r *http.Request, cred credential) (identity, error) {
+	address := network(r)
+	err := a.limit(address, cred)
+	var who identity
+	if err == nil {
+		who, err = a.identify(r.Context(), cred)
+	}
+	if err != nil {
+		return identity{}, a.refuse(r, err)
+	}
+	a.known.add(address, cred.text)
+	return who, nil
+}
+
+// network returns the address of a request's client, as the limits count it.
+func network(r *http.Request) string { return api.Network(api.CallerOf(r.Context()).Address) }
+
+// identity is a caller, and the parent of sign-ins with their credential: "" for a sign-in.
+type identity struct {
+	caller belljar.Caller
+	parent string
+}
+
+// identify returns the identity with this credential.
+func (a *Authenticator) identify(ctx context.Context, cred credential) (identity, error) {
 	if a.operator(cred.text) {
-		return belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, nil
+		return a.operatorIdentity(), nil
+	}
+	if strings.HasPrefix(cred.text, signInPrefix) && a.opts.SignIns != nil {
+		return a.signedIn(ctx, cred.text)
 	}
 	if cred.bearer && looksLikeJWT(cred.text) {
 		return a.token(ctx, cred.text)
 	}
 	if a.opts.Keys == nil {
-		return belljar.Caller{}, refusal{"unknown_key", wrong()}
+		return identity{}, refusal{"unknown_key", wrong()}
 	}
 	c, err := a.opts.Keys(ctx, cred.text)
 	switch {
 	case belljar.CodeOf(err) == belljar.CodeUnauthorized:
-		return belljar.Caller{}, refusal{"unknown_key", wrong()}
+		return identity{}, refusal{"unknown_key", wrong()}
 	case err != nil:
-		return belljar.Caller{}, err
+		return identity{}, err
 	case c.ID == "":
-		return belljar.Caller{}, fmt.Errorf("an API key has no user")
+		return identity{}, fmt.Errorf("an API key has no user")
 	}
-	return c, nil
+	who := identity{caller: c}
+	if a.opts.SignIns != nil {
+		who.parent = a.opts.SignIns.KeyParent(cred.text)
+	}
+	return who, nil
+}
+
+func (a *Authenticator) operatorIdentity() identity {
+	return identity{belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, a.parent(operatorParent, a.opts.Key, 0)}
 }
 
 // operator reports whether key is the operator's. It compares hashes, so that the time does not reveal the length.
@@ -155,15 +194,15 @@ type refusal struct {
 func (f refusal) Error() string { return f.reason + ": " + f.err.Message }
 
 // refuse records a failure and returns the error for the caller.
-func (a *Authenticator) refuse(r *http.Request, address string, err error) error {
+func (a *Authenticator) refuse(r *http.Request, err error) error {
 	var f refusal
 	if !errors.As(err, &f) {
 		return err
 	}
 	switch f.reason {
-	case "missing", "rate_limited", "unavailable": // not a guess
+	case "missing", "rate_limited", "unavailable", "ended_login", "expired_login": // not a guess
 	default:
-		a.failures.Take(address)
+		a.failures.Take(network(r))
 	}
 	if a.opts.Events != nil {
 		a.opts.Events.Record(event.Event{

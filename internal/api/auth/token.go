@@ -25,34 +25,40 @@ func looksLikeJWT(s string) bool { return strings.Count(s, ".") == 2 && strings.
 
 // token returns the caller of a JWT. The token's algorithm only selects the verifier; each verifier accepts only the
 // algorithms of its own keys, so that a public key is never used as a secret.
-func (a *Authenticator) token(ctx context.Context, raw string) (belljar.Caller, error) {
+func (a *Authenticator) token(ctx context.Context, raw string) (identity, error) {
 	alg, err := algorithm(raw)
 	if err != nil {
-		return belljar.Caller{}, bad(err)
+		return identity{}, bad(err)
 	}
 	var claims []byte
+	kind := sharedParent
 	switch alg {
 	case "HS256":
 		claims, err = a.verifyShared(raw)
 	case "RS256", "ES256":
 		if a.provider == nil {
-			return belljar.Caller{}, bad(errors.New("no issuer is configured"))
+			return identity{}, bad(errors.New("no issuer is configured"))
 		}
+		kind = providerParent
 		claims, err = a.provider.verify(ctx, raw)
 	default:
 		err = bad(fmt.Errorf("algorithm %.20q is not accepted", alg))
 	}
 	if err != nil {
-		return belljar.Caller{}, err
+		return identity{}, err
 	}
 	c, err := callerOf(claims)
 	if err != nil {
-		return belljar.Caller{}, flawed(err)
+		return identity{}, flawed(err)
 	}
 	if c.ID == a.opts.KeyID && !c.Admin() {
-		return belljar.Caller{}, bad(errors.New("sub is the operator's name"))
+		return identity{}, bad(errors.New("sub is the operator's name"))
 	}
-	return c, nil
+	var expires float64 // the verifiers require it
+	if err := exactly(claims, map[string]any{"exp": &expires}); err != nil {
+		return identity{}, flawed(err)
+	}
+	return identity{c, a.parent(kind, a.origin(kind), int64(expires))}, nil
 }
 
 // algorithm returns the algorithm in a token's header, which is not verified yet.

@@ -27,6 +27,9 @@ func (t *Terms) policy() string {
 func (t *Terms) reach(none, words string) string {
 	const most = 10
 	rules := t.Egress.List()
+	for _, name := range t.Egress.Presets {
+		rules = append(rules, "packages of "+name)
+	}
 	switch n := len(rules); {
 	case !t.Network:
 		return none

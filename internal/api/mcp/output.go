@@ -53,7 +53,7 @@ func headline(run belljar.Run) string {
 func advice(run belljar.Run) string {
 	switch run.ReasonCode {
 	case belljar.ReasonApprovalExpired:
-		return "nobody approved it: ask the user whether somebody can, before you send it again"
+		return "no operator approved it: ask the user whether one can, before you send it again"
 	case belljar.ReasonExecutionTimeout:
 		return "give it more time with timeout_seconds (timeout_sec of sandbox.run), or make the work shorter"
 	case belljar.ReasonCPUTimeExceeded:

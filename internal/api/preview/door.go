@@ -26,7 +26,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -64,12 +63,7 @@ type Door struct {
 	log       *slog.Logger
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
-
-	mu      sync.Mutex
-	closed  bool
-	closing context.Context
-	shut    context.CancelFunc
-	open    sync.WaitGroup
+	drain     *api.Drain
 }
 
 // New returns the door.
@@ -86,8 +80,7 @@ func New(opts Options) (*Door, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Door{opts: opts, log: opts.Logger}
-	d.closing, d.shut = context.WithCancel(context.Background())
+	d := &Door{opts: opts, log: opts.Logger, drain: api.NewDrain()}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			label, _, err := net.SplitHostPort(addr)
@@ -108,24 +101,9 @@ func New(opts Options) (*Door, error) {
 
 // Close ends all requests and waits for them. Further calls wait, too.
 func (d *Door) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.shut()
-	d.open.Wait()
+	d.drain.Close()
 	d.transport.CloseIdleConnections()
 	return nil
-}
-
-// enter counts a request until leave is called; false while the door closes.
-func (d *Door) enter() (leave func(), ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, false
-	}
-	d.open.Add(1)
-	return d.open.Done, true
 }
 
 // Split sends the requests for hosts at and below the domain to previews, and all others to rest.
@@ -158,8 +136,8 @@ func (d *Door) label(host string) (label string, ours bool) {
 // ServeHTTP answers a request for a preview.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Method+" preview")
-	leave, ok := d.enter()
-	if !ok {
+	leave, err := d.drain.Enter()
+	if err != nil {
 		say(w, http.StatusServiceUnavailable, "The server is shutting down.")
 		return
 	}
@@ -182,7 +160,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api.LimitBody(w, r, d.opts.MaxBody)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(d.closing, cancel)()
+	defer context.AfterFunc(d.drain.Closing(), cancel)()
 	d.proxy.ServeHTTP(&final{w}, r.WithContext(context.WithValue(ctx, labelKey{}, label)))
 }
 
@@ -248,7 +226,7 @@ func foreign(r *http.Request) bool {
 func (d *Door) fail(w http.ResponseWriter, r *http.Request, err error) {
 	port := portOf(err)
 	switch code := belljar.CodeOf(err); {
-	case d.closing.Err() != nil:
+	case d.drain.Closing().Err() != nil:
 		say(w, http.StatusServiceUnavailable, "The server is shutting down.")
 	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // the client is gone

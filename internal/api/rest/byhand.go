@@ -17,7 +17,7 @@ func (d *Door) declareByHand() {
 	text, bytes := &huma.Schema{Type: "string"}, &huma.Schema{Type: "string", Format: "binary"}
 	schemas.Map()["Frame"] = frameSchema()
 	frame := &huma.Schema{Ref: "#/components/schemas/Frame"}
-	streaming := []map[string][]string{{"key": {}}, {"bearer": {}}, {"token": {}}}
+	streaming := byTicket()
 	open := []map[string][]string{{}}
 
 	doc.AddOperation(&huma.Operation{
@@ -46,14 +46,15 @@ func (d *Door) declareByHand() {
 	declareShell(doc)
 	declareShellSessions(doc)
 	declareThreads(doc)
+	declareLogin(doc)
 	doc.AddOperation(&huma.Operation{
-		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"},
+		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"}, Security: streaming,
 		Summary: "Download an artifact",
 		Description: "path may contain slashes. HEAD works, too. A request may have one Range, with If-Range; several ranges are answered with 416. " +
 			"The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range.",
 		Parameters: []*huma.Param{
 			inPath("run_id", "The run's id"), inPath("path", "The artifact's path, each segment percent-encoded"),
-			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag of the file that the range is for"), inHeader("If-None-Match", "ETags that the client has cached"),
+			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag of the file that the range is for"), inHeader("If-None-Match", "ETags that the client has cached"), downloadToken(),
 		},
 		Responses: map[string]*huma.Response{
 			"200": response("The file", "*/*", bytes),
@@ -91,10 +92,11 @@ func (d *Door) declareByHand() {
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "create-ticket", Method: "POST", Path: api.Prefix + "/tickets", Tags: []string{"streams"},
-		Summary:     "Get a ticket for one stream",
-		Description: "For clients that cannot set headers: send the token as ?token=. It works once, within 60 seconds, for one stream of this caller.",
+		Summary: "Get a ticket for one stream or download",
+		Description: "For clients that cannot set headers, and links of a browser: send the token as ?token=. It works once, within 60 seconds, for one stream or " +
+			"download of this caller. A download needs a ticket for its path and query.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
-			"path": {Type: "string", Description: "The path that the ticket is valid for, absolute and without a query"},
+			"path": {Type: "string", Description: "The path and query of the URL that the ticket is valid for; a stream accepts one without a query, too"},
 		}}}}},
 		Responses: map[string]*huma.Response{"200": response("The ticket", "application/json", &huma.Schema{
 			Type: "object", Required: []string{"token", "expires_at"},
@@ -143,6 +145,16 @@ func streamParams() []*huma.Param {
 		inQuery("since_seq", "The last seq that the client has", &huma.Schema{Type: "integer", Minimum: new(float64)}),
 		inQuery("token", "A ticket, or a signed URL's token", text),
 	}
+}
+
+// downloadToken is the token of a download.
+func downloadToken() *huma.Param {
+	return inQuery("token", "A ticket for this path and query", &huma.Schema{Type: "string"})
+}
+
+// byTicket are the credentials of a download.
+func byTicket() []map[string][]string {
+	return []map[string][]string{{"key": {}}, {"bearer": {}}, {"token": {}}}
 }
 
 // frameSchema is the schema of a [belljar.Frame], which has its own MarshalJSON.

@@ -50,6 +50,7 @@ func (d *Door) document() error {
 		{Name: "shell", Description: "Sessions with a shell, as a small API."},
 		{Name: "threads", Description: "A session for each conversation. Errors are flat; also served at the root with SANDBOX_THREAD_API_ROOT."},
 		{Name: "streams", Description: "A run's output, live."},
+		{Name: "login", Description: "Sign-ins of the web page."},
 		{Name: "node", Description: "This server, and the caller."},
 		{Name: "admin", Description: "For operators."},
 		{Name: "probes", Description: "For monitoring."},

@@ -25,7 +25,7 @@ const minGzip = 1024
 
 // download sends an artifact: the whole, or one range.
 func (d *Door) download(w http.ResponseWriter, r *http.Request) {
-	_, err := api.Query(r)
+	_, err := api.Query(r, "token")
 	name := ""
 	if err == nil {
 		name, err = artifactPath(r.PathValue("path"))

@@ -171,9 +171,9 @@ func (d *Door) files() {
 		})
 	handle(d, op("get-space", "GET", "space", "Report the space used in the workspace", ""),
 		func(c *call, p *sessionPath, _ *none) (belljar.Space, error) { return c.Files().Space(c, p.ID) })
-	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/raw", d.getFile)
+	addDownload(d, "GET "+api.Prefix+"/sessions/{session_id}/fs/raw", d.getFile)
 	d.guarded("PUT "+api.Prefix+"/sessions/{session_id}/fs/raw", d.putFile)
-	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/archive", d.getArchive)
+	addDownload(d, "GET "+api.Prefix+"/sessions/{session_id}/fs/archive", d.getArchive)
 }
 
 func (f *writeFile) write() (belljar.FileWrite, error) {

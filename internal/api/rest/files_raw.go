@@ -78,7 +78,7 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 
 // getFile sends a file: the whole, or one range.
 func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
-	if _, err := api.Query(r, "path"); err != nil {
+	if _, err := api.Query(r, "path", "token"); err != nil {
 		api.Fail(w, r, err)
 		return
 	}
@@ -184,7 +184,7 @@ func setDownloadHeaders(h http.Header, media, name string) {
 
 // getArchive sends a folder as an archive.
 func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
-	if _, err := api.Query(r, "path", "format"); err != nil {
+	if _, err := api.Query(r, "path", "format", "token"); err != nil {
 		api.Fail(w, r, err)
 		return
 	}
@@ -245,10 +245,10 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 	file := inQuery("path", "The file", text)
 	file.Required = true
 	doc.AddOperation(&huma.Operation{
-		OperationID: "get-file", Method: "GET", Path: at + "raw", Tags: []string{"files"}, Summary: "Download a file",
+		OperationID: "get-file", Method: "GET", Path: at + "raw", Tags: []string{"files"}, Security: byTicket(), Summary: "Download a file",
 		Description: "HEAD works, too. A request may have one Range; several are answered with 416, and with If-Range the whole file is sent. " +
 			ModeHeader + " has its permission bits. If the file shrinks meanwhile, the answer is aborted.",
-		Parameters: []*huma.Param{session, file, inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length")},
+		Parameters: []*huma.Param{session, file, inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), downloadToken()},
 		Responses: map[string]*huma.Response{
 			"200": response("The file", "application/octet-stream", raw),
 			"206": response("One range of the file, see Content-Range", "application/octet-stream", raw),
@@ -266,12 +266,12 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 		Responses:   map[string]*huma.Response{"200": response("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},
 	})
 	doc.AddOperation(&huma.Operation{
-		OperationID: "get-folder", Method: "GET", Path: at + "archive", Tags: []string{"files"}, Summary: "Download a folder",
+		OperationID: "get-folder", Method: "GET", Path: at + "archive", Tags: []string{"files"}, Security: byTicket(), Summary: "Download a folder",
 		Description: "Names are relative and unique. Links that lead out of the folder, and special files, are left out. In a zip archive " +
 			"\\ and : become _. After an error the answer is aborted.",
 		Parameters: []*huma.Param{session,
 			inQuery("path", "The folder, or a file; default: the workspace", text),
-			inQuery("format", "Default: tar", &huma.Schema{Type: "string", Enum: []any{"tar", "tar.gz", "zip"}}),
+			inQuery("format", "Default: tar", &huma.Schema{Type: "string", Enum: []any{"tar", "tar.gz", "zip"}}), downloadToken(),
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "The folder", Content: map[string]*huma.MediaType{
 			"application/x-tar": {Schema: raw}, "application/gzip": {Schema: raw}, "application/zip": {Schema: raw},

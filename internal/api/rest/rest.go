@@ -20,6 +20,8 @@ type Options struct {
 	Engine belljar.Engine
 	// Auth authenticates callers. The probes, the document and its page are public.
 	Auth api.Authenticator
+	// Downloads authenticates downloads, for example by a ticket in token=; nil means Auth.
+	Downloads api.Authenticator
 	// StreamURL returns the WebSocket URL of a run's log; nil omits log_stream_url from responses.
 	StreamURL func(r *http.Request, run belljar.Run) string
 	// Terminal handles WebSocket requests on the route that lists a session's terminals; nil lists them.
@@ -86,6 +88,9 @@ func New(opts Options) (*Door, error) {
 	if opts.Version == "" {
 		opts.Version = "dev"
 	}
+	if opts.Downloads == nil {
+		opts.Downloads = opts.Auth
+	}
 	if opts.MaxUpload == 0 {
 		opts.MaxUpload = 64 << 20
 	}
@@ -151,3 +156,8 @@ func (d *Door) guarded(pattern string, h http.HandlerFunc) {
 
 // as returns the service for the request's caller.
 func (d *Door) as(ctx context.Context) belljar.Service { return d.opts.Engine.As(api.CallerOf(ctx)) }
+
+// addDownload adds a route for downloads, which browsers request without headers of ours.
+func addDownload(d *Door, pattern string, h http.HandlerFunc) {
+	d.routes = append(d.routes, route{pattern, api.Guard(d.opts.Downloads, h)})
+}

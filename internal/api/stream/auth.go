@@ -12,7 +12,20 @@ import (
 // Authenticate returns the caller that opens a stream. It checks token= in the query, a ticket or the token of a signed URL;
 // without token= it checks the headers. A request with an invalid token is refused, whatever its headers are. Other doors with
 // streams may use it for their routes, too.
-func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) {
+func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) { return d.authenticate(r, false) }
+
+// Downloads returns the authenticator for downloads. It is as that of streams, but token= must be a ticket for the path and the query of
+// the request.
+func (d *Door) Downloads() api.Authenticator { return downloads{d} }
+
+type downloads struct{ door *Door }
+
+// Authenticate returns the caller of a download.
+func (a downloads) Authenticate(r *http.Request) (belljar.Caller, error) {
+	return a.door.authenticate(r, true)
+}
+
+func (d *Door) authenticate(r *http.Request, download bool) (belljar.Caller, error) {
 	query := r.URL.Query()
 	token, given, err := single(query, "token")
 	if err != nil {
@@ -25,8 +38,8 @@ func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) {
 	var reason string
 	switch {
 	case strings.HasPrefix(token, ticketPrefix):
-		caller, reason = d.tickets.redeem(token, r.URL.Path)
-	case strings.HasPrefix(token, signedPrefix):
+		caller, reason = d.tickets.redeem(token, targetOf(r.URL), download)
+	case strings.HasPrefix(token, signedPrefix) && !download:
 		caller, reason = d.checkSigned(token, query["exp"], r.PathValue("id"))
 	default:
 		reason = "unknown"

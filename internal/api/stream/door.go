@@ -2,6 +2,7 @@ package stream
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -60,13 +61,10 @@ type Door struct {
 	tickets *tickets
 	shares  shares
 	buffers bufferPool
+	drain   *api.Drain
 
 	mu      sync.Mutex
-	closed  bool
-	closing chan struct{}
 	readers map[string]int // by user
-	wires   map[*wire]struct{}
-	open    sync.WaitGroup
 }
 
 // New returns the door.
@@ -99,7 +97,7 @@ func New(opts Options) (*Door, error) {
 	}
 	return &Door{
 		opts: opts, log: opts.Logger, signer: newSigner(opts.Secret), tickets: newTickets(opts.TicketTTL, opts.Now),
-		closing: make(chan struct{}), readers: map[string]int{}, wires: map[*wire]struct{}{},
+		drain: api.NewDrain(), readers: map[string]int{},
 	}, nil
 }
 
@@ -113,70 +111,47 @@ func (d *Door) Register(mux *http.ServeMux) {
 // Close ends all streams, WebSockets with code 1001, and returns when they have ended. It may be called twice; both calls
 // wait.
 func (d *Door) Close() error {
-	d.mu.Lock()
-	if !d.closed {
-		d.closed = true
-		close(d.closing)
-		for w := range d.wires { // do not wait for slow readers
-			w.bound(closeTime)
-		}
-	}
-	d.mu.Unlock()
-	d.open.Wait()
+	d.drain.Close()
 	return nil
 }
 
 // admit counts an open stream of a user; release ends that.
 func (d *Door) admit(user string) (release func(), err error) {
+	leave, err := d.drain.Enter()
+	if err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.closed:
-		return nil, &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment",
-		}
-	case d.readers[user] >= d.opts.MaxReaders:
+	if d.readers[user] >= d.opts.MaxReaders {
+		leave()
 		return nil, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "too many streams are open", Hint: "close some of them",
 			Details: map[string]any{"maximum": d.opts.MaxReaders, "scope": "streams"},
 		}
 	}
 	d.readers[user]++
-	d.open.Add(1)
 	return func() {
 		d.mu.Lock()
 		if d.readers[user]--; d.readers[user] == 0 {
 			delete(d.readers, user)
 		}
 		d.mu.Unlock()
-		d.open.Done()
+		leave()
 	}, nil
 }
 
-// track makes Close bound the writes of a connection, until untrack.
+// track makes Close bound the writes of a connection, until untrack: it does not wait for slow readers.
 func (d *Door) track(w *wire) (untrack func()) {
-	d.mu.Lock()
-	d.wires[w] = struct{}{}
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
-		w.bound(closeTime)
-	}
-	return func() {
-		d.mu.Lock()
-		delete(d.wires, w)
-		d.mu.Unlock()
-	}
+	stop := context.AfterFunc(d.drain.Closing(), func() { w.bound(closeTime) })
+	return func() { stop() }
 }
 
 // sameOrigin refuses WebSockets of foreign web pages: browsers allow them, and send cookies along.
 func (d *Door) sameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.opts.OriginAllowed(r) {
-			api.Fail(w, r, &belljar.Error{
-				Code: belljar.CodeForbidden, Message: "this web page may not open a stream",
-				Hint: "name its origin in SANDBOX_ALLOWED_ORIGINS", Details: map[string]any{"field": "Origin"},
-			})
+			api.Fail(w, r, api.ForeignOrigin("a stream"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -205,7 +205,7 @@ func (p *logWriter) write(ctx context.Context) (cause string, err error) {
 		select {
 		case <-ctx.Done():
 			return causeGone, nil
-		case <-p.door.closing:
+		case <-p.door.drain.Closing().Done():
 			return causeShutdown, nil
 		case <-alive.C:
 			if p.req.sse && !p.send(nil, ": still here\n\n") {

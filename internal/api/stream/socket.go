@@ -49,7 +49,7 @@ func (d *Door) webSocket(w http.ResponseWriter, r *http.Request) {
 // serveSocket serves a WebSocket to its end. After an error the request was not upgraded.
 func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	caller := api.CallerOf(r.Context())
-	if err := checkUpgrade(w, r); err != nil {
+	if err := api.RequireWebSocket(w, r, ", or ask for …/logs"); err != nil {
 		return err
 	}
 	if err := d.opts.Connect(r); err != nil {
@@ -169,7 +169,7 @@ func (s *socket) write() closeReason {
 				v.reason += ", resume with from_seq=" + s.position()
 			}
 			return v
-		case <-s.door.closing:
+		case <-s.door.drain.Closing().Done():
 			return s.shutdown()
 		case <-ping.C:
 			if !s.blocked.Load() && s.pinged.CompareAndSwap(false, true) {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +24,9 @@ const ticketPrefix = "t1."
 const (
 	// maxTickets bounds the tickets of one user that are neither used nor expired.
 	maxTickets = 64
-	// maxTicketBody bounds a request for a ticket.
-	maxTicketBody = 4 << 10
+	// maxTicketBody bounds a request for a ticket, maxTicketPath the path in it. Paths of files may be long.
+	maxTicketBody = 16 << 10
+	maxTicketPath = 14 << 10
 )
 
 // tickets are tokens that can be used once. They are in memory only, by their hashes, and do not survive a restart.
@@ -42,8 +44,32 @@ type tickets struct {
 type ticket struct {
 	key     [sha256.Size]byte
 	caller  belljar.Caller
-	path    string // the only path that accepts it; "" is any
+	target  target
 	expires time.Time
+}
+
+// target is what a ticket is for. The zero value is any stream.
+type target struct {
+	path  string // decoded
+	query string // canonical; "" for any, if the path is that of a stream
+}
+
+// targetOf returns the target that a request's URL is.
+func targetOf(u *url.URL) target {
+	query := u.Query()
+	query.Del("token")
+	return target{u.Path, query.Encode()}
+}
+
+// allows reports whether a ticket for t is good for a request. A download needs one for its path and query: the query names the file.
+func (t target) allows(request target, download bool) bool {
+	switch {
+	case t.path == "":
+		return !download
+	case t.query == "" && !download:
+		request.query = ""
+	}
+	return t == request
 }
 
 func newTickets(ttl time.Duration, now func() time.Time) *tickets {
@@ -51,7 +77,7 @@ func newTickets(ttl time.Duration, now func() time.Time) *tickets {
 }
 
 // issue makes a ticket for a caller.
-func (t *tickets) issue(caller belljar.Caller, path string) (token string, expires time.Time, err error) {
+func (t *tickets) issue(caller belljar.Caller, to target) (token string, expires time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
@@ -66,7 +92,7 @@ func (t *tickets) issue(caller belljar.Caller, path string) (token string, expir
 	token = ticketPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	k := &ticket{
 		key: sha256.Sum256([]byte(token)), caller: belljar.Caller{ID: caller.ID, Role: caller.Role},
-		path: path, expires: t.now().Add(t.ttl),
+		target: to, expires: t.now().Add(t.ttl),
 	}
 	t.byKey[k.key] = t.queue.PushBack(k)
 	t.users[caller.ID]++
@@ -75,7 +101,7 @@ func (t *tickets) issue(caller belljar.Caller, path string) (token string, expir
 
 // redeem removes a ticket and returns its caller, or the reason why it is invalid. It looks tickets up by their hash, so that its
 // duration reveals nothing about existing tickets.
-func (t *tickets) redeem(token, path string) (caller belljar.Caller, reason string) {
+func (t *tickets) redeem(token string, request target, download bool) (caller belljar.Caller, reason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
@@ -84,7 +110,7 @@ func (t *tickets) redeem(token, path string) (caller belljar.Caller, reason stri
 		return belljar.Caller{}, "unknown" // or used, or expired
 	}
 	k := t.remove(e)
-	if k.path != "" && k.path != path {
+	if !k.target.allows(request, download) {
 		return belljar.Caller{}, "foreign"
 	}
 	return k.caller, ""
@@ -110,12 +136,12 @@ func (t *tickets) remove(e *list.Element) *ticket {
 
 // issue answers POST /tickets.
 func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
-	path, err := ticketPath(w, r)
+	to, err := ticketTarget(w, r)
 	if err != nil {
 		api.Fail(w, r, err)
 		return
 	}
-	token, expires, err := d.tickets.issue(api.CallerOf(r.Context()), path)
+	token, expires, err := d.tickets.issue(api.CallerOf(r.Context()), to)
 	if err != nil {
 		api.Fail(w, r, err)
 		return
@@ -128,8 +154,8 @@ func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
 	}{token, expires.UTC()})
 }
 
-// ticketPath reads a request for a ticket: an empty body, or the only path that shall accept the ticket.
-func ticketPath(w http.ResponseWriter, r *http.Request) (string, error) {
+// ticketTarget reads a request for a ticket: an empty body, or the path and query that it is for, as in a URL.
+func ticketTarget(w http.ResponseWriter, r *http.Request) (target, error) {
 	var in struct {
 		Path string `json:"path,omitempty"`
 	}
@@ -137,11 +163,15 @@ func ticketPath(w http.ResponseWriter, r *http.Request) (string, error) {
 	if err == nil && len(bytes.TrimSpace(data)) > 0 {
 		err = api.Decode(data, &in)
 	}
-	switch {
-	case err != nil:
-		return "", err
-	case in.Path != "" && (!strings.HasPrefix(in.Path, "/") || strings.ContainsAny(in.Path, "?#") || len(in.Path) > 1024):
-		return "", api.Refuse("path", "path %.100q is not an absolute path without a query", in.Path)
+	if err != nil || in.Path == "" {
+		return target{}, err
 	}
-	return in.Path, nil
+	u, err := url.ParseRequestURI(in.Path)
+	if err == nil {
+		_, err = url.ParseQuery(u.RawQuery)
+	}
+	if err != nil || !strings.HasPrefix(in.Path, "/") || strings.Contains(in.Path, "#") || len(in.Path) > maxTicketPath {
+		return target{}, api.Refuse("path", "path %.100q is not an absolute path of a URL, with or without a query", in.Path)
+	}
+	return targetOf(u), nil
 }

@@ -203,6 +203,15 @@ func TestTicket(t *testing.T) {
 		t.Errorf("a ticket for this path: %d", got)
 	}
 
+	token = ticketFor(b, "ann", `{"path":"`+b.path("r", "logs")+`?from_seq=2&format=json"}`)
+	if got := status(b.path("r", "logs?format=json&token="+token+"&from_seq=2"), nil); got != 200 {
+		t.Errorf("a ticket for this query: %d", got)
+	}
+	token = ticketFor(b, "ann", `{"path":"`+b.path("r", "logs")+`?from_seq=2"}`)
+	if got := status(b.path("r", "logs?token="+token), nil); got != 401 {
+		t.Errorf("a ticket for another query: %d", got)
+	}
+
 	token = ticketFor(b, "ann", "")
 	c.advance(time.Minute)
 	if got := status(b.path("r", "logs?token="+token), nil); got != 401 {
@@ -221,7 +230,7 @@ func TestTicket(t *testing.T) {
 // If many clients use one ticket at once, one of them succeeds.
 func TestTicketRace(t *testing.T) {
 	tickets := newTickets(time.Minute, time.Now)
-	token, _, err := tickets.issue(belljar.Caller{ID: "ann"}, "")
+	token, _, err := tickets.issue(belljar.Caller{ID: "ann"}, target{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +238,7 @@ func TestTicketRace(t *testing.T) {
 	won := make(chan string, 32)
 	for range cap(won) {
 		racing.Go(func() {
-			if _, why := tickets.redeem(token, "/"); why == "" {
+			if _, why := tickets.redeem(token, target{path: "/"}, false); why == "" {
 				won <- why
 			}
 		})
@@ -237,6 +246,45 @@ func TestTicketRace(t *testing.T) {
 	racing.Wait()
 	if len(won) != 1 {
 		t.Errorf("%d of %d got in", len(won), cap(won))
+	}
+}
+
+// A download takes a ticket for its own path and query only.
+func TestDownloadTicket(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ticket, request  string
+		stream, download bool
+	}{
+		"any stream":          {"", "/runs/r/logs?from_seq=2", true, false},
+		"the path":            {"/fs/raw", "/fs/raw", true, true},
+		"path without query":  {"/fs/raw", "/fs/raw?path=a", true, false},
+		"the query":           {"/fs/raw?path=a%20b", "/fs/raw?path=a+b", true, true},
+		"another order":       {"/fs/archive?path=a&format=zip", "/fs/archive?format=zip&path=a", true, true},
+		"another file":        {"/fs/raw?path=a", "/fs/raw?path=b", false, false},
+		"a further parameter": {"/fs/raw?path=a", "/fs/raw?path=a&path=b", false, false},
+		"less":                {"/fs/archive?path=a&format=zip", "/fs/archive?path=a", false, false},
+		"an encoded name":     {"/artifacts/a%20b/%C3%A9.png", "/artifacts/a%20b/é.png", true, true},
+		"another name":        {"/artifacts/a", "/artifacts/b", false, false},
+		"an encoded slash":    {"/artifacts/a%2Fb", "/artifacts/a/b", true, true}, // the same file
+		"the path as a query": {"/artifacts/a%3Fpath=b", "/artifacts/a?path=b", false, false},
+	} {
+		parse := func(s string) target {
+			if s == "" {
+				return target{}
+			}
+			u, err := url.ParseRequestURI(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return targetOf(u)
+		}
+		ticket, request := parse(tt.ticket), parse(tt.request+map[bool]string{true: "&", false: "?"}[strings.Contains(tt.request, "?")]+"token=t1.x")
+		if got := ticket.allows(request, false); got != tt.stream {
+			t.Errorf("%s: a stream: %t", name, got)
+		}
+		if got := ticket.allows(request, true); got != tt.download {
+			t.Errorf("%s: a download: %t", name, got)
+		}
 	}
 }
 
@@ -269,12 +317,15 @@ func TestTicketRequests(t *testing.T) {
 		{`{"path":5}`, "path", 400},
 		{`{"paths":"/x"}`, "paths", 400},
 		{`{"path":"x"}`, "path", 400},
-		{`{"path":"/x?y=1"}`, "path", 400},
+		{`{"path":"/x#y"}`, "path", 400},
+		{`{"path":"/x?y=%"}`, "path", 400},
+		{`{"path":"/x%2"}`, "path", 400},
+		{`{"path":"http://127.0.0.1/x"}`, "path", 400},
 		{`[]`, "", 400},
 		{`{} {}`, "", 400},
 		{`{`, "", 400},
-		{`{"path":"/` + strings.Repeat("x", 2000) + `"}`, "path", 400},
-		{`{"path":"/` + strings.Repeat("x", 5000) + `"}`, "", 413},
+		{`{"path":"/` + strings.Repeat("x", maxTicketPath) + `"}`, "path", 400},
+		{`{"path":"/` + strings.Repeat("x", maxTicketBody) + `"}`, "", 413},
 	} {
 		answer, text := b.do("POST", api.Prefix+"/tickets", as("ann"), test.body)
 		if answer.StatusCode != test.status || test.field != "" && !strings.Contains(text, fmt.Sprintf(`"field":%q`, test.field)) {

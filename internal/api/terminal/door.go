@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -52,12 +51,7 @@ type Door struct {
 	opts   Options
 	log    *slog.Logger
 	tokens *tokens
-
-	mu      sync.Mutex
-	closed  bool
-	closing context.Context
-	shut    context.CancelFunc
-	open    sync.WaitGroup
+	drain  *api.Drain
 }
 
 // New returns the door.
@@ -84,9 +78,7 @@ func New(opts Options) (*Door, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	d := &Door{opts: opts, log: opts.Logger, tokens: newTokens(opts.Secret, opts.TokenTTL, opts.Now)}
-	d.closing, d.shut = context.WithCancel(context.Background())
-	return d, nil
+	return &Door{opts: opts, log: opts.Logger, tokens: newTokens(opts.Secret, opts.TokenTTL, opts.Now), drain: api.NewDrain()}, nil
 }
 
 func setDefault(field *time.Duration, value time.Duration) {
@@ -99,13 +91,8 @@ func setDefault(field *time.Duration, value time.Duration) {
 // WebSocket requests.
 func (d *Door) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+api.Prefix+"/terminals", func(w http.ResponseWriter, r *http.Request) {
-		if !api.IsWebSocket(r) {
-			w.Header().Set("Upgrade", "websocket")
-			api.Fail(w, r, &belljar.Error{
-				Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
-				Hint:    "connect by WebSocket; a proxy in front of the server must pass Upgrade and Connection on",
-				Details: map[string]any{"field": "Upgrade"},
-			})
+		if err := api.RequireWebSocket(w, r, ""); err != nil {
+			api.Fail(w, r, err)
 			return
 		}
 		d.serve(w, r, d.reattach)
@@ -117,31 +104,14 @@ func (d *Door) New(w http.ResponseWriter, r *http.Request) { d.serve(w, r, d.ope
 
 // Close ends all connections with code 1001 and waits for them. Further calls wait, too.
 func (d *Door) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.shut()
-	d.open.Wait()
+	d.drain.Close()
 	return nil
 }
 
 // cancelOnClose calls cancel shortly after the door starts to close, unless stop is called before.
 func (d *Door) cancelOnClose(cancel context.CancelFunc) (stop func()) {
-	undo := context.AfterFunc(d.closing, func() { time.AfterFunc(shutdownGrace, cancel) })
+	undo := context.AfterFunc(d.drain.Closing(), func() { time.AfterFunc(shutdownGrace, cancel) })
 	return func() { undo() }
-}
-
-// enter counts a connection until leave is called.
-func (d *Door) enter() (leave func(), err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment",
-		}
-	}
-	d.open.Add(1)
-	return d.open.Done, nil
 }
 
 // attachment is an attached terminal.
@@ -154,10 +124,7 @@ type attachment struct {
 // serve accepts a WebSocket and attaches it to the terminal that attach returns. Most errors are sent over the WebSocket.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request, attach func(context.Context, belljar.Service, *http.Request, url.Values) (*attachment, error)) {
 	if !d.opts.OriginAllowed(r) {
-		api.Fail(w, r, &belljar.Error{
-			Code: belljar.CodeForbidden, Message: "this web page may not open a terminal",
-			Hint: "name its origin in SANDBOX_ALLOWED_ORIGINS", Details: map[string]any{"field": "Origin"},
-		})
+		api.Fail(w, r, api.ForeignOrigin("a terminal"))
 		return
 	}
 	caller, unknown := d.opts.Auth.Authenticate(r)
@@ -173,7 +140,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, attach func(context
 		api.Fail(w, r, err)
 		return
 	}
-	leave, err := d.enter()
+	leave, err := d.drain.Enter()
 	if err != nil {
 		api.Fail(w, r, err)
 		return

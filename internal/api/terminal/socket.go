@@ -140,7 +140,7 @@ func (s *socket) write(ctx context.Context) verdict {
 		select {
 		case v := <-s.over:
 			return v
-		case <-s.door.closing.Done():
+		case <-s.door.drain.Closing().Done():
 			return verdict{code: websocket.StatusGoingAway, reason: "server is shutting down"}
 		case <-ctx.Done():
 			return verdict{code: websocket.StatusGoingAway, reason: "server is shutting down"}

@@ -1,13 +1,11 @@
 package tunnel
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -36,14 +34,9 @@ type Options struct {
 
 // Door is the door to ports. Make one with [New].
 type Door struct {
-	opts Options
-	log  *slog.Logger
-
-	mu      sync.Mutex
-	closed  bool
-	closing context.Context
-	shut    context.CancelFunc
-	open    sync.WaitGroup
+	opts  Options
+	log   *slog.Logger
+	drain *api.Drain
 }
 
 // New returns the door.
@@ -63,9 +56,7 @@ func New(opts Options) (*Door, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Door{opts: opts, log: opts.Logger}
-	d.closing, d.shut = context.WithCancel(context.Background())
-	return d, nil
+	return &Door{opts: opts, log: opts.Logger, drain: api.NewDrain()}, nil
 }
 
 // Register adds the door's route.
@@ -75,25 +66,8 @@ func (d *Door) Register(mux *http.ServeMux) {
 
 // Close ends all connections with code 1001 and waits for them. Further calls wait, too.
 func (d *Door) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.shut()
-	d.open.Wait()
+	d.drain.Close()
 	return nil
-}
-
-// enter counts a connection until leave is called.
-func (d *Door) enter() (leave func(), err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment",
-		}
-	}
-	d.open.Add(1)
-	return d.open.Done, nil
 }
 
 // admit checks a request before it becomes a WebSocket. unknown is the error of a caller who is not known, which is sent over the
@@ -104,18 +78,10 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request) (caller belljar.Cal
 		if unknown != nil {
 			return caller, nil, unknown
 		}
-		w.Header().Set("Upgrade", "websocket")
-		return caller, nil, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
-			Hint:    "connect by WebSocket; a proxy in front of the server must pass Upgrade and Connection on",
-			Details: map[string]any{"field": "Upgrade"},
-		}
+		return caller, nil, api.RequireWebSocket(w, r, "")
 	}
 	if !d.opts.OriginAllowed(r) {
-		return caller, nil, &belljar.Error{
-			Code: belljar.CodeForbidden, Message: "this web page may not open a tunnel",
-			Hint: "name its origin in SANDBOX_ALLOWED_ORIGINS", Details: map[string]any{"field": "Origin"},
-		}
+		return caller, nil, api.ForeignOrigin("a tunnel")
 	}
 	if unknown != nil && belljar.CodeOf(unknown) != belljar.CodeUnauthorized {
 		return caller, nil, unknown
@@ -134,7 +100,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	leave, err := d.enter()
+	leave, err := d.drain.Enter()
 	if err != nil {
 		api.Fail(w, r, err)
 		return

@@ -136,7 +136,7 @@ func (t *tunnel) carry(ctx context.Context) verdict {
 				return *last
 			}
 			said = true
-		case <-t.door.closing.Done():
+		case <-t.door.drain.Closing().Done():
 			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
 		case <-ctx.Done():
 			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}

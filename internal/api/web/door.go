@@ -32,7 +32,7 @@ const (
 
 // Options configure a [Door]. Files is required.
 type Options struct {
-	// Files are index.html and what it loads. name.gz is the compressed form of name.
+	// Files are index.html, and what it loads, compressed: name.gz is served as name.
 	Files fs.FS
 	// BasePath is the path of SANDBOX_PUBLIC_URL, which a proxy strips, without a trailing slash.
 	BasePath string

@@ -41,12 +41,11 @@ func newServer(t *testing.T, public string) http.Handler {
 		t.Fatal(err)
 	}
 	door, err := New(Options{BasePath: edge.BasePath(), Files: fstest.MapFS{
-		"index.html":              {Data: []byte(page)},
-		"icon.svg":                {Data: []byte("<svg/>")},
-		"assets/main-1a.js":       {Data: []byte(script)},
-		"assets/main-1a.js.gz":    {Data: squeezed(t, script)},
-		"assets/_style-2b.css":    {Data: []byte("p{}")},
-		"assets/inner/font.woff2": {Data: []byte("font")},
+		"index.html":                 {Data: []byte(page)},
+		"icon.svg.gz":                {Data: squeezed(t, "<svg/>")},
+		"assets/main-1a.js.gz":       {Data: squeezed(t, script)},
+		"assets/_style-2b.css.gz":    {Data: squeezed(t, "p{}")},
+		"assets/inner/font.woff2.gz": {Data: squeezed(t, "font")},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +150,7 @@ func TestFiles(t *testing.T) {
 	h := newServer(t, "")
 	w := send(t, h, "GET", "/webui/assets/main-1a.js")
 	tag := w.Header().Get("ETag")
-	if w.Body.String() != script || w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "Accept-Encoding" || len(tag) != 24 ||
+	if w.Body.String() != script || w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "Accept-Encoding" || len(tag) != 30 ||
 		w.Header().Get("Cache-Control") != "public, max-age=31536000, immutable" || w.Header().Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Errorf("plain: %s %s", w.Header(), w.Body)
 	}
@@ -215,7 +214,8 @@ func TestNew(t *testing.T) {
 		"no page":       {"x.js": {}},
 		"no nonce":      {"index.html": {Data: []byte("__BASE__")}},
 		"no base":       {"index.html": {Data: []byte("__NONCE__")}},
-		"strange media": {"index.html": {Data: []byte(page)}, "x.exe": {}},
+		"strange media": {"index.html": {Data: []byte(page)}, "x.exe.gz": {}},
+		"not packed":    {"index.html": {Data: []byte(page)}, "x.js": {}},
 	} {
 		if _, err := New(Options{Files: files}); err == nil {
 			t.Errorf("%s is accepted", name)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/belljar/belljar/internal/api"
 )
@@ -19,7 +20,7 @@ import (
 const (
 	// assets is the folder of the files whose names have a hash of their content.
 	assets = "assets/"
-	// packed is the suffix of compressed forms.
+	// packed is the suffix of the files as they are stored. They are sent as they are to clients that take gzip.
 	packed = ".gz"
 )
 
@@ -48,98 +49,86 @@ func media(name string) string {
 	return ""
 }
 
-// file is a file that the page loads.
+// file is a file that the page loads. It stays where it is: nothing holds a copy in memory.
 type file struct {
-	plain, gz content // gz has no name if there is no compressed form
-	media     string
-	lasting   bool // its content never changes
-}
-
-// content is one form of a file. It stays where it is: nothing holds a copy in memory.
-type content struct {
-	files fs.FS
-	name  string
-	size  int64
-	etag  func() (string, error) // computed once, with the first request
+	files   fs.FS
+	name    string // of the compressed form, which is the only one
+	size    int64
+	media   string
+	lasting bool                   // its content never changes
+	hash    func() (string, error) // computed once, with the first request
 }
 
 // find returns the files that the page loads, by their paths.
 func find(files fs.FS) (map[string]*file, error) {
 	found := map[string]*file{}
-	forms := map[string]content{}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || name == indexName {
 			return err
+		}
+		path, ok := strings.CutSuffix(name, packed)
+		if !ok || media(path) == "" {
+			return fmt.Errorf("web: %s is not compressed, or of an unknown type", name)
 		}
 		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
-		c := content{files: files, name: name, size: info.Size()}
-		c.etag = sync.OnceValues(c.hash)
-		if of, ok := strings.CutSuffix(name, packed); ok {
-			forms[of] = c
-			return nil
-		}
-		if name == indexName {
-			return nil
-		}
-		f := &file{plain: c, media: media(name), lasting: strings.HasPrefix(name, assets)}
-		if f.media == "" {
-			return fmt.Errorf("web: %s is of an unknown type", name)
-		}
-		found[name] = f
+		f := &file{files: files, name: name, size: info.Size(), media: media(path), lasting: strings.HasPrefix(path, assets)}
+		f.hash = sync.OnceValues(f.sum)
+		found[path] = f
 		return nil
 	})
-	for name, f := range found {
-		f.gz = forms[name]
-	}
 	return found, err
 }
 
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	c := f.plain
-	if f.gz.name != "" {
-		h.Add("Vary", "Accept-Encoding")
-		if takesGzip(r.Header.Get("Accept-Encoding")) {
-			c = f.gz
-		}
-	}
-	tag, err := c.etag()
+	hash, err := f.hash()
 	if err != nil {
 		api.Fail(w, r, err)
 		return
 	}
-	in, err := c.files.Open(c.name)
+	in, err := f.files.Open(f.name)
 	if err != nil {
 		api.Fail(w, r, err)
 		return
 	}
 	defer in.Close()
-	body, ok := in.(io.ReadSeeker)
-	if !ok {
-		api.Fail(w, r, fmt.Errorf("web: %s cannot seek", c.name))
-		return
-	}
+	h := w.Header()
+	h.Add("Vary", "Accept-Encoding")
 	h.Set("Content-Type", f.media)
-	h.Set("ETag", tag)
 	h.Set("Cache-Control", "no-cache")
 	if f.lasting {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	if c.name == f.gz.name {
-		h.Set("Content-Encoding", "gzip")
-		if r.Header.Get("Range") == "" {
-			h.Set("Content-Length", strconv.FormatInt(c.size, 10)) // ServeContent leaves it out
-		}
+	plain := !takesGzip(r.Header.Get("Accept-Encoding"))
+	tag := `"` + hash + `"`
+	if plain {
+		tag = `"` + hash + `-plain"`
 	}
-	http.ServeContent(w, r, "", time.Time{}, body)
+	h.Set("ETag", tag)
+	if slices.Contains(strings.Split(strings.ReplaceAll(r.Header.Get("If-None-Match"), " ", ""), ","), tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := io.Reader(in)
+	if plain {
+		if body, err = gzip.NewReader(in); err != nil {
+			api.Fail(w, r, err)
+			return
+		}
+	} else {
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Content-Length", strconv.FormatInt(f.size, 10))
+	}
+	if r.Method != http.MethodHead {
+		_, _ = io.Copy(w, body) // fails only if the client is gone
+	}
 }
 
-// hash returns the ETag: each form of a file has its own.
-func (c content) hash() (string, error) {
-	in, err := c.files.Open(c.name)
+// sum returns the hash that ETags are made of.
+func (f *file) sum() (string, error) {
+	in, err := f.files.Open(f.name)
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +137,7 @@ func (c content) hash() (string, error) {
 	if _, err := io.Copy(sum, in); err != nil {
 		return "", err
 	}
-	return `"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16]) + `"`, nil
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16]), nil
 }
 
 // takesGzip reports whether an Accept-Encoding header names gzip, and not with q=0.

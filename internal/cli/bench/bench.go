@@ -59,13 +59,13 @@ func Run(ctx context.Context, e *local.Bench, o Options, note func(format string
 	}
 	if o.Idle > 0 {
 		note("weighing %d idle sandboxes", o.Idle)
-		if report.Idle, err = e.Weigh(ctx, o.Idle); err != nil {
+		if report.Idle, err = e.MeasureIdle(ctx, o.Idle); err != nil {
 			return report, err
 		}
 	}
 	if o.Crowd > 0 {
 		note("holding %d sandboxes at once", o.Crowd)
-		if report.Crowd, err = e.Gather(ctx, o.Crowd); err != nil {
+		if report.Crowd, err = e.MeasureCrowd(ctx, o.Crowd); err != nil {
 			return report, err
 		}
 	}
@@ -89,7 +89,7 @@ func race(ctx context.Context, e *local.Bench, subjects []subject, rounds int) (
 			if d := time.Since(begin); round > 0 {
 				took[i] = append(took[i], d)
 			}
-			e.Settle()
+			e.WaitIdle()
 		}
 	}
 	list := make([]Timing, len(subjects))

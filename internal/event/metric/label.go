@@ -56,11 +56,14 @@ func decisions() vocabulary { return vocabulary{"allowed", "denied"} }
 
 func waiters() vocabulary { return vocabulary{"run", "session"} }
 
+func hookResults() vocabulary { return vocabulary{"delivered", "failed", "dropped"} }
+
 func directions() vocabulary { return vocabulary{"in", "out"} }
 
 func egressReasons() vocabulary {
 	return vocabulary{
 		"no_match", "dns_mismatch", "policy_changed", "sni_missing", "private_address", "port_denied", "dns_failed", "brokered", "limit", "unreachable",
+		"certificate_unknown", "certificate_expired", "certificate_name", "certificate_invalid",
 	}
 }
 

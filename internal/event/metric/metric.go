@@ -41,7 +41,7 @@ type metrics struct {
 	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
 	requests, authFailures, denials                    *prometheus.CounterVec
 	egressConnections, egressBytes                     *prometheus.CounterVec
-	approvalDecisions                                  *prometheus.CounterVec
+	approvalDecisions, approvalHooks                   *prometheus.CounterVec
 	approvalsPending                                   *prometheus.GaugeVec
 	duration, queueWait, startLatency, requestDuration *prometheus.HistogramVec
 	sessionLife                                        *prometheus.HistogramVec
@@ -104,6 +104,7 @@ func New(opts Options) *Counter {
 
 		approvalsPending:  gauge("approvals_pending", "Requests that wait for an operator's approval.", "kind"),
 		approvalDecisions: counter("approval_decisions_total", "Requests that no longer wait for an approval.", "kind", "state"),
+		approvalHooks:     counter("approval_webhooks_total", "Events of approvals for the webhook, by what became of them.", "result"),
 		egressConnections: counter("egress_connections_total", "Connections of sandboxes to the network, and names that were denied.", "decision", "reason"),
 		egressBytes:       counter("egress_bytes_total", "Bytes of these connections, to sandboxes (in) and from them (out).", "direction"),
 	}

@@ -79,6 +79,8 @@ func (c *Counter) Record(e event.Event) {
 		kind := waiters().or(e.Kind, "run")
 		c.m.approvalsPending.WithLabelValues(kind).Dec()
 		c.m.approvalDecisions.WithLabelValues(kind, e.Name[strings.LastIndexByte(e.Name, '.')+1:]).Inc()
+	case event.HookSent:
+		c.m.approvalHooks.WithLabelValues(hookResults().or(e.Kind, other)).Inc()
 	case event.EgressDecided:
 		c.m.egressConnections.WithLabelValues(decisions().or(e.Kind, other), egressReasons().or(e.Reason, "")).Inc()
 	case event.EgressBytes:

@@ -62,7 +62,7 @@ func invalid(hint, format string, args ...any) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Build writes the tar of a root file system to w. Nothing of it is left behind when it returns, also if ctx ends it. It
+// Build writes the tar of a root file system to w. Nothing of it is left when it returns, also if ctx ends it. It
 // fails with [belljar.CodeRuntimeUnavailable] where this machine cannot do it, with what is missing as the hint.
 func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	r, sources, err := o.check()

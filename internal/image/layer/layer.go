@@ -9,7 +9,7 @@
 //   - Files, folders, symbolic links and hard links, with their times, which are brought between 1970 and 2242.
 //   - Permission bits, made wider and narrower: what its owner may read or execute, every user may, for in a sandbox
 //     programs run as a user that the image does not know; only its owner may write, for images are shared.
-//     The owner may always read, and do with folders as he likes, so that he can take them away again without rights.
+//     The owner may always read, and write to folders, and so can remove them again without rights.
 //     Set-user-id, set-group-id and sticky bits go: a sandbox gains no rights by running a file.
 //   - Of extended attributes those called user.*, where the file system takes them. security.* would give rights
 //     (security.capability is another set-user-id), system.* is access control, and trusted.* and user.overlay.* speak to

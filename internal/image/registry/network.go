@@ -169,7 +169,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.after = after
 		w.mu.Unlock()
 	}
-	resp.Body = &drip{ReadCloser: resp.Body, most: w.net.stall, cancel: cancel}
+	resp.Body = &stallReader{ReadCloser: resp.Body, most: w.net.stall, cancel: cancel}
 	return resp, nil
 }
 

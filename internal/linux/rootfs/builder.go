@@ -26,10 +26,10 @@ type Builder struct {
 	covers  map[string]forkexec.Arg // open folders of the root in which something is covered
 }
 
-// Stage begins a root, a file system in memory with room for the parts of t and that many bytes and inodes besides them. It
+// NewBuilder begins a root, a file system in memory with room for the parts of t and that many bytes and inodes besides them. It
 // lies over /proc, the one folder that every Linux has and that we do not need until we have our own. image is the open
 // folder that the sources of t are in; nil for the host's own root.
-func Stage(p *forkexec.Program, m *mount.Builder, t *Tree, image *forkexec.Arg, bytes, inodes int64) *Builder {
+func NewBuilder(p *forkexec.Program, m *mount.Builder, t *Tree, image *forkexec.Arg, bytes, inodes int64) *Builder {
 	p.Call(unix.SYS_UMASK, forkexec.Int(0))
 	moreBytes, moreInodes := t.Room()
 	root := m.FS("tmpfs", mount.NoSUID|mount.NoDev,
@@ -69,8 +69,8 @@ func (b *Builder) FileIn(dir forkexec.Arg, name, text string) {
 	b.p.Close(fd)
 }
 
-// Cover mounts what is called source in the root over a name in it.
-func (b *Builder) Cover(source, name string, attr mount.Attr) {
+// BindOver mounts what is called source in the root over a name in it.
+func (b *Builder) BindOver(source, name string, attr mount.Attr) {
 	dir := path.Dir(name)
 	fd, ok := b.covers[dir]
 	if !ok {
@@ -81,7 +81,7 @@ func (b *Builder) Cover(source, name string, attr mount.Attr) {
 }
 
 // Parts makes parts below a folder. Files that cover others lie in the folder spare, which stays hidden. Those that are
-// [Again] have to wait for what they are again, and are left out.
+// [BindWritable] need their target first, and are left out.
 func (b *Builder) Parts(parts []Part, below, spare string) {
 	for i, p := range parts {
 		name := path.Join(below, p.Name)
@@ -98,7 +98,7 @@ func (b *Builder) Parts(parts []Part, below, spare string) {
 			}
 			hidden := path.Join(spare, strconv.Itoa(i))
 			b.File(hidden, p.Text)
-			b.Cover(hidden, name, Sealed)
+			b.BindOver(hidden, name, Sealed)
 		case Bind:
 			if p.File {
 				b.File(name, "")

@@ -114,7 +114,7 @@ func (t *Tree) writable(top *os.File) error {
 	defer folder.Close()
 	for _, name := range []string{"tmp", "run"} {
 		if mode(folder, name) == unix.S_IFDIR {
-			t.Parts = append(t.Parts, Part{Name: "var/" + name, Kind: Again, Target: name, Over: true})
+			t.Parts = append(t.Parts, Part{Name: "var/" + name, Kind: BindWritable, Target: name, Over: true})
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func brief(p rootfs.Part) string {
 		return p.Name + " -> " + p.Target + over
 	case rootfs.Text:
 		return p.Name + " text" + over
-	case rootfs.Again:
+	case rootfs.BindWritable:
 		return p.Name + " again " + p.Target + over
 	}
 	what := "folder"

@@ -12,11 +12,11 @@ type Kind int
 
 // The kinds of parts.
 const (
-	Folder Kind = iota // empty
-	Link               // a symbolic link to Target
-	Text               // a file of ours, with Text in it
-	Bind               // a file or folder of the tree's Dir, read-only: Source
-	Again              // a writable folder once more: Target
+	Folder       Kind = iota // empty
+	Link                     // a symbolic link to Target
+	Text                     // a file of ours, with Text in it
+	Bind                     // a file or folder of the tree's Dir, read-only: Source
+	BindWritable             // the writable folder Target at a second place
 )
 
 // Part is one entry of the root.
@@ -25,7 +25,7 @@ type Part struct {
 	Kind   Kind
 	Source string // of a Bind, below Dir; no part of it is a link, unless Dir is the host's own root
 	File   bool   // a Bind is of a file, not of a folder
-	Target string // of a Link, as it is written; of an Again, one of [Writable]
+	Target string // of a Link, as it is written; of a BindWritable, one of [Writable]
 	Text   string
 	// Over means that Name is there, a file or folder in another Bind, which the part covers. Its folder is no link.
 	Over bool

@@ -72,7 +72,7 @@ func Serve(config []byte) error {
 		return errors.New("the listener is not a Unix socket")
 	}
 	sock.SetUnlinkOnClose(false)
-	hurry()
+	raisePriority()
 	w, err := New(nil)
 	if err != nil {
 		return err

@@ -97,11 +97,11 @@ func halves() []unix.CPUSet {
 	return sets
 }
 
-// hurry gives all threads of this process precedence over programs, as far as it may, so that the loop comes before
+// raisePriority gives all threads of this process precedence over programs, as far as it may, so that the loop comes before
 // programs fill what room is left. Threads that are made later inherit it. One thread is not enough: the loop also depends on
 // those of Go's monitor, garbage collector and scheduler, and a thread with precedence that spins until one of them continues
 // keeps the processor from it.
-func hurry() {
+func raisePriority() {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	for done, more := map[string]bool{}, true; more; {
 		more = false

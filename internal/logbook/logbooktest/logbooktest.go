@@ -139,7 +139,7 @@ func testFrom(t *testing.T, log logbook.Log) {
 		}
 	}
 	if got := read(t, log, n+1); len(got) != 0 {
-		t.Errorf("behind the end: %d frames", len(got))
+		t.Errorf("after the end: %d frames", len(got))
 	}
 }
 

@@ -136,7 +136,7 @@ func (pl *plan) mounts() []specs.Mount {
 		pl.tmpfs("/dev/shm", pl.limits.shm, pl.limits.inodes, "1777", false),
 	}
 	for _, p := range pl.root.Parts {
-		if p.Kind == rootfs.Again {
+		if p.Kind == rootfs.BindWritable {
 			mode := "1777"
 			if p.Target == "run" {
 				mode = "0755"

@@ -315,7 +315,7 @@ func TestRemoveDuringCreate(t *testing.T) {
 		t.Error(err)
 	}
 	if one := <-made; one.err == nil {
-		// It came too late to forestall it, and has removed what was made.
+		// It came too late to prevent it, and has removed what was made.
 		if exit, err := one.box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
 			t.Errorf("it ended with %+v, %v", exit, err)
 		}

@@ -53,7 +53,7 @@ func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
 // againBytes is what the writable folders of a tree take that lie in other folders of the image.
 func againBytes(t *rootfs.Tree, l belljar.Limits) (bytes int64) {
 	for _, p := range t.Parts {
-		if p.Kind == rootfs.Again {
+		if p.Kind == rootfs.BindWritable {
 			bytes += againSize(p, l)
 		}
 	}

@@ -19,9 +19,9 @@ import (
 // maxAnswer bounds a keep's answer to an order.
 const maxAnswer = 8 << 10
 
-// giveOrder sends an order to a keep's second socket and returns when it is executed. file, unless nil, is descriptor 3
+// sendOrder sends an order to a keep's second socket and returns when it is executed. file, unless nil, is descriptor 3
 // of the program that does. The end of ctx ends the wait, and soon after the program.
-func giveOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
+func sendOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	because := func(err error) error {
 		if ctx.Err() != nil {

@@ -49,7 +49,7 @@ func (s *sandbox) order(ctx context.Context, name string, file *os.File, already
 		return err
 	}
 	defer conn.Close()
-	err = giveOrder(ctx, conn.(*net.UnixConn), name, file)
+	err = sendOrder(ctx, conn.(*net.UnixConn), name, file)
 	if err != nil && already != "" && strings.Contains(err.Error(), "in state "+already) {
 		return nil
 	}

@@ -59,7 +59,7 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 // build makes the jar's root, and in it the sandbox's, and returns it open.
 func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forkexec.Arg {
 	p.Step(jar.StepMount)
-	b := rootfs.Stage(p, m, pl.root, from.image, stageBytes, stageInodes)
+	b := rootfs.NewBuilder(p, m, pl.root, from.image, stageBytes, stageInodes)
 	for _, name := range []string{placeState, placeSpare, "tmp", "proc", "dev"} {
 		b.Dir(name)
 	}

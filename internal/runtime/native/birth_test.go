@@ -27,18 +27,18 @@ import (
 // prompt is how long a broken birth may take to fail, on a machine that does other things as well.
 const prompt = 3 * time.Minute
 
-// maternity is a runtime whose births can be broken, with folders of its own.
-type maternity struct {
+// faultyRuntime is a runtime whose births can be broken, with folders of its own.
+type faultyRuntime struct {
 	*native.Runtime
 	dir, ids string
 	size     int  // of a birth's program, in operations
 	shared   bool // agent and programs are one user: the first process writes the last maps itself
 }
 
-func newMaternity(t *testing.T) *maternity {
+func newFaultyRuntime(t *testing.T) *faultyRuntime {
 	t.Helper()
 	dir := t.TempDir()
-	m := &maternity{dir: filepath.Join(dir, "run"), ids: filepath.Join(dir, "ids")}
+	m := &faultyRuntime{dir: filepath.Join(dir, "run"), ids: filepath.Join(dir, "ids")}
 	var err error
 	if m.Runtime, err = native.New(native.Options{
 		Agent: bytes.NewReader(agentProgram), RunDir: m.dir, IDDir: m.ids, Installation: "test",
@@ -61,7 +61,7 @@ func newMaternity(t *testing.T) *maternity {
 }
 
 // born makes a sandbox and takes it down.
-func (m *maternity) born(t *testing.T) {
+func (m *faultyRuntime) born(t *testing.T) {
 	t.Helper()
 	box, err := m.Create(t.Context(), spec())
 	if err != nil {
@@ -90,7 +90,7 @@ type result struct {
 }
 
 // broken makes a sandbox and sees it fail, if it came to the breakage, and succeed otherwise.
-func (m *maternity) broken(t *testing.T, b breakage) result {
+func (m *faultyRuntime) broken(t *testing.T, b breakage) result {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *maternity) broken(t *testing.T, b breakage) result {
 }
 
 // nothingLeft checks that nothing remains of any sandbox.
-func (m *maternity) nothingLeft(t *testing.T, at int) {
+func (m *faultyRuntime) nothingLeft(t *testing.T, at int) {
 	t.Helper()
 	for _, dir := range []string{filepath.Join(m.dir, native.Name, "test"), m.ids} {
 		entries, err := os.ReadDir(dir)
@@ -213,7 +213,7 @@ func hangs(p *forkexec.Program) {
 
 // Whichever of the two processes dies, and wherever, the birth fails at once by name, and nothing is left of it.
 func TestSilentDeathAnywhere(t *testing.T) {
-	m := newMaternity(t)
+	m := newFaultyRuntime(t)
 	ids := map[string]bool{}
 	reached := map[int]int{}
 	spared, last := -1, -1 // operations of the second
@@ -248,7 +248,7 @@ func TestSilentDeathAnywhere(t *testing.T) {
 
 // A birth that hangs ends with its context, wherever it hangs, and nothing is left of it.
 func TestHangAnywhere(t *testing.T) {
-	m := newMaternity(t)
+	m := newFaultyRuntime(t)
 	ids := map[string]bool{}
 	reached := map[int]int{}
 	for at := 0; at < m.size; at++ {
@@ -273,7 +273,7 @@ func TestHangAnywhere(t *testing.T) {
 
 // The same from outside: a process that is killed ends the birth by itself, one that is stopped with the context.
 func TestSignalledInBirth(t *testing.T) {
-	m := newMaternity(t)
+	m := newFaultyRuntime(t)
 	ids := map[string]bool{}
 	seconds := []int{}
 	for at := range m.size {
@@ -333,7 +333,7 @@ func signalBirth(inside int, sig unix.Signal) bool {
 
 // Births that go wrong at the same time do not hold each other up by what they were forked with.
 func TestDeathsTogether(t *testing.T) {
-	m := newMaternity(t)
+	m := newFaultyRuntime(t)
 	at := -1
 	for i := range m.size {
 		if m.broken(t, breakage{at: i, what: dies}).reached == 2 {
@@ -365,7 +365,7 @@ func TestDeathsTogether(t *testing.T) {
 
 // Who removes a sandbox that is being made ends that.
 func TestRemoveInBirth(t *testing.T) {
-	m := newMaternity(t)
+	m := newFaultyRuntime(t)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

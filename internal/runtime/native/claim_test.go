@@ -174,7 +174,7 @@ func TestRemoveWhileClaimed(t *testing.T) {
 				t.Errorf("remove: %v", err)
 			}
 			if err == nil {
-				// It came too late to forestall the claim, and has removed what was claimed.
+				// It came too late to prevent the claim, and has removed what was claimed.
 				if exit, err := box.Wait(t.Context()); err != nil || exit.Reason != runtime.ExitDestroyed {
 					t.Errorf("it ended with %+v, %v", exit, err)
 				}

@@ -113,7 +113,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.filter.Append(p)
 
 	p.Step(jar.StepAgent)
-	easeStart(p)
+	shortenStart(p)
 	pl.birth.Exec(p, []string{pl.config}, agentEnv)
 }
 
@@ -123,12 +123,12 @@ func (pl *plan) program(p *forkexec.Program) {
 // It knows no time zone: it would look for one in the image.
 var agentEnv = []string{"TZ=", "GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 
-// easeStart spares the agent's Go runtime what it does at its start for nothing, an eighth of the time until the agent
+// shortenStart spares the agent's Go runtime what it does at its start for nothing, an eighth of the time until the agent
 // listens. It looks in /proc for the processors that its cgroup has, although GOMAXPROCS sets how many to use, and lists all
 // mounts for that: it cannot while it may have no descriptors, and gives up. Package os takes them back before main. Its
 // monitor sleeps for 20 µs at a time: it sleeps longer where the kernel may be late, up to a millisecond, and so are all
 // timeouts of the agent, not of its commands.
-func easeStart(p *forkexec.Program) {
+func shortenStart(p *forkexec.Program) {
 	var own unix.Rlimit // the agent has the same
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err == nil {
 		none := &unix.Rlimit{Cur: 0, Max: own.Max}

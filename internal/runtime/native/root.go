@@ -27,7 +27,7 @@ const (
 // host's own programs; goCache that of a Go build cache, nil for none; layers those of the plan's layers.
 func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache *forkexec.Arg, layers []*forkexec.Arg) forkexec.Arg {
 	p.Step(jar.StepMount)
-	b := &rootBuilder{rootfs.Stage(p, m, pl.root, image, rootBytes, rootInodes), p, m}
+	b := &rootBuilder{rootfs.NewBuilder(p, m, pl.root, image, rootBytes, rootInodes), p, m}
 	for _, name := range []string{"proc", "dev", "tmp", "run", "workspace"} {
 		b.Dir(name)
 	}
@@ -47,8 +47,8 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 		b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", true, pl.user)
 	}
 	for _, part := range pl.root.Parts {
-		if part.Kind == rootfs.Again {
-			b.Cover(part.Target, part.Name, 0)
+		if part.Kind == rootfs.BindWritable {
+			b.BindOver(part.Target, part.Name, 0)
 		}
 	}
 	b.dev(pl)

@@ -242,7 +242,7 @@ func (p *Pool) fill(k *kind) {
 	}
 }
 
-// here returns [runtime.ErrNoImage] if a layer was removed: nobody holds it for what is made ahead.
+// here returns [runtime.ErrNoImage] if a layer was removed: it is not held for sandboxes that are made ahead.
 func here(layers []runtime.Layer) error {
 	for _, l := range layers {
 		if _, err := os.Stat(l.Dir); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// clinger leaves a process behind that has a session of its own, a parent that is gone and no ear for TERM. Its pid is
+// clinger leaves a process that has a session of its own, a parent that is gone, and ignores TERM. Its pid is
 // in the file named by $1.
 const clinger = `(setsid sh -c 'trap "" TERM HUP INT; echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 1000' "$1" >/dev/null 2>&1 </dev/null &)
 while [ ! -e "$1" ]; do sleep 0.01; done
@@ -44,7 +44,7 @@ func testEnding(t *testing.T, o Options) {
 			j.Errorf("%+v", got)
 		}
 	})
-	j.sub("timeout survived by nobody", func(j *jar) {
+	j.sub("no process survives a timeout", func(j *jar) {
 		got, timeout := timed(j, clinger+"trap '' TERM; echo ready; sleep 1000; sleep 1000", 200, "late")
 		if got.out != "ready\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Signal != 9 {
 			j.Errorf("%+v", got)

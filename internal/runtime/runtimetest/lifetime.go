@@ -66,7 +66,7 @@ func testLifetime(t *testing.T, o Options) {
 }
 
 func testLease(t *testing.T, o Options) {
-	t.Run("ends a sandbox that nobody asks for", func(t *testing.T) {
+	t.Run("ends a sandbox that has no client", func(t *testing.T) {
 		r, spec := o.New(t), o.spec()
 		spec.Lease = 2 * time.Second
 		s, err := r.Create(within(t), spec)

@@ -63,7 +63,7 @@ func testShell(t *testing.T, o Options) {
 			want(j, "ls -A /tmp | grep belljar", "", 1)
 		}
 	})
-	j.sub("nobody forges", func(j *jar) {
+	j.sub("no process forges", func(j *jar) {
 		got := j.run(command(j, "cd /tmp; ls /proc/self/fd | wc -l"))
 		// Other shells may leave their children more, of which nothing counts that the children write.
 		if got.exit.Shell == nil || got.exit.Shell.Program == "bash" && got.out != "4\n" {

@@ -39,7 +39,7 @@ func forms(value string) (list []string) {
 	return whole
 }
 
-// encoded is a text in base64 behind as many bytes as phase is, without the characters that depend on what is around it.
+// encoded is a text in base64 after as many bytes as phase is, without the characters that depend on what is around it.
 func encoded(enc *base64.Encoding, text string, phase int) string {
 	all := enc.EncodeToString(append(make([]byte, phase), text...))
 	return all[(phase*8+5)/6 : (phase+len(text))*8/6]

@@ -67,8 +67,8 @@ func (r *Rules) boundOf(caller belljar.Caller, w wish) (b bound) {
 
 // CheckIsolation refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
 // have now. trust is the level that the session asked for.
-func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, ask Ask) error {
-	w := ask.wish(nil)
+func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, request Request) error {
+	w := request.wish(nil)
 	w.trust = cmp.Or(w.trust, trust)
 	b := r.boundOf(caller, w)
 	if b.met(is) {

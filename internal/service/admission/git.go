@@ -16,7 +16,7 @@ import (
 // PlaceGit decides about the side sandbox in which the repository of a request is cloned, before the sandbox is made whose
 // placement is p. It has the same limits, so that what is claimed for one will do for both, this machine's programs where the
 // runtime has them, and reaches the repository's host alone. nil is for a request without a repository.
-func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placement.Placement, ask Ask, g *belljar.GitSpec) (*placement.Placement, error) {
+func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placement.Placement, request Request, g *belljar.GitSpec) (*placement.Placement, error) {
 	if g == nil {
 		return nil, nil
 	}
@@ -27,7 +27,7 @@ func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placemen
 			Hint:    "name a runtime whose egress_allowlist_supported is true, or upload the files",
 		}
 	}
-	policy, err := r.Egress.gitHost(caller, ask, g)
+	policy, err := r.Egress.gitHost(caller, request, g)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +41,12 @@ func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placemen
 
 // gitHost is the policy of a sandbox that reaches a repository's host alone. An address of it that is not public needs a rule
 // of the request for it, as always, or one of the server: a request may have no network otherwise.
-func (e *Egress) gitHost(caller belljar.Caller, ask Ask, g *belljar.GitSpec) (*egress.Policy, error) {
+func (e *Egress) gitHost(caller belljar.Caller, request Request, g *belljar.GitSpec) (*egress.Policy, error) {
 	host, port, err := g.Host()
 	if err != nil {
 		return nil, err
 	}
-	_, p, err := e.Network(caller, ask.Trust, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{host}}})
+	_, p, err := e.Network(caller, request.Trust, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{host}}})
 	if err != nil {
 		return nil, aboutURL(err)
 	}
@@ -66,7 +66,7 @@ func (e *Egress) gitHost(caller belljar.Caller, ask Ask, g *belljar.GitSpec) (*e
 		})
 	}
 	p.Open = p.Server
-	if own := (belljar.Egress{CIDRs: ask.Network.Egress.CIDRs, IPs: ask.Network.Egress.IPs}); !own.IsZero() {
+	if own := (belljar.Egress{CIDRs: request.Network.Egress.CIDRs, IPs: request.Network.Egress.IPs}); !own.IsZero() {
 		p.Open, err = egress.ParseRules(own)
 	}
 	return p, err

@@ -47,7 +47,7 @@ func TestPlaceGit(t *testing.T) {
 	spec, ann := &belljar.GitSpec{URL: "https://git.example.com/app.git"}, belljar.Caller{ID: "ann"}
 	place := func(r *Rules, host bool, network belljar.NetworkSpec) *placement.Placement {
 		t.Helper()
-		side, err := r.PlaceGit(t.Context(), ann, gitPlace(t, true, host), Ask{Network: network}, spec)
+		side, err := r.PlaceGit(t.Context(), ann, gitPlace(t, true, host), Request{Network: network}, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestPlaceGit(t *testing.T) {
 	if side := place(gitRules(t, true, []string{"*"}, "app:*"), true, belljar.NetworkSpec{}); side.Image.Ref != "app:1" {
 		t.Errorf("where the host's image is not allowed: %+v", side.Image)
 	}
-	if none, err := r.PlaceGit(t.Context(), ann, gitPlace(t, false, true), Ask{}, nil); none != nil || err != nil {
+	if none, err := r.PlaceGit(t.Context(), ann, gitPlace(t, false, true), Request{}, nil); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestPlaceGitRefuses(t *testing.T) {
 		"an odd address":  {gitRules(t, false, []string{"*"}), true, "https://0x7f000001/a", belljar.CodeInvalidRequest, "git.url", nil},
 		"not even a name": {gitRules(t, false, []string{"*"}), true, "https://b\u00fccher.example/a", belljar.CodeInvalidRequest, "git.url", nil},
 	} {
-		_, err := tt.rules.PlaceGit(t.Context(), belljar.Caller{}, gitPlace(t, tt.relay, true), Ask{}, &belljar.GitSpec{URL: tt.url})
+		_, err := tt.rules.PlaceGit(t.Context(), belljar.Caller{}, gitPlace(t, tt.relay, true), Request{}, &belljar.GitSpec{URL: tt.url})
 		var e *belljar.Error
 		if !errors.As(err, &e) || e.Code != tt.code || e.Details["field"] != tt.field || e.Details["rule"] != tt.rule || e.Hint == "" {
 			t.Errorf("%s: %+v", name, err)

@@ -61,17 +61,17 @@ func without(list, drop []string) []string {
 // workspace is not among them: it is a file system of its size on every runtime.
 var limitFields = []struct {
 	protection, field string
-	asked             func(Ask) bool
+	asked             func(Request) bool
 }{
-	{runtime.ProtectMemory, "resources.memory_mb", func(r Ask) bool { return r.Resources.MemoryMB != 0 }},
-	{runtime.ProtectMemory, "build_memory_mb", func(r Ask) bool { return r.BuildMemoryMB != 0 }},
-	{runtime.ProtectCPU, "resources.cpu", func(r Ask) bool { return r.Resources.CPU != 0 }},
-	{runtime.ProtectPids, "resources.pids", func(r Ask) bool { return r.Resources.Pids != 0 }},
+	{runtime.ProtectMemory, "resources.memory_mb", func(r Request) bool { return r.Resources.MemoryMB != 0 }},
+	{runtime.ProtectMemory, "build_memory_mb", func(r Request) bool { return r.BuildMemoryMB != 0 }},
+	{runtime.ProtectCPU, "resources.cpu", func(r Request) bool { return r.Resources.CPU != 0 }},
+	{runtime.ProtectPids, "resources.pids", func(r Request) bool { return r.Resources.Pids != 0 }},
 }
 
 // protections lists those that keep the limits a request asks for. It gets them or is refused, also where the server does
 // without: only its own allow_weak lets it continue.
-func (a Ask) protections() (names []string) {
+func (a Request) protections() (names []string) {
 	for _, l := range limitFields {
 		if l.asked(a) {
 			names = append(names, l.protection)
@@ -81,9 +81,9 @@ func (a Ask) protections() (names []string) {
 }
 
 // notLimited refuses a limit that was asked for and cannot be enforced by the runtime here; nil for other protections.
-func notLimited(p *placement.Placement, ask Ask, got runtime.Protection) error {
+func notLimited(p *placement.Placement, request Request, got runtime.Protection) error {
 	for _, l := range limitFields {
-		if l.protection != got.Name || !l.asked(ask) {
+		if l.protection != got.Name || !l.asked(request) {
 			continue
 		}
 		message := fmt.Sprintf("%s cannot be enforced here: runtime %s has no way to limit %s on this host", l.field, p.Host.Name(), got.Name)
@@ -103,14 +103,14 @@ func notLimited(p *placement.Placement, ask Ask, got runtime.Protection) error {
 }
 
 // enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
-func enforceable(p *placement.Placement, ask Ask) error {
+func enforceable(p *placement.Placement, request Request) error {
 	names := p.Require
 	if p.Limits.CPUTimeSec > 0 {
 		names = append(slices.Clone(names), runtime.ProtectCPUTime)
 	}
 	for _, name := range names {
 		if got := p.Caps.Protection(name); !got.Enforced {
-			if err := notLimited(p, ask, got); err != nil {
+			if err := notLimited(p, request, got); err != nil {
 				return err
 			}
 			hint := got.Hint

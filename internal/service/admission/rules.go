@@ -39,8 +39,8 @@ type Rules struct {
 	Log     *slog.Logger
 }
 
-// Ask is what a request asks of its sandbox.
-type Ask struct {
+// Request is what a request wants of its sandbox.
+type Request struct {
 	Runtime   string
 	Image     string // "" is the host's own programs
 	Digest    string // of the image, if that is settled
@@ -61,9 +61,9 @@ type Ask struct {
 	CPUTimeSec        float64
 }
 
-// AskOfRun is what a request for a run asks of a sandbox of its own.
-func AskOfRun(s belljar.RunSpec) Ask {
-	return Ask{
+// RequestOfRun is what a request for a run wants of a sandbox of its own.
+func RequestOfRun(s belljar.RunSpec) Request {
+	return Request{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
 		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Packages: s.Packages, Language: s.Language, Command: s.Command,
 		Resources: s.Resources, BuildMemoryMB: s.BuildMemoryMB, StartupTimeoutSec: s.StartupTimeoutSec,
@@ -71,9 +71,9 @@ func AskOfRun(s belljar.RunSpec) Ask {
 	}
 }
 
-// AskOfSession is what a request for a session asks of its sandbox.
-func AskOfSession(s belljar.SessionSpec) Ask {
-	return Ask{
+// RequestOfSession is what a request for a session wants of its sandbox.
+func RequestOfSession(s belljar.SessionSpec) Request {
+	return Request{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
 		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Packages: s.Packages,
 		Resources: s.Resources, StartupTimeoutSec: s.StartupTimeoutSec, TimeoutSec: s.TimeoutSec, CPUTimeSec: s.CPUTimeSec,
@@ -81,17 +81,17 @@ func AskOfSession(s belljar.SessionSpec) Ask {
 }
 
 // buildsGo reports whether a request is likely to build Go programs.
-func (a Ask) buildsGo() bool {
+func (a Request) buildsGo() bool {
 	l, _ := belljar.LanguageOf(a.Language)
 	return l.Name == "Go" || len(a.Command) > 0 && path.Base(a.Command[0]) == "go"
 }
 
-func (a Ask) wish(require []string) wish {
+func (a Request) wish(require []string) wish {
 	return wish{runtime: a.Runtime, isolation: a.Isolation, trust: a.Trust, image: cmp.Or(a.Image, runtime.HostRef), require: require}
 }
 
 // limits are defaults with what the request asks for, at most so much.
-func (a Ask) limits(defaults, most belljar.Limits) (belljar.Limits, error) {
+func (a Request) limits(defaults, most belljar.Limits) (belljar.Limits, error) {
 	return defaults.ResolveRun(&belljar.RunSpec{
 		Resources: a.Resources, BuildMemoryMB: a.BuildMemoryMB, StartupTimeoutSec: a.StartupTimeoutSec,
 		TimeoutSec: a.TimeoutSec, BuildTimeoutSec: a.BuildTimeoutSec, CPUTimeSec: a.CPUTimeSec,
@@ -99,38 +99,38 @@ func (a Ask) limits(defaults, most belljar.Limits) (belljar.Limits, error) {
 }
 
 // Place decides about the sandbox of a request.
-func (r *Rules) Place(ctx context.Context, caller belljar.Caller, ask Ask) (p placement.Placement, err error) {
-	p.Exec = ask.Exec
-	if p.Limits, err = ask.limits(r.Limits, r.MaxLimits); err != nil {
+func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Request) (p placement.Placement, err error) {
+	p.Exec = request.Exec
+	if p.Limits, err = request.limits(r.Limits, r.MaxLimits); err != nil {
 		return p, err
 	}
-	if p.Require, err = waive(caller, append(slices.Clone(r.Require), ask.protections()...), ask.AllowWeak); err != nil {
+	if p.Require, err = waive(caller, append(slices.Clone(r.Require), request.protections()...), request.AllowWeak); err != nil {
 		return p, err
 	}
-	if err = r.MayUse(ctx, ask.Image); err != nil {
+	if err = r.MayUse(ctx, request.Image); err != nil {
 		return p, err
 	}
 	// The runtime comes first: without it no image helps.
-	w := ask.wish(p.Require)
-	w.relay, w.packages = r.Egress.Wanted(ask.Network), !ask.Packages.IsZero()
+	w := request.wish(p.Require)
+	w.relay, w.packages = r.Egress.Wanted(request.Network), !request.Packages.IsZero()
 	found, err := r.choose(ctx, caller, w)
 	if err != nil {
 		return p, err
 	}
 	p.Host, p.Caps, p.Why = found.Host, found.Caps, found.Why
-	if err = r.network(caller, &p, ask); err != nil {
+	if err = r.network(caller, &p, request); err != nil {
 		return p, err
 	}
-	if err = r.packages(&p, ask); err != nil {
+	if err = r.packages(&p, request); err != nil {
 		return p, err
 	}
-	if err = r.settleImage(ctx, &p, ask.Image, ask.Digest); err != nil {
+	if err = r.settleImage(ctx, &p, request.Image, request.Digest); err != nil {
 		return p, err
 	}
 	if r.GoCache != nil && p.Caps.GoCache && p.Exec && p.Fetch == "" {
-		p.Image.GoCache = r.GoCache(p.Image, ask.buildsGo())
+		p.Image.GoCache = r.GoCache(p.Image, request.buildsGo())
 	}
-	if err = enforceable(&p, ask); err != nil {
+	if err = enforceable(&p, request); err != nil {
 		return p, err
 	}
 	p.Bind()

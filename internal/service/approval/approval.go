@@ -334,7 +334,7 @@ func (e *Entry) finish(a belljar.Approval) {
 func (d *Desk) record(name string, e *Entry) {
 	a := e.approval
 	ev := e.waiter.Event()
-	ev.Name, ev.Kind, ev.Detail = name, a.Kind, map[string]string{"approval_id": a.ID, "reasons": strings.Join(a.Reasons, ", ")}
+	ev.Name, ev.Kind, ev.Approval, ev.Detail = name, a.Kind, &a, map[string]string{"approval_id": a.ID, "reasons": strings.Join(a.Reasons, ", ")}
 	if a.DecidedBy != "" {
 		ev.Detail["decided_by"] = a.DecidedBy
 	}

@@ -41,7 +41,7 @@ type Order struct {
 	ID        string
 	Caller    belljar.Caller
 	Placement *placement.Placement
-	Know      func(runtime.Root)    // receives the image, if that was fetched
+	OnImage   func(runtime.Root)    // receives the image, if that was fetched
 	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists
 	Egress    func(egress.Event)    // receives what its gate records while not exactly one run watches
 }
@@ -65,6 +65,9 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	if err == nil && o.Placement.Exec {
 		err = b.PrepareWorkspace(ctx)
 	}
+	if err == nil {
+		err = b.Upload(ctx, nil, o.Placement.Files)
+	}
 	return b, err
 }
 
@@ -81,7 +84,7 @@ func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
 				return nil, err
 			}
 			root.Layers = p.Image.Layers
-			o.Know(root)
+			o.OnImage(root)
 		}
 		sandbox, err := m.create(ctx, o.ID, p)
 		if !errors.Is(err, runtime.ErrNoImage) {

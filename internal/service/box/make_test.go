@@ -77,7 +77,7 @@ func TestMakeFetchesARemovedImage(t *testing.T) {
 			known := 0
 			var made runtime.Sandbox
 			b, err := m.Make(t.Context(), box.Order{
-				ID: "s", Placement: placed(m), Know: func(runtime.Root) { known++ }, Made: func(s runtime.Sandbox) { made = s },
+				ID: "s", Placement: placed(m), OnImage: func(runtime.Root) { known++ }, Made: func(s runtime.Sandbox) { made = s },
 			})
 			if known != tt.known || (err == nil) != tt.works || (b != nil) != tt.works || (made != nil) != tt.works {
 				t.Fatalf("fetched %d times, box %v, %v", known, b, err)

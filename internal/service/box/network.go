@@ -258,6 +258,14 @@ func (w *Watcher) Report() *belljar.EgressReport {
 	return &report
 }
 
+// ManyNames returns the wildcards under which the sandbox has used remarkably many names since the run began.
+func (w *Watcher) ManyNames() []egress.Names {
+	if g := w.network.opened(); g != nil {
+		return g.ManyNames(w.mark)
+	}
+	return nil
+}
+
 // End ends the watch.
 func (w *Watcher) End() {
 	n := w.network

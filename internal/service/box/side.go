@@ -42,7 +42,7 @@ func (m *Maker) Side(ctx context.Context, o SideOrder, work func(ctx context.Con
 	starting, started := context.WithTimeoutCause(ctx, clock.Seconds(p.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
 	defer started()
 	b, err := m.Make(starting, Order{
-		ID: id, Caller: o.Caller, Placement: &p, Know: func(root runtime.Root) { p.Image = root },
+		ID: id, Caller: o.Caller, Placement: &p, OnImage: func(root runtime.Root) { p.Image = root },
 		Made: func(s runtime.Sandbox) {
 			if o.Made != nil {
 				o.Made(s)

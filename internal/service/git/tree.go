@@ -56,12 +56,22 @@ func (t *Tree) Warnings() (list []string) {
 		return nil
 	}
 	if t.Ignored > 0 {
-		list = append(list, fmt.Sprintf("git: %d files were left out, as the repository's %s says; keep_ignored (--keep-ignored) keeps them", t.Ignored, ignoreFile))
+		list = append(list, fmt.Sprintf("git: %s left out, as the repository's %s says; keep_ignored (--keep-ignored) keeps them",
+			several(t.Ignored, "1 file was", "%d files were"), ignoreFile))
 	}
 	if t.leaving > 0 {
-		list = append(list, fmt.Sprintf("git: %d symbolic links lead out of the repository, and are files with their targets", t.leaving))
+		list = append(list, "git: "+several(t.leaving, "1 symbolic link leads out of the repository, and is a file with its target",
+			"%d symbolic links lead out of the repository, and are files with their targets"))
 	}
 	return list
+}
+
+// several returns one for 1, and else more, which has a verb for the number.
+func several(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(more, n)
 }
 
 // sorter copies a tree's tar stream: without what is ignored, and with the symbolic links that git has checked out as files.

@@ -1,9 +1,9 @@
-// Package queue decides who goes next. Slots are few, owners take turns for them, and none of them has more than his
+// Package queue decides who goes next. Slots are few, owners take turns for them, and none of them has more than its
 // share at once. It starts nothing and waits for nothing: it hands out tickets, and a ticket reports when its turn has
 // come.
 //
 // Several queues may have their owners in common ([Queue.Branch]): each has slots of its own, and an owner's bound holds for
-// his tickets in all of them together.
+// its tickets in all of them together.
 package queue
 
 import (
@@ -50,7 +50,7 @@ type crowd struct {
 // owner is whose turn it can be.
 type owner struct {
 	name    string
-	lines   []*line // where he has tickets waiting, in the order in which he began to
+	lines   []*line // where it has tickets waiting, in the order in which it began to
 	running int     // tickets with a slot, in all queues
 	most    int     // of them at once; 0 is no bound
 }
@@ -132,7 +132,7 @@ func (q *Queue) free(o *owner) bool {
 	return o.line(q) == nil && q.taken < q.opts.Slots && o.mayRun()
 }
 
-// join has a ticket wait behind its owner's others.
+// join has a ticket wait after its owner's others.
 func (q *Queue) join(t *Ticket) {
 	o := t.owner
 	l := o.line(q)
@@ -160,7 +160,7 @@ func (q *Queue) Take(name string, most int) *Ticket {
 	return t
 }
 
-// line is where the owner waits in a queue; nil if he does not.
+// line is where the owner waits in a queue; nil if it does not.
 func (o *owner) line(q *Queue) *line {
 	for _, l := range o.lines {
 		if l.queue == q {
@@ -217,7 +217,7 @@ func (q *Queue) dispatch() {
 	}
 }
 
-// dispatch lets an owner who may do more than before continue wherever he waits.
+// dispatch lets an owner who may do more than before continue wherever it waits.
 func (o *owner) dispatch() {
 	for _, l := range slices.Clone(o.lines) {
 		l.queue.dispatch()
@@ -264,8 +264,8 @@ func (q *Queue) Waiting() int {
 	return q.waiting
 }
 
-// Relief is for how long a full queue will probably stay full.
-func (q *Queue) Relief() time.Duration {
+// RetryAfter is how long a full queue will probably stay full.
+func (q *Queue) RetryAfter() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.held.mean() / time.Duration(q.opts.Slots)

@@ -161,7 +161,7 @@ func TestEstimates(t *testing.T) {
 	if !first.Start().Equal(now) {
 		t.Errorf("one that runs starts at %v", first.Start())
 	}
-	if got := q.Relief(); got != 5*time.Second {
+	if got := q.RetryAfter(); got != 5*time.Second {
 		t.Errorf("relief %v", got)
 	}
 }

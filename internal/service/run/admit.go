@@ -69,7 +69,7 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 	if req.SessionID != "" {
 		err = s.join(caller, p)
 	} else {
-		ask := admission.AskOfRun(req.RunSpec)
+		ask := admission.RequestOfRun(req.RunSpec)
 		ask.Digest = digest
 		if p.Placement, err = s.rules.Place(ctx, caller, ask); err == nil {
 			p.git, err = s.rules.PlaceGit(ctx, caller, &p.Placement, ask, req.Git)
@@ -139,7 +139,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 			}
 		}
 	}
-	if err := x.CheckIsolation(caller, admission.AskOfRun(req.RunSpec)); err != nil {
+	if err := x.CheckIsolation(caller, admission.RequestOfRun(req.RunSpec)); err != nil {
 		return err
 	}
 	p.session, p.Placement = x, of

@@ -2,9 +2,12 @@ package run
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/outcome"
@@ -24,7 +27,7 @@ const mostDenied = 5
 // watchNetwork has the run note what goes through its sandbox's gate, from now on.
 func (c *execution) watchNetwork() {
 	if state := c.run.Snapshot(); state.StartedAt != nil { // it was begun by a former process
-		c.net.earlier, c.net.lost = state.Egress, c.plan.Egress != nil && (state.Egress == nil || state.Git != nil)
+		c.net.earlier, c.net.lost = state.Egress, c.plan.Egress != nil && (state.Egress == nil || state.Git != nil || len(state.Egress.Presets) > 0)
 	}
 	c.net.watch = c.box.Network.Watch(func(e egress.Event, alone bool) {
 		c.run.appendUnlessOver(egressFrame(e))
@@ -49,7 +52,32 @@ func (c *execution) endNetwork() (warnings []string) {
 	if c.net.lost {
 		warnings = append(warnings, "network: what left the sandbox before belljar was restarted is not counted")
 	}
+	warnings = append(warnings, uncovered(c.plan.Egress)...)
+	for _, many := range c.net.watch.ManyNames() {
+		warnings = append(warnings, fmt.Sprintf("network: %d different names under %s were used, and the DNS servers of %s see each of them",
+			many.Count, many.Rule, strings.TrimPrefix(many.Rule, "*.")))
+		state := c.run.Snapshot()
+		c.record(event.Event{
+			Name: event.EgressNames, Caller: c.run.caller, Run: &state, Runtime: state.Runtime,
+			Detail: map[string]string{"matched_rule": many.Rule, "names": strconv.Itoa(many.Count)},
+		})
+	}
 	return append(warnings, c.denied(whole)...)
+}
+
+// uncovered are the warnings about rules of a request that the server's cover nothing of. A run goes on with the others.
+func uncovered(p *egress.Policy) (warnings []string) {
+	if p == nil {
+		return nil
+	}
+	rules := p.Uncovered()
+	for i, rule := range rules {
+		if i == mostDenied {
+			return append(warnings, fmt.Sprintf("network: %d more rules of the request allow nothing, either", len(rules)-i))
+		}
+		warnings = append(warnings, fmt.Sprintf("network: the rule %s allows nothing: the server's SANDBOX_EGRESS_ALLOW does not list it", rule))
+	}
+	return warnings
 }
 
 // reportEgress puts a report into the run.
@@ -65,9 +93,14 @@ func (c *execution) denied(report belljar.EgressReport) (warnings []string) {
 	if x := c.plan.session; x != nil {
 		more, policy = "them all anew with belljar session network "+x.ID()+" --allow", x.Placement().Egress
 	}
-	seen := map[string]bool{}
+	seen, known := map[string]bool{}, map[string]bool{}
+	if c.plan.Egress != nil {
+		for _, rule := range c.plan.Egress.Uncovered() {
+			known[rule] = true
+		}
+	}
 	for _, h := range report.Hosts {
-		if h.Denied == 0 || seen[h.Host] {
+		if h.Denied == 0 || seen[h.Host] || known[h.Host] {
 			continue
 		}
 		if seen[h.Host] = true; len(seen) <= mostDenied {

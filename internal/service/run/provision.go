@@ -30,7 +30,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 		r.setImage(p.session.Placement().Image)
 	} else {
 		b, err = s.boxes.Make(ctx, box.Order{
-			ID: r.id, Caller: r.caller, Placement: &p.Placement, Know: r.setImage,
+			ID: r.id, Caller: r.caller, Placement: &p.Placement, OnImage: r.setImage,
 			Made: func(sandbox runtime.Sandbox) {
 				packages.Until(s.closed, sandbox)
 				s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) })

@@ -158,7 +158,7 @@ func (s *Runs) abandon(r *Run) {
 // queueFull refuses a run for which a queue has no place.
 func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
 	s.count(event.QueueFull, runtime, "queue_full", 1)
-	after := q.Relief().Seconds()
+	after := q.RetryAfter().Seconds()
 	return &belljar.Error{
 		Code: belljar.CodeRateLimited, Message: "the queue is full",
 		Details: map[string]any{

@@ -175,7 +175,7 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	if len(row.Spec.AllowWeak) > 0 {
 		caller.Role = belljar.RoleAdmin // or it would not have been admitted
 	}
-	ask := admission.AskOfSession(row.Spec)
+	ask := admission.RequestOfSession(row.Spec)
 	ask.Digest = row.ImageDigest
 	p, err := s.opts.Rules.Place(ctx, caller, ask)
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err := s.opts.Rules.Enabled(); err != nil {
 		return nil, err
 	}
-	p, err := s.opts.Rules.Place(ctx, caller, admission.AskOfSession(spec))
+	p, err := s.opts.Rules.Place(ctx, caller, admission.RequestOfSession(spec))
 	if err == nil {
 		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
 	}
@@ -90,7 +90,7 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err != nil {
 		return nil, err
 	}
-	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, admission.AskOfSession(spec), spec.Git)
+	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, admission.RequestOfSession(spec), spec.Git)
 	if err == nil {
 		err = s.opts.Secrets.BrokerGit(side, spec.Git, spec.Secrets)
 	}
@@ -194,7 +194,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
 	defer end()
 	b, err := s.opts.Boxes.Make(ctx, box.Order{
-		ID: x.id, Caller: x.caller, Placement: x.place, Know: x.setImage,
+		ID: x.id, Caller: x.caller, Placement: x.place, OnImage: x.setImage,
 		Made: func(sandbox runtime.Sandbox) {
 			packages.Until(s.opts.Closed, sandbox)
 			s.opts.Memory.Hold(x.id, sandbox, x.endForMemory)

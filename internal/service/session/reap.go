@@ -83,6 +83,6 @@ func (x *Session) ping(ctx context.Context, b *box.Box) {
 	}
 }
 
-// lag is by how much the record of a session's expiry may be behind: the reaper updates it when it is behind by a tenth of the
+// lag is by how much the record of a session's expiry may lag: the reaper updates it when it lags by a tenth of the
 // TTL.
 func (s *Sessions) lag(ttl time.Duration) time.Duration { return ttl/10 + 2*s.opts.ReapEvery }

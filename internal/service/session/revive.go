@@ -11,7 +11,7 @@ import (
 )
 
 // lapsed reports whether the time of a session of a former process was over before this one began, though the record of its
-// expiry may be behind ([Sessions.lag]). A command that still runs is a use that no record shows.
+// expiry may lag ([Sessions.lag]). A command that still runs is a use that no record shows.
 func (s *Recovery) lapsed(row store.Session) bool {
 	now := s.now()
 	if retained(row) {
@@ -35,7 +35,7 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	t := s.termsOf(row.Spec)
 	x := s.bare(row.ID, recovery.Caller(row.UserID), row.Spec, p, t)
 	x.state, x.scope, x.sealed = row.Session, row.Key, row.Secrets
-	x.state.Runs = max(runs, row.Runs) // its record is behind
+	x.state.Runs = max(runs, row.Runs) // its record may lag
 	x.life.used, x.life.alive = earlier(now, row.ExpiresAt.Add(s.lag(t.ttl)-t.ttl)), now
 	x.life.ends, x.life.recorded = row.CreatedAt.Add(t.lifetime), row.ExpiresAt
 	if retained(row) {

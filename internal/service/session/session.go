@@ -137,8 +137,8 @@ func (x *Session) SetCwd(dir string) {
 }
 
 // CheckIsolation refuses a request in the session if its sandbox is weaker than caller may have now.
-func (x *Session) CheckIsolation(caller belljar.Caller, ask admission.Ask) error {
-	return x.all.opts.Rules.CheckIsolation(caller, x.id, x.place.Caps.Isolation, x.spec.TrustLevel, ask)
+func (x *Session) CheckIsolation(caller belljar.Caller, request admission.Request) error {
+	return x.all.opts.Rules.CheckIsolation(caller, x.id, x.place.Caps.Isolation, x.spec.TrustLevel, request)
 }
 
 // Snapshot is the session as it stands.

@@ -260,7 +260,7 @@ func (t *terminal) process() *agent.Process {
 }
 
 // deliver passes output to all viewers. A full queue delays the program for a moment, as a slow line would; a viewer that
-// stays behind is dropped.
+// remains is dropped.
 func (t *terminal) deliver(b []byte) {
 	t.mu.Lock()
 	b = append(t.hidden.Write(b), t.hidden.Flush()...) // at once: a user types, and waits for the echo

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/belljar/belljar/internal/store"
@@ -12,16 +13,54 @@ type tokens struct{ s *Store }
 
 // Insert stores a key.
 func (q tokens) Insert(ctx context.Context, t store.Token) error {
+	return q.s.write(ctx, func() error { return q.insert(t) })
+}
+
+// insert stores a key. The caller holds the lock.
+func (q tokens) insert(t store.Token) error {
 	t.Secret, t.CreatedAt = "", instant(t.CreatedAt)
 	t.ExpiresAt, t.LastUsedAt, t.RevokedAt = instantOrNil(t.ExpiresAt), instantOrNil(t.LastUsedAt), instantOrNil(t.RevokedAt)
-	return q.s.write(ctx, func() error {
+	for _, e := range q.s.tokens {
+		if e.value.ID == t.ID || e.value.Hash == t.Hash {
+			return fmt.Errorf("token %s: %w", t.ID, store.ErrExists)
+		}
+	}
+	q.s.tokens[t.ID] = &entry[store.Token]{arrival: q.s.next(), value: t}
+	return nil
+}
+
+// SignIn stores a sign-in, unless its user has too many.
+func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored bool, err error) {
+	err = q.s.write(ctx, func() error {
+		now, n := instant(t.CreatedAt), 0
+		maps.DeleteFunc(q.s.tokens, func(_ string, e *entry[store.Token]) bool {
+			return e.value.Parent != "" && e.value.ExpiresAt != nil && !e.value.ExpiresAt.After(now)
+		})
 		for _, e := range q.s.tokens {
-			if e.value.ID == t.ID || e.value.Hash == t.Hash {
-				return fmt.Errorf("token %s: %w", t.ID, store.ErrExists)
+			if e.value.Parent != "" && e.value.UserID == t.UserID {
+				n++
 			}
 		}
-		q.s.tokens[t.ID] = &entry[store.Token]{arrival: q.s.next(), value: t}
-		return nil
+		if n >= most {
+			return nil
+		}
+		err := q.insert(t)
+		stored = err == nil
+		return err
+	})
+	return stored, err
+}
+
+// Spend revokes a token that is not revoked.
+func (q tokens) Spend(ctx context.Context, hash string, at time.Time) error {
+	return q.s.write(ctx, func() error {
+		for _, e := range q.s.tokens {
+			if e.value.Hash == hash && e.value.RevokedAt == nil {
+				e.value.RevokedAt = new(instant(at))
+				return nil
+			}
+		}
+		return store.ErrNotFound
 	})
 }
 

@@ -12,12 +12,12 @@ import (
 
 type tokens struct{ s *Store }
 
-const tokenColumns = "id, hash, user_id, role, name, prefix, created_at, expires_at, last_used_at, revoked_at"
+const tokenColumns = "id, hash, user_id, role, name, prefix, created_at, expires_at, last_used_at, revoked_at, parent"
 
 func scanToken(row scanner) (t store.Token, err error) {
 	var created string
 	var expires, used, revoked sql.NullString
-	if err := row.Scan(&t.ID, &t.Hash, &t.UserID, &t.Role, &t.Name, &t.Prefix, &created, &expires, &used, &revoked); err != nil {
+	if err := row.Scan(&t.ID, &t.Hash, &t.UserID, &t.Role, &t.Name, &t.Prefix, &created, &expires, &used, &revoked, &t.Parent); err != nil {
 		return store.Token{}, scanFailed("token", t.ID, err)
 	}
 	var errs [4]error
@@ -33,9 +33,40 @@ func scanToken(row scanner) (t store.Token, err error) {
 
 // Insert stores a key. It is durable: the caller shows the secret once, right after.
 func (q tokens) Insert(ctx context.Context, t store.Token) error {
-	args := []any{t.ID, t.Hash, t.UserID, string(t.Role), t.Name, t.Prefix, timeText(t.CreatedAt), timeOrNull(t.ExpiresAt), timeOrNull(t.LastUsedAt), timeOrNull(t.RevokedAt)}
-	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
-		_, err := t.exec("INSERT INTO sandbox_tokens ("+tokenColumns+") VALUES (?,?,?,?,?,?,?,?,?,?)", args...)
+	return q.s.writer.do(ctx, write{durable: true, do: func(w *tx) error { return insertToken(w, t) }})
+}
+
+func insertToken(w *tx, t store.Token) error {
+	_, err := w.exec("INSERT INTO sandbox_tokens ("+tokenColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+		t.ID, t.Hash, t.UserID, string(t.Role), t.Name, t.Prefix, timeText(t.CreatedAt), timeOrNull(t.ExpiresAt), timeOrNull(t.LastUsedAt), timeOrNull(t.RevokedAt), t.Parent)
+	return err
+}
+
+// SignIn stores a sign-in, unless its user has too many. It is durable, as Insert.
+func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored bool, err error) {
+	err = q.s.writer.do(ctx, write{durable: true, do: func(w *tx) error {
+		stored = false
+		if _, err := w.exec("DELETE FROM sandbox_tokens WHERE parent <> '' AND expires_at <= ?", timeText(t.CreatedAt)); err != nil {
+			return err
+		}
+		var n int
+		if err := w.row("SELECT count(*) FROM sandbox_tokens WHERE parent <> '' AND user_id = ?", t.UserID).Scan(&n); err != nil || n >= most {
+			return err
+		}
+		err := insertToken(w, t)
+		stored = err == nil
+		return err
+	}})
+	return stored && err == nil, err
+}
+
+// Spend revokes a token that is not revoked. It is durable: a code must stay spent.
+func (q tokens) Spend(ctx context.Context, hash string, at time.Time) error {
+	return q.s.writer.do(ctx, write{durable: true, do: func(w *tx) error {
+		n, err := w.exec("UPDATE sandbox_tokens SET revoked_at = ? WHERE hash = ? AND revoked_at IS NULL", timeText(at), hash)
+		if err == nil && n == 0 {
+			return store.ErrNotFound
+		}
 		return err
 	}})
 }

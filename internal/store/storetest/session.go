@@ -141,7 +141,7 @@ func sessionScopeKey(t *testing.T, s store.Store) {
 	ok(t, s.Sessions().Update(ctx, a))
 	addSession(t, s, twin)
 	a.State, a.EndedAt = belljar.SessionActive, nil
-	wantErr(t, "back to life beside its successor", s.Sessions().Update(ctx, a), store.ErrExists)
+	wantErr(t, "back to life next to its successor", s.Sessions().Update(ctx, a), store.ErrExists)
 }
 
 // A released scope key is free for another session, and its former session cannot reclaim it.

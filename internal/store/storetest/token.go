@@ -1,9 +1,12 @@
 package storetest
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -48,4 +51,60 @@ func tokenLife(t *testing.T, s store.Store) {
 	same(t, "the other", got, b)
 	wantErr(t, "used", s.Tokens().Used(ctx, "nobody", at), store.ErrNotFound)
 	wantErr(t, "revoke", s.Tokens().Revoke(ctx, "nobody", at), store.ErrNotFound)
+}
+
+// signInLife checks what distinguishes sign-ins from keys: they are swept, counted, and spent once.
+func signInLife(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	sign := func(id string, age time.Duration, life time.Duration) store.Token {
+		until := start().Add(age + life)
+		return store.Token{Hash: "hash " + id, Parent: "parent", Token: belljar.Token{
+			ID: id, UserID: "ann", Role: belljar.RoleUser, CreatedAt: start().Add(age), ExpiresAt: &until,
+		}}
+	}
+	stored := func(want bool, k store.Token, most int) {
+		t.Helper()
+		got, err := s.Tokens().SignIn(ctx, k, most)
+		ok(t, err)
+		same(t, k.ID+" is stored", got, want)
+	}
+	key := sign("key", 0, time.Second)
+	key.Parent = ""
+	ok(t, s.Tokens().Insert(ctx, key))
+	other := sign("of another user", 0, time.Hour)
+	other.UserID = "bob"
+	stored(true, other, 1)
+	stored(true, sign("a", 0, time.Minute), 2)
+	stored(true, sign("b", time.Second, time.Hour), 2)
+	stored(false, sign("c", 2*time.Second, time.Hour), 2)
+	_, err := s.Tokens().ByHash(ctx, "hash c")
+	wantErr(t, "one too many", err, store.ErrNotFound)
+	stored(true, sign("d", time.Minute, time.Hour), 2) // a has expired
+	_, err = s.Tokens().ByHash(ctx, "hash a")
+	wantErr(t, "swept", err, store.ErrNotFound)
+	for _, hash := range []string{"hash key", "hash of another user", "hash b", "hash d"} {
+		_, err = s.Tokens().ByHash(ctx, hash)
+		ok(t, err)
+	}
+	_, err = s.Tokens().SignIn(ctx, sign("b", time.Minute, time.Hour), 9)
+	wantErr(t, "an id that is taken", err, store.ErrExists)
+
+	at := start().Add(time.Minute)
+	var spent atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if s.Tokens().Spend(ctx, "hash b", at) == nil {
+				spent.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	same(t, "spent", spent.Load(), 1)
+	got, err := s.Tokens().ByHash(ctx, "hash b")
+	ok(t, err)
+	want := sign("b", time.Second, time.Hour)
+	want.RevokedAt = &at
+	same(t, "after that", got, want)
+	wantErr(t, "spend", s.Tokens().Spend(ctx, "nobody's", at), store.ErrNotFound)
 }

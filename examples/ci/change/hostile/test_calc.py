@@ -20,7 +20,7 @@ class Mean(unittest.TestCase):
             socket.create_connection(("192.0.2.1", 443), timeout=3)
 
     def test_zz_the_report(self):
-        """Nothing is wrong, says the report that it leaves, with a word for whoever reads the summary."""
+        """Nothing is wrong, says the report that it leaves, with a word for the reader of the summary."""
         name = xml.sax.saxutils.escape("passed | <script>alert(1)</script> [click](https://example.com)")
         with open("report.xml", "w") as report:
             report.write(f'<testsuite><testcase classname="Mean" name="{name}"/></testsuite>')

@@ -69,7 +69,7 @@ func (o Own) asEffective(u ID, do func() error) error {
 		return fmt.Errorf("act as user %d:%d: %w", u.UID, u.GID, err)
 	}
 	defer func() {
-		if err := unbecome(o.ID); err != nil {
+		if err := restoreID(o.ID); err != nil {
 			panic(fmt.Sprintf("a thread stays another user: %v", err)) // nothing may use this thread again
 		}
 	}()
@@ -93,8 +93,8 @@ func become(u ID) error {
 	return nil
 }
 
-// unbecome restores the ids, the user first, to regain the privilege to change the group.
-func unbecome(self ID) error {
+// restoreID restores the ids, the user first, to regain the privilege to change the group.
+func restoreID(self ID) error {
 	const keep = ^uintptr(0)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(self.UID), keep); e != 0 {
 		return e

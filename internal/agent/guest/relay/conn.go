@@ -104,7 +104,7 @@ func (r *Relay) end(c *conn, a wire.Answer) {
 		reset(c.tcp)
 		return
 	}
-	farewell(c.tcp, c.refuse(a))
+	closeWith(c.tcp, c.refuse(a))
 }
 
 func (r *Relay) release() { <-r.room }
@@ -115,8 +115,9 @@ func reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// farewell tells a program why its connection ends. What the program still sends would otherwise turn that into a reset.
-func farewell(c *net.TCPConn, text []byte) {
+// closeWith sends a program the reason why its connection ends, and closes it. It reads what the program still sends, which would
+// otherwise turn the end into a reset.
+func closeWith(c *net.TCPConn, text []byte) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	if _, err := c.Write(text); err != nil {
@@ -237,7 +238,7 @@ type rawConn interface {
 	Read(func(fd uintptr) bool) error
 }
 
-// read reads into a buffer, behind the room for a head. It has no buffer while it waits. At the end of file there is none.
+// read reads into a buffer, after the room for a head. It has no buffer while it waits. At the end of file there is none.
 func (r *Relay) read(raw rawConn) (buf *[]byte, n int, err error) {
 	var fail error
 	err = raw.Read(func(fd uintptr) bool {

@@ -32,7 +32,7 @@ func (r *Relay) front(tcp *net.TCPConn) {
 	stop()
 	if refusal != nil {
 		defer r.release()
-		farewell(tcp, refusal)
+		closeWith(tcp, refusal)
 		return
 	}
 	early, _ := b.Peek(b.Buffered())

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The bounds of a search for the programs behind ports.
+// The bounds of a search for the programs that listen on ports.
 const (
 	maxProcesses   = 512
 	maxDescriptors = 1024 // of one process

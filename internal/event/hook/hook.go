@@ -1,0 +1,265 @@
+// Package hook tells a web address of the operator about approvals, as they are requested and decided (docs/approvals.md#webhook). The
+// requests follow the Standard Webhooks specification: a JSON body, signed with HMAC-SHA256.
+//
+// No caller waits for it. What cannot be delivered is counted.
+package hook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar/internal/event"
+)
+
+// The results of a delivery, which are the kinds of [event.HookSent].
+const (
+	Delivered = "delivered"
+	Failed    = "failed" // refused, or not delivered in all tries
+	Dropped   = "dropped"
+)
+
+// Options configure a hook.
+type Options struct {
+	URL     string           // http or https
+	Key     []byte           // signs; see [ParseKey]
+	Roots   *x509.CertPool   // that an https server is verified with; nil is the system's
+	Waits   []time.Duration  // before the second try and each further one; nil is 1, 5 and 30 s
+	Timeout time.Duration    // of one try; 0 is 10 s
+	Grace   time.Duration    // for which Close waits for deliveries; 0 is 2 s
+	Queue   int              // largest number of events that wait; 0 is 1024
+	Events  event.Sink       // receives [event.HookSent]; nil discards
+	Logger  *slog.Logger     // logs when deliveries fail and when they work again; nil discards
+	Now     func() time.Time // nil is [time.Now]
+}
+
+// Hook is an [event.Sink]. It delivers one event after the other, in their order.
+type Hook struct {
+	opts   Options
+	host   string
+	client *http.Client
+	queue  chan event.Event
+
+	closing sync.Once
+	stop    chan struct{} // closed by Close
+	done    chan struct{} // closed when the last delivery is over
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu   sync.Mutex
+	mute bool // a failure was logged and persists
+}
+
+const keyPrefix = "whsec_"
+
+// NewKey returns a new key in its written form.
+func NewKey() string {
+	b := make([]byte, 32)
+	rand.Read(b)
+	return keyPrefix + base64.StdEncoding.EncodeToString(b)
+}
+
+// ParseKey reads the written form of a key: whsec_ and the base64 of 24 to 64 bytes.
+func ParseKey(s string) ([]byte, error) {
+	text, found := strings.CutPrefix(s, keyPrefix)
+	key, err := base64.StdEncoding.DecodeString(text)
+	if !found || err != nil || len(key) < 24 || len(key) > 64 {
+		return nil, errors.New("must be whsec_ and the base64 of 24 to 64 bytes")
+	}
+	return key, nil
+}
+
+// Open returns a hook that delivers until Close.
+func Open(o Options) (*Hook, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, errors.New("hook: the address is no http or https URL")
+	}
+	if o.Waits == nil {
+		o.Waits = []time.Duration{time.Second, 5 * time.Second, 30 * time.Second}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = 2 * time.Second
+	}
+	if o.Queue <= 0 {
+		o.Queue = 1024
+	}
+	if o.Events == nil {
+		o.Events = event.Sinks(nil)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := &Hook{
+		opts: o, host: u.Host, client: newClient(o.Roots), queue: make(chan event.Event, o.Queue),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	go h.run()
+	return h, nil
+}
+
+// Record queues the events of approvals, and returns at once.
+func (h *Hook) Record(e event.Event) {
+	if e.Approval == nil || !strings.HasPrefix(e.Name, "sandbox.approval.") {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = h.opts.Now()
+	}
+	select {
+	case h.queue <- e:
+	default:
+		h.count(Dropped)
+		h.failing(errors.New("too many events wait"))
+	}
+}
+
+// Close tries once to deliver what waits, for at most the time of grace, and counts the rest. It may be called twice.
+func (h *Hook) Close() error {
+	h.closing.Do(func() {
+		close(h.stop)
+		time.AfterFunc(h.opts.Grace, h.cancel)
+	})
+	<-h.done
+	h.cancel()
+	h.client.CloseIdleConnections()
+	return nil
+}
+
+func (h *Hook) run() {
+	defer close(h.done)
+	for {
+		select {
+		case e := <-h.queue:
+			h.deliver(e)
+			continue
+		case <-h.stop:
+		}
+		for {
+			select {
+			case e := <-h.queue:
+				h.deliver(e)
+				continue
+			default:
+			}
+			return
+		}
+	}
+}
+
+// deliver sends an event until it is taken, it is refused for good, or the tries are used up.
+func (h *Hook) deliver(e event.Event) {
+	id, body := encode(e)
+	for try := 0; ; try++ {
+		again, err := h.send(id, body)
+		if err == nil {
+			h.count(Delivered)
+			h.working()
+			return
+		}
+		if !again || try == len(h.opts.Waits) || !h.wait(h.opts.Waits[try]) {
+			h.count(Failed)
+			h.failing(err)
+			return
+		}
+	}
+}
+
+// wait waits, and reports whether that was not interrupted by Close.
+func (h *Hook) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-h.stop:
+		return false
+	}
+}
+
+// send makes one try. Its error never has the URL, which may contain a token; again reports whether another try can succeed.
+func (h *Hook) send(id string, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(h.ctx, h.opts.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.opts.URL, bytes.NewReader(body))
+	if err != nil {
+		return false, errors.New("the URL is invalid")
+	}
+	at := strconv.FormatInt(h.opts.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "belljar")
+	req.Header.Set("Webhook-Id", id)
+	req.Header.Set("Webhook-Timestamp", at)
+	req.Header.Set("Webhook-Signature", Sign(h.opts.Key, id, at, body))
+	resp, err := h.client.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return true, err
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	switch s := resp.StatusCode; {
+	case s >= 200 && s < 300:
+		return false, nil
+	case s >= 300 && s < 400:
+		return false, fmt.Errorf("it answers %d, and redirects are not followed", s)
+	default:
+		return s >= 500 || s == http.StatusTooManyRequests || s == http.StatusRequestTimeout, fmt.Errorf("it answers %d", s)
+	}
+}
+
+// Sign returns the header webhook-signature of a request.
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.", id, timestamp)
+	mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (h *Hook) count(result string) {
+	h.opts.Events.Record(event.Event{Name: event.HookSent, Kind: result})
+}
+
+// failing logs the first of a series of failures.
+func (h *Hook) failing(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.mute {
+		h.opts.Logger.Warn("the approval webhook does not take events", "host", h.host, "err", err)
+	}
+	h.mute = true
+}
+
+// working logs the end of such a series.
+func (h *Hook) working() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mute {
+		h.opts.Logger.Info("the approval webhook takes events again", "host", h.host)
+	}
+	h.mute = false
+}

@@ -1,0 +1,112 @@
+// Real servers for tests, of this package and of the web page.
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+/** The program that the tests are against. */
+export const binary = resolve(process.env["BELLJAR_BIN"] ?? "../../bin/belljar");
+
+/** limitMs bounds every wait. Nothing takes so long unless it hangs. */
+export const limitMs = 120_000;
+
+/** Whoever has an end: a test, or a file of them. */
+export interface Owner {
+  after(end: () => unknown): void;
+}
+
+const ends = new WeakMap<Owner, (() => unknown)[]>();
+
+/** atEnd does something at an owner's end: what was begun last ends first, and all of it, whatever fails. */
+export function atEnd(owner: Owner, end: () => unknown): void {
+  const known = ends.get(owner);
+  if (known) return void known.push(end);
+  const all = [end];
+  ends.set(owner, all);
+  owner.after(async () => {
+    let fault: { error: unknown } | undefined;
+    for (let next = all.pop(); next; next = all.pop()) {
+      try {
+        await next();
+      } catch (error) {
+        fault ??= { error };
+      }
+    }
+    if (fault) throw fault.error;
+  });
+}
+
+/** tempDir is a folder that is gone behind the test. */
+export function tempDir(t: Owner, below = tmpdir()): string {
+  const dir = mkdtempSync(join(below, "bj-ts-"));
+  atEnd(t, () => rmSync(dir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }));
+  return dir;
+}
+
+/** within fails if something takes too long. */
+export async function within<T>(what: string, promise: Promise<T>, ms = limitMs): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} took more than ${ms} ms`)), ms);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** until waits until something is so. */
+export async function until(what: string, so: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + limitMs; !(await so()); ) {
+    if (Date.now() > deadline) throw new Error(`${what} did not come about`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** A real server on a port. */
+export interface Server {
+  url: string;
+  apiKey: string;
+  data: string;
+  process: ChildProcess;
+  /** kill ends it without a word. */
+  kill(): Promise<void>;
+}
+
+export const apiKey = "a-key-for-tests-0123456789";
+
+/** patient is how a belljar is set that has a busy machine. */
+export const patient = { image_pull: "never", default_startup_timeout_sec: 300, default_exec_timeout_sec: 300, queue_ttl_sec: 900 };
+
+// What whoever started the tests has set is for other belljars.
+for (const name of Object.keys(process.env)) {
+  if (/^(SANDBOX_|DOCKER_|BELLJAR_SERVER$|BELLJAR_API_KEY$)|_proxy$/i.test(name)) delete process.env[name];
+}
+
+/** serve starts a real belljar on a port. */
+export async function serve(t: Owner, options: { data?: string; listen?: string; set?: string[] } = {}): Promise<Server> {
+  const data = options.data ?? tempDir(t);
+  const set = [...Object.entries(patient).map(([name, value]) => `${name}=${value}`), ...(options.set ?? [])].flatMap((s) => ["--set", s]);
+  const child = spawn(binary, ["serve", "--json", "--listen", options.listen ?? "127.0.0.1:0", "--data", data, ...set], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, SANDBOX_API_KEY: apiKey },
+  });
+  const gone = once(child, "close");
+  const kill = async (signal: NodeJS.Signals): Promise<void> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    await gone;
+  };
+  atEnd(t, async () => {
+    child.kill("SIGTERM"); // and once more: what is under way need not end
+    await kill("SIGTERM");
+  });
+  let log = "";
+  child.stderr.on("data", (d: Buffer) => (log = (log + d.toString()).slice(-4000)));
+  let out = "";
+  for await (const piece of child.stdout) {
+    out += String(piece);
+    if (out.includes("\n")) break;
+  }
+  child.stdout.resume();
+  if (!out.includes("\n")) throw new Error(`${binary} did not start: ${log}`);
+  const { url, listen } = JSON.parse(out.slice(0, out.indexOf("\n"))) as { url?: string; listen?: string };
+  return { url: url ?? `http://${listen}`, apiKey, data, process: child, kill: () => kill("SIGKILL") };
+}

@@ -1,0 +1,10 @@
+const encoder = new TextEncoder();
+
+/** utf8Bytes are the bytes of what a frame carries: text, or base64. */
+export function utf8Bytes(data: string, encoding: string | undefined): Uint8Array {
+  if (encoding !== "base64") return encoder.encode(data);
+  const text = atob(data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}

@@ -1,0 +1,150 @@
+// Following a run's log: every frame once and in order, however often the connection breaks.
+import type { RawFrame } from "./marks.ts";
+
+/** How the connection stands. */
+export type Connection =
+  | { state: "opening" }
+  | { state: "open" }
+  /** It broke, and is opened again at `until` (milliseconds of Date.now). */
+  | { state: "waiting"; until: number; message: string }
+  /** The log is whole. */
+  | { state: "ended" }
+  /** The server has refused it. */
+  | { state: "refused"; status: number; body: unknown };
+
+export interface FeedOptions {
+  /** The address of the log. */
+  url: string;
+  headers: Record<string, string>;
+  signal: AbortSignal;
+  fetch: typeof fetch;
+  /** wait resolves after a time, or earlier if the reader does not want to wait. */
+  wait: (ms: number) => Promise<void>;
+  /** pause lets other work be done. It is called often. */
+  pause: () => Promise<void> | undefined;
+  frame: (frame: RawFrame) => void;
+  changed: (connection: Connection) => void;
+  /** How long the server may be silent. Its heartbeats come every 10 s. */
+  silenceMs?: number;
+}
+
+class Refused extends Error {
+  constructor(readonly status: number, readonly body: unknown, readonly retryAfter: number) {
+    super(`The server answered with status ${status}.`);
+  }
+
+  get final(): boolean {
+    return this.status < 500 && this.status !== 408 && this.status !== 429;
+  }
+}
+
+/** follow reads a log to its end. */
+export async function follow(options: FeedOptions): Promise<void> {
+  const reader = new Reader(options);
+  options.changed({ state: "opening" });
+  for (let failures = 0; !options.signal.aborted; failures++) {
+    const before = reader.next;
+    let after = 0;
+    let message = "The server ended the log before its end.";
+    try {
+      await reader.read();
+    } catch (error) {
+      if (options.signal.aborted) return;
+      if (error instanceof Refused) {
+        if (error.final) return options.changed({ state: "refused", status: error.status, body: error.body });
+        after = error.retryAfter * 1000;
+      }
+      message = error instanceof TypeError ? "The connection to the server broke." : (error as Error).message;
+    }
+    if (reader.over) return options.changed({ state: "ended" });
+    if (reader.next > before) failures = 0;
+    const ms = Math.max(after, Math.min(1000 * 2 ** failures, 30_000)) * (0.9 + 0.2 * Math.random());
+    options.changed({ state: "waiting", until: Date.now() + ms, message });
+    await options.wait(ms);
+  }
+}
+
+class Reader {
+  next = 1;
+  over = false;
+  #gap = 0; // where the server has left something out without a word
+  #empty = false; // the last answer was whole, and had nothing
+
+  constructor(readonly options: FeedOptions) {}
+
+  async read(): Promise<void> {
+    const { options } = this;
+    const stop = new AbortController();
+    const silenceMs = options.silenceMs ?? 30_000;
+    let heard = Date.now();
+    let silent = false;
+    const watch = setInterval(() => {
+      if (Date.now() - heard < silenceMs) return;
+      silent = true;
+      stop.abort();
+    }, Math.min(silenceMs / 4, 5000));
+    const abort = () => stop.abort();
+    options.signal.addEventListener("abort", abort);
+    try {
+      const answer = await options.fetch(`${options.url}?format=json&follow=true&from_seq=${this.next}`, {
+        headers: options.headers, signal: stop.signal, cache: "no-store", credentials: "omit", redirect: "error",
+      });
+      if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => undefined), Number(answer.headers.get("Retry-After")) || 0);
+      options.changed({ state: "open" });
+      const before = this.next;
+      const reader = answer.body!.getReader();
+      const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+      let rest = "";
+      let resumed = false;
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        heard = Date.now();
+        const text = rest + decoder.decode(value, { stream: true });
+        let from = 0;
+        for (let to = text.indexOf("\n"); to >= 0; to = text.indexOf("\n", from)) {
+          if (to > from) resumed = this.#frame(text.slice(from, to), resumed);
+          from = to + 1;
+          if (this.over) return void reader.cancel().catch(() => {});
+          const pause = options.pause();
+          if (pause) await pause;
+        }
+        rest = text.slice(from);
+        if (rest.length > 8 << 20) throw new Error("The server sent a frame without an end.");
+      }
+      // Twice whole and empty: the server has no more of it.
+      const empty = this.next === before;
+      this.over = empty && this.#empty;
+      this.#empty = empty;
+    } catch (error) {
+      throw silent ? new Error(`The server was silent for ${Math.round(silenceMs / 1000)} s.`) : error;
+    } finally {
+      clearInterval(watch);
+      options.signal.removeEventListener("abort", abort);
+      stop.abort();
+    }
+  }
+
+  #frame(line: string, resumed: boolean): boolean {
+    const frame = JSON.parse(line) as RawFrame;
+    if (typeof frame?.seq !== "number" || typeof frame.type !== "string") throw new Error("The server sent something that is not a log.");
+    if (frame.type === "event" && (frame.event === "resume" || frame.event === "stdin_closed")) {
+      // A note to this reader, which is not in the log.
+      if (frame.event !== "resume" || frame.seq >= this.next) this.options.frame(frame);
+      return resumed || frame.event === "resume";
+    }
+    if (frame.seq < this.next) return resumed;
+    if (frame.seq > this.next && !resumed) {
+      if (this.#gap !== this.next) {
+        this.#gap = this.next;
+        throw new Error(`The server left out frames ${this.next} to ${frame.seq - 1}.`);
+      }
+      // Twice the same gap stays. The reader has to know.
+      this.options.frame({ type: "event", event: "resume", seq: frame.seq, data: { lost_count: frame.seq - this.next } });
+    }
+    this.next = frame.seq + 1;
+    this.options.frame(frame);
+    this.over = frame.type === "event" && frame.event === "end";
+    return false;
+  }
+}

@@ -1,0 +1,112 @@
+// A row of a log as it is shown: parts of text with their looks.
+import { colour, Flag, plain, render, type Span, type Style } from "./ansi.ts";
+import { Kind, type Lines } from "./lines.ts";
+import { filePlaces } from "./links.ts";
+import { ranges } from "./search.ts";
+
+/** A piece of a row's text that looks the same. */
+export interface Part {
+  text: string;
+  /** CSS colours, made of numbers. */
+  fg?: string | undefined;
+  bg?: string | undefined;
+  flags: number;
+  /** Whether it is what was searched for. */
+  hit?: boolean;
+  /** A file in the workspace that it names. */
+  file?: { path: string; line: number | undefined };
+}
+
+/** A row as it is shown. */
+export interface Row {
+  /** The number of the line; 0 for a mark. */
+  number: number;
+  kind: Kind;
+  warn?: boolean;
+  parts: Part[];
+  /** Bytes that are not shown. */
+  cut: number;
+  /** Whether it was opened. */
+  open: boolean;
+}
+
+/** Bytes of a line that are shown at first, and at most. */
+export const shown = 4096;
+export const mostShown = 256 << 10;
+
+/** How rows are shown. */
+export interface Look {
+  /** What is searched for. */
+  found?: RegExp | undefined;
+  /** Whether files of the workspace are linked. */
+  files: boolean;
+  /** Whether a row was opened. */
+  open: (row: number) => boolean;
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** showRow makes a row, and returns the style that the next one of the same stream begins with. */
+export function showRow(lines: Lines, row: number, style: Style, look: Look): { row: Row; end: Style } {
+  const kind = lines.kind(row);
+  const mark = lines.markAt(row);
+  if (mark) return { row: { number: 0, kind, warn: mark.warn ?? false, parts: [{ text: mark.text, flags: 0 }], cut: 0, open: false }, end: style };
+  const [from, to] = lines.content(row);
+  const open = look.open(row);
+  const most = open ? mostShown : shown;
+  const cut = Math.max(0, to - from - most);
+  let bytes = lines.read(from, to - cut);
+  if (cut > 0) {
+    // Of a line that writes over itself, such as a progress bar, the end is what one would see.
+    const end = lines.read(to - most, to);
+    const back = end.lastIndexOf(13, end.length - 2);
+    if (back >= 0) bytes = end.subarray(Math.max(0, end.lastIndexOf(13, back - 1)));
+  }
+  const text = decoder.decode(bytes);
+  const { spans, end } = render(text, style);
+  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end };
+}
+
+/** styleBefore is the style that a row begins with, as far as the rows just before it tell. */
+export function styleBefore(lines: Lines, row: number, back = 200, most = 256 << 10): Style {
+  const kind = lines.kind(row);
+  const first = Math.max(0, row - back, lines.rowAt(Math.max(0, lines.start(row) - most)));
+  if (first >= row || !lines.read(lines.start(first), Math.min(lines.start(row), lines.start(first) + most)).includes(27)) return plain;
+  let style = plain;
+  for (let i = first; i < row; i++) {
+    if (lines.kind(i) !== kind) continue;
+    const [from, to] = lines.content(i);
+    style = render(decoder.decode(lines.read(from, Math.min(to, from + shown))), style).end;
+  }
+  return style;
+}
+
+/** partsOf cuts styled text where a hit or a link begins or ends. */
+export function partsOf(spans: Span[], look: Pick<Look, "found" | "files">): Part[] {
+  const text = spans.map((span) => span.text).join("");
+  const hits = look.found ? ranges(look.found, text) : [];
+  const files = look.files && text.includes("/workspace/") ? filePlaces(text) : [];
+  const parts: Part[] = [];
+  let at = 0;
+  let [hit, file] = [0, 0];
+  for (const span of spans) {
+    for (let from = at, end = at + span.text.length; from < end; ) {
+      while (hit < hits.length && hits[hit]![1] <= from) hit++;
+      while (file < files.length && files[file]!.to <= from) file++;
+      const [inHit, inFile] = [hit < hits.length && hits[hit]![0] <= from, file < files.length && files[file]!.from <= from];
+      const to = Math.min(end, hits[hit]?.[inHit ? 1 : 0] ?? end, files[file]?.[inFile ? "to" : "from"] ?? end);
+      parts.push({
+        text: text.slice(from, to), ...looks(span.style), ...(inHit ? { hit: true } : {}),
+        ...(inFile ? { file: { path: files[file]!.path, line: files[file]!.line } } : {}),
+      });
+      from = to;
+    }
+    at += span.text.length;
+  }
+  return parts;
+}
+
+function looks({ fg, bg, flags }: Style): Pick<Part, "fg" | "bg" | "flags"> {
+  if (!(flags & Flag.inverse)) return { fg: colour(fg), bg: colour(bg), flags };
+  return { fg: colour(bg) ?? "var(--surface)", bg: colour(fg) ?? "var(--ink)", flags };
+}

@@ -1,0 +1,93 @@
+// Scrolling through more rows than an element can be high. Up to `limit` pixels, the scroll bar is exact. Above, its two ends are
+// exact, and between them the bar leads to a place while small movements go pixel by pixel.
+
+/** Elements may be about 17 million pixels high in Firefox, 33 million in Chromium. */
+export const limit = 10_000_000;
+const exact = 1_000_000; // pixels at each end
+
+/** Scroll maps the position of a scroll bar to rows. Positions are pixels from the first row's top. */
+export class Scroll {
+  /** Pixels that the rows before the view's top take. */
+  position = 0;
+  #top = 0; // of the scroll bar, as last seen or set
+  #rows = 0;
+  #rowHeight = 20;
+  #view = 0;
+
+  /** resize tells how many rows there are, their height, and that of the view. */
+  resize(rows: number, rowHeight: number, view: number): void {
+    const row = this.position / this.#rowHeight;
+    [this.#rows, this.#rowHeight, this.#view] = [rows, rowHeight, view];
+    this.position = clamp(row * rowHeight, this.end);
+  }
+
+  /** total is the height of all rows. */
+  get total(): number {
+    return this.#rows * this.#rowHeight;
+  }
+
+  /** height is that of the element that stands for all rows. */
+  get height(): number {
+    return Math.min(this.total, limit);
+  }
+
+  /** end is the last position. */
+  get end(): number {
+    return Math.max(0, this.total - this.#view);
+  }
+
+  get #topEnd(): number {
+    return Math.max(0, this.height - this.#view);
+  }
+
+  /** moved takes what the scroll bar says, and reports whether the reader did it. */
+  moved(top: number): boolean {
+    const by = top - this.#top;
+    if (Math.abs(by) < 1) return false; // what was set, rounded
+    this.#top = top;
+    const small = Math.abs(by) <= 2 * this.#view && top > 0 && top < this.#topEnd - 1;
+    this.position = small ? clamp(this.position + by, this.end) : this.positionOf(top);
+    return true;
+  }
+
+  /** moveTo goes to a position and returns what the scroll bar is to be set to. */
+  moveTo(position: number): number {
+    this.position = clamp(position, this.end);
+    return this.settle();
+  }
+
+  /** settle returns what the scroll bar is to be set to for the present position, once it rests. */
+  settle(): number {
+    return (this.#top = this.topOf(this.position));
+  }
+
+  /** positionOf is the place that a scroll bar leads to. */
+  positionOf(top: number): number {
+    const [end, topEnd] = [this.end, this.#topEnd];
+    if (end === topEnd) return clamp(top, end);
+    if (top <= exact) return Math.max(0, top);
+    if (top >= topEnd - exact) return clamp(end - (topEnd - top), end);
+    return exact + ((top - exact) * (end - 2 * exact)) / (topEnd - 2 * exact);
+  }
+
+  /** topOf is where the scroll bar is for a position: the inverse of positionOf. */
+  topOf(position: number): number {
+    const [end, topEnd] = [this.end, this.#topEnd];
+    if (end === topEnd || position <= exact) return clamp(position, topEnd);
+    if (position >= end - exact) return topEnd - (end - position);
+    return exact + ((position - exact) * (topEnd - 2 * exact)) / (end - 2 * exact);
+  }
+
+  /**
+   * anchor is a place in the rows, with its fraction, and where in the view it is. It does not need the heights of rows: the first
+   * row is at the top of the view at the beginning, and the last at its bottom at the end.
+   */
+  anchor(): { row: number; y: number } {
+    const share = this.end === 0 ? 0 : this.position / this.end;
+    return { row: share * this.#rows, y: share * this.#view };
+  }
+}
+
+function clamp(n: number, most: number): number {
+  return Math.min(Math.max(n, 0), most);
+}

@@ -1,0 +1,98 @@
+// Search in a log, block by block. Lines are searched as they look, without their terminal sequences.
+import { strip } from "./ansi.ts";
+import { Kind, lowerBound, type Lines } from "./lines.ts";
+
+/** What is searched for. */
+export interface Query {
+  text: string;
+  regexp: boolean;
+  /** Whether upper and lower case are different. */
+  matchCase: boolean;
+}
+
+/** A part of a log that is searched at once. */
+export interface Block {
+  bytes: Uint8Array<ArrayBuffer>;
+  /** Where its rows begin within it. */
+  starts: Uint32Array<ArrayBuffer>;
+}
+
+/** Where a search stands: a row, and how many bytes of it were searched already. */
+export interface Place {
+  row: number;
+  within: number;
+}
+
+const blockBytes = 1 << 20;
+const overlap = 4096; // of the pieces of a line that is longer than a block
+
+/** expression is a query as a regular expression that finds all. It throws a SyntaxError if the query is none. */
+export function expression({ text, regexp, matchCase }: Query): RegExp {
+  const source = regexp ? text : text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  return new RegExp(source, `g${matchCase ? "" : "i"}u`);
+}
+
+/** ranges are where an expression matches in a line, at most a thousand. */
+export function ranges(found: RegExp, text: string): [from: number, to: number][] {
+  const all: [number, number][] = [];
+  found.lastIndex = 0;
+  for (let match = found.exec(text); match && all.length < 1000; match = found.exec(text)) {
+    if (match[0] === "") found.lastIndex += (text.codePointAt(found.lastIndex) ?? 0) > 0xffff ? 2 : 1;
+    else all.push([match.index, match.index + match[0].length]);
+    if (found.lastIndex > text.length) break;
+  }
+  return all;
+}
+
+/** block is what a search looks at next, and where it goes on. */
+export function block(lines: Lines, { row, within }: Place, size = blockBytes): { block: Block; next: Place } {
+  const from = lines.start(row) + within;
+  const end = lines.start(row + 1);
+  if (end - from > size) {
+    const bytes = lines.read(from, from + size);
+    return { block: { bytes, starts: new Uint32Array(1) }, next: { row, within: within + size - overlap } };
+  }
+  // All rows that end within the block.
+  let to = lines.start(lines.rows) - from <= size ? lines.rows : lines.rowAt(from + size);
+  if (to <= row) to = row + 1;
+  const starts = new Uint32Array(to - row);
+  for (let i = 1; i < starts.length; i++) starts[i] = lines.start(row + i) - from;
+  return { block: { bytes: lines.read(from, lines.start(to)), starts }, next: { row: to, within: 0 } };
+}
+
+/** searchBlock returns the rows of a block, counted from its first, that have a match. */
+export function searchBlock({ bytes, starts }: Block, query: Query): number[] {
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  // One character for each byte, and nothing that looks other than it is.
+  const even = text.length === bytes.length && !/[\x1b\x08]|\r(?!\n)/.test(text);
+  if (even && !query.regexp) return literal(text, starts, query);
+  const found = expression(query);
+  const hits: number[] = [];
+  for (let i = 0; i < starts.length; i++) {
+    const [from, to] = [starts[i]!, i + 1 < starts.length ? starts[i + 1]! : bytes.length];
+    if (from === to) continue; // a mark
+    let line = even ? text.slice(from, to) : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(from, to));
+    line = line.replace(/\r?\n$/, "");
+    found.lastIndex = 0;
+    if (found.test(even ? line : strip(line))) hits.push(i);
+  }
+  return hits;
+}
+
+function literal(text: string, starts: Uint32Array, query: Query): number[] {
+  const all = query.matchCase ? text : text.toLowerCase();
+  const needle = query.matchCase ? query.text : query.text.toLowerCase();
+  const hits: number[] = [];
+  for (let at = all.indexOf(needle); at >= 0; ) {
+    const row = lowerBound(starts.length, (i) => starts[i]! > at) - 1;
+    const end = row + 1 < starts.length ? starts[row + 1]! : all.length;
+    if (at + needle.length <= end) hits.push(row);
+    at = end >= all.length ? -1 : all.indexOf(needle, at + needle.length <= end ? end : at + 1);
+  }
+  return hits;
+}
+
+/** matchesStream tells whether a row is shown while only one stream is. Marks always are; a compiler prints to stderr. */
+export function matchesStream(kind: Kind, stream: "both" | "stdout" | "stderr"): boolean {
+  return stream === "both" || kind === Kind.mark || (stream === "stdout") === (kind === Kind.stdout);
+}

@@ -1,0 +1,262 @@
+// The worker of a log: it reads it, keeps its bytes, and answers with the rows that are visible. A second one, which it starts
+// for regular expressions, can be ended when one of them takes too long.
+import { utf8Bytes } from "./bytes.ts";
+import { follow, type Connection } from "./feed.ts";
+import { Kind, Lines, lowerBound } from "./lines.ts";
+import { markOf, type RawFrame } from "./marks.ts";
+import { showRow, styleBefore, type Row } from "./row.ts";
+import type { Style } from "./ansi.ts";
+import { block, expression, matchesStream, searchBlock, type Block, type Query } from "./search.ts";
+import type { Ask, Stream, Told } from "./wire.ts";
+import { startWorker } from "./start.ts";
+
+const expressionName = "expressions";
+const guardMs = 2000;
+const frameMs = 33; // between two states
+const mostHits = 1_000_000;
+
+if (self.name === expressionName) {
+  self.onmessage = ({ data }: MessageEvent<{ block: Block; query: Query }>) => self.postMessage(searchBlock(data.block, data.query));
+} else {
+  serve();
+}
+
+function serve(): void {
+  const lines = new Lines();
+  const opened = new Set<number>();
+  let connection: Connection = { state: "opening" };
+  let files = false;
+  let stream: Stream = "both";
+  let chosen: number[] = []; // rows of the stream, unless it is both
+  let chosenTo = 0;
+  let view = { first: 0, count: 0, last: true };
+  let sent = { rows: -1, size: -1 };
+  let wantedLine = 0;
+  let wake = () => {};
+  let found: RegExp | undefined;
+  let searching = 0;
+  let hits: number[] = [];
+
+  const tell = (told: Told) => self.postMessage(told);
+  const macrotask = tasks();
+
+  const rowsShown = () => (stream === "both" ? lines.rows : chosen.length);
+  const rowAt = (position: number) => (stream === "both" ? position : chosen[position]!);
+  const positionOf = (row: number) => (stream === "both" ? row : lowerBound(chosen.length, (i) => chosen[i]! >= row));
+
+  function choose(): void {
+    if (stream === "both") return;
+    // The last row is there for good once it is: its stream does not change.
+    for (; chosenTo < lines.rows; chosenTo++) if (matchesStream(lines.kind(chosenTo), stream)) chosen.push(chosenTo);
+  }
+
+  function flush(always = false): void {
+    choose();
+    const total = rowsShown();
+    const grown = lines.size !== sent.size || lines.rows !== sent.rows;
+    if (!grown && !always) return;
+    tell({ is: "state", rows: total, lines: lines.lines, size: lines.size, connection });
+    const touched = view.last || view.first + view.count >= Math.max(sent.rows, 0) - 1 || sent.rows < 0;
+    sent = { rows: lines.rows, size: lines.size };
+    if (touched || stream !== "both") show();
+    const row = wantedLine ? lines.rowOf(wantedLine) : undefined;
+    if (row !== undefined) {
+      wantedLine = 0;
+      tell({ is: "place", position: positionOf(row) });
+    }
+  }
+
+  function show(): void {
+    const total = rowsShown();
+    const first = view.last ? Math.max(0, total - view.count) : Math.min(view.first, total);
+    const to = Math.min(total, first + view.count);
+    const rows: Row[] = [];
+    const styles = new Map<Kind, Style>();
+    for (let i = first; i < to; i++) {
+      const row = rowAt(i);
+      const kind = lines.kind(row);
+      const style = styles.get(kind) ?? styleBefore(lines, row);
+      const shown = showRow(lines, row, style, { found, files, open: (r) => opened.has(r) });
+      styles.set(kind, shown.end);
+      rows.push(shown.row);
+    }
+    tell({ is: "rows", first, rows });
+  }
+
+  let last = 0; // when a state was sent
+  let full = false;
+  function frame(raw: RawFrame): void {
+    if (raw.type === "stdout" || raw.type === "stderr") {
+      const kind = raw.step === "build" ? Kind.build : raw.type === "stderr" ? Kind.stderr : Kind.stdout;
+      if (full || lines.append(utf8Bytes(String(raw.data ?? ""), raw.encoding), kind)) return;
+      full = true;
+      lines.mark({ text: "This page keeps no more than 2 GiB of a log. Download the whole.", warn: true });
+      return;
+    }
+    const mark = markOf(raw);
+    if (mark) lines.mark(mark);
+    if (raw.type === "event") tell({ is: "event", event: raw.event ?? "", data: (raw.data ?? {}) as Record<string, unknown> });
+  }
+
+  let yielded = performance.now();
+  function pause(): Promise<void> | undefined {
+    const now = performance.now();
+    if (now - last >= frameMs && lines.rows > 0) {
+      last = now;
+      flush();
+    }
+    if (now - yielded < 8) return undefined;
+    return macrotask().then(() => void (yielded = performance.now()));
+  }
+
+  function wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  function open(ask: Ask & { do: "open" }): void {
+    files = ask.files;
+    setInterval(flush, frameMs * 2); // what is left when no more comes
+    void follow({
+      url: ask.url, headers: ask.headers, signal: new AbortController().signal, fetch: self.fetch.bind(self), wait, pause, frame,
+      changed: (now) => {
+        connection = now;
+        flush(true);
+      },
+    });
+  }
+
+  async function search(query: Query | undefined): Promise<void> {
+    const turn = ++searching;
+    hits = [];
+    found = undefined;
+    const done = (problem?: string) => {
+      tell({ is: "search", hits: hits.length, busy: false, problem });
+      show();
+    };
+    if (!query?.text) return done();
+    try {
+      found = expression(query);
+    } catch (error) {
+      return done((error as Error).message.replace(/^Invalid regular expression: /, "No regular expression: "));
+    }
+    const worker = query.regexp ? new Guarded() : undefined;
+    tell({ is: "search", hits: 0, busy: true });
+    try {
+      let told = performance.now();
+      for (let place = { row: 0, within: 0 }; turn === searching; ) {
+        // A line that still grows is searched once it has ended, or the log has.
+        const rest = lines.rows - place.row;
+        if (rest <= (connection.state === "ended" || connection.state === "refused" ? 0 : 1)) {
+          if (connection.state === "ended" || connection.state === "refused") break;
+          if (told > 0) done();
+          told = 0;
+          await wait2(200);
+          continue;
+        }
+        const next = block(lines, place);
+        const rows = worker ? await worker.search(next.block, query) : searchBlock(next.block, query);
+        if (turn !== searching) return;
+        for (const row of rows) if (hits.at(-1) !== place.row + row && hits.length < mostHits) hits.push(place.row + row);
+        place = next.next;
+        if (!worker) await macrotask();
+        if (performance.now() - told > 100) {
+          tell({ is: "search", hits: hits.length, busy: told > 0 });
+          told &&= performance.now();
+        }
+      }
+      if (turn === searching) done();
+    } catch (error) {
+      if (turn !== searching) return;
+      found = undefined;
+      done((error as Error).message);
+    } finally {
+      worker?.end();
+    }
+  }
+  const wait2 = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+  function hit(from: number, by: 1 | -1): void {
+    if (hits.length === 0) return;
+    const row = from >= rowsShown() ? lines.rows : from < 0 ? -1 : rowAt(from);
+    let nth = by > 0 ? lowerBound(hits.length, (i) => hits[i]! > row) : lowerBound(hits.length, (i) => hits[i]! >= row) - 1;
+    for (let tries = 0; tries < hits.length; tries++, nth += by) {
+      nth = (nth + hits.length) % hits.length; // around
+      if (!matchesStream(lines.kind(hits[nth]!), stream)) continue;
+      return tell({ is: "place", position: positionOf(hits[nth]!), nth: nth + 1 });
+    }
+  }
+
+  self.onmessage = ({ data: ask }: MessageEvent<Ask>) => {
+    switch (ask.do) {
+      case "open":
+        return open(ask);
+      case "view":
+        view = ask;
+        return show();
+      case "stream":
+        stream = ask.stream;
+        chosen = [];
+        chosenTo = 0;
+        flush(true);
+        return show();
+      case "search":
+        return void search(ask.query);
+      case "hit":
+        return hit(ask.from, ask.by);
+      case "line":
+        wantedLine = ask.number;
+        return flush(true);
+      case "expand": {
+        const row = lines.rowOf(ask.number);
+        if (row !== undefined) opened.add(row);
+        return show();
+      }
+      case "retry":
+        return wake();
+    }
+  };
+}
+
+// Guarded searches by an expression in a worker of its own.
+class Guarded {
+  #worker = startWorker(self.location.href, expressionName);
+
+  search(asked: Block, query: Query): Promise<number[]> {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        this.end();
+        reject(new Error("The expression takes too long on this log. Try a simpler one."));
+      }, guardMs);
+      this.#worker.onmessage = ({ data }: MessageEvent<number[]>) => {
+        clearTimeout(late);
+        resolve(data);
+      };
+      this.#worker.onerror = () => {
+        clearTimeout(late);
+        reject(new Error("The search has failed."));
+      };
+      this.#worker.postMessage({ block: asked, query }, [asked.bytes.buffer, asked.starts.buffer]);
+    });
+  }
+
+  end(): void {
+    this.#worker.terminate();
+  }
+}
+
+// tasks lets messages come in between: promises alone do not.
+function tasks(): () => Promise<void> {
+  const channel = new MessageChannel();
+  const waiting: (() => void)[] = [];
+  channel.port1.onmessage = () => waiting.shift()?.();
+  return () => new Promise((resolve) => {
+    waiting.push(resolve);
+    channel.port2.postMessage(0);
+  });
+}

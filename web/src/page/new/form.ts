@@ -1,0 +1,136 @@
+// What the form holds, and the request that it makes of it.
+import type { Run, RunSpec } from "belljar-sdk";
+import { shellLine } from "../../format.ts";
+import { fromBase64, toBase64, words } from "../../spec.ts";
+import { languages, shownKinds } from "./example.ts";
+
+export interface FileOfRun {
+  path: string;
+  bytes: Uint8Array;
+}
+
+/** The fields as the user sees them. Empty is the server's default. */
+export interface Form {
+  kind: "code" | "command";
+  language: string;
+  code: string;
+  command: string;
+  image: string;
+  runtime: string;
+  session: string;
+  files: FileOfRun[];
+  stdin: string;
+  interactive: boolean;
+  env: string;
+  capture: string;
+  timeoutSec: string;
+  memoryMb: string;
+  cpu: string;
+  allow: string;
+  pip: string;
+  npm: string;
+  git: string;
+  ref: string;
+}
+
+/** The largest files that a request carries itself, together. */
+export const inlineBytes = 1_000_000;
+
+export function emptyForm(): Form {
+  return {
+    kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", image: "", runtime: "", session: "", files: [],
+    stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "",
+  };
+}
+
+const lines = (text: string): string[] => text.split(/[\n,]/).map((line) => line.trim()).filter((line) => line !== "");
+const figure = (text: string | number | null): number | undefined => (text === null || String(text).trim() === "" ? undefined : Number(text));
+
+/** specOf is the request of a form. It throws an Error with a sentence about a field that cannot be sent at all. */
+export function specOf(form: Form): RunSpec {
+  const spec: RunSpec = form.kind === "code" ? { language: form.language, code: form.code } : { command: words(form.command) };
+  if (form.session) spec.session_id = form.session;
+  else {
+    if (form.image) spec.base_image = form.image;
+    if (form.runtime) spec.runtime = form.runtime;
+  }
+  const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
+  if (!form.session && (resources.memory_mb !== undefined || resources.cpu !== undefined)) {
+    spec.resources = Object.fromEntries(Object.entries(resources).filter(([, value]) => value !== undefined));
+  }
+  const timeout = figure(form.timeoutSec);
+  if (timeout !== undefined) spec.timeout_sec = timeout;
+  const env = envOf(form.env);
+  if (Object.keys(env).length > 0) spec.env = env;
+  if (form.interactive) spec.interactive = true;
+  else if (form.stdin !== "") spec.stdin = form.stdin;
+  const capture = form.capture.split(/\n/).flatMap((line) => line.trim() || []);
+  if (capture.length > 0) spec.capture_patterns = capture;
+  if (!form.session) {
+    const allow = lines(form.allow);
+    if (allow.length > 0) {
+      spec.network_policy = "allowlist";
+      spec.egress = rules(allow);
+    }
+    if (form.git.trim()) spec.git = { url: form.git.trim(), ...(form.ref.trim() ? { ref: form.ref.trim() } : {}) };
+    const [pip, npm] = [lines(form.pip), lines(form.npm)];
+    if (pip.length + npm.length > 0) spec.packages = { ...(pip.length > 0 ? { pip } : {}), ...(npm.length > 0 ? { npm } : {}) };
+  }
+  if (form.files.length > 0) spec.files = form.files.map((file) => ({ path: file.path, content_b64: toBase64(file.bytes) }));
+  return spec;
+}
+
+function rules(allow: string[]): NonNullable<RunSpec["egress"]> {
+  const hosts: string[] = [], cidrs: string[] = [], ips: string[] = [];
+  for (const rule of allow) {
+    if (/^[\d.]+\/\d+$|^[\da-f:.]*:[\da-f:.]*\/\d+$/i.test(rule)) cidrs.push(rule);
+    else if (/^\d+\.\d+\.\d+\.\d+$|^[\da-f:.]*:[\da-f:.]*:[\da-f:.]*$/i.test(rule)) ips.push(rule);
+    else hosts.push(rule);
+  }
+  return { ...(hosts.length ? { hosts } : {}), ...(cidrs.length ? { cidrs } : {}), ...(ips.length ? { ips } : {}) };
+}
+
+function envOf(text: string): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const at = line.indexOf("=");
+    if (at < 1) throw new Error(`Environment: "${line.trim()}" is not NAME=value`);
+    env[line.slice(0, at).trim()] = line.slice(at + 1);
+  }
+  return env;
+}
+
+/** formOf fills a form with what a run was sent with. */
+export function formOf(spec: RunSpec): Form {
+  const form = emptyForm();
+  const egress = spec.egress ?? {};
+  return {
+    ...form,
+    kind: spec.code !== undefined ? "code" : "command",
+    language: spec.language ?? form.language,
+    code: spec.code ?? "",
+    command: shellLine(spec.command ?? []),
+    image: spec.base_image ?? "", runtime: spec.runtime ?? "", session: spec.session_id ?? "",
+    stdin: spec.stdin ?? "", interactive: spec.interactive ?? false,
+    env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
+    capture: (spec.capture_patterns ?? []).join("\n"),
+    timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""),
+    allow: [...(egress.hosts ?? []), ...(egress.cidrs ?? []), ...(egress.ips ?? [])].join("\n"),
+    pip: (spec.packages?.pip ?? []).join("\n"), npm: (spec.packages?.npm ?? []).join("\n"),
+    git: spec.git?.url ?? "", ref: spec.git?.ref ?? "",
+    files: Array.isArray(spec.files) ? spec.files.map((file) => ({ path: file.path, bytes: fromBase64(file.content_b64) })) : [],
+  };
+}
+
+/** formOfRun fills a form with what the server knows of a run: without its files, its input and the values of its environment. */
+export function formOfRun(run: Run): Form {
+  const limits = run.resource_usage?.limits;
+  return {
+    ...emptyForm(),
+    kind: "command", command: shellLine(run.command ?? []),
+    image: run.session_id ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
+    interactive: run.interactive ?? false,
+    timeoutSec: String(limits?.timeout_sec ?? ""), memoryMb: String(limits?.memory_mb || ""), cpu: String(limits?.cpu || ""),
+  };
+}

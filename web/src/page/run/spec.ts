@@ -1,0 +1,135 @@
+// What would run the same again: as a request, as curl, as a belljar line.
+import type { Run, RunSpec } from "belljar-sdk";
+import { shellLine } from "../../format.ts";
+
+/** A request that a run can be repeated with. */
+export interface Repeat {
+  spec: RunSpec;
+  /** What the run has not kept, in words. */
+  missing: string[];
+}
+
+const sentPrefix = "belljar.spec.";
+
+/** sentSpec is the request that this browser tab has sent for a run. */
+export function sentSpec(runId: string, store: Pick<Storage, "getItem">): RunSpec | undefined {
+  try {
+    const value: unknown = JSON.parse(store.getItem(sentPrefix + runId) ?? "null");
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RunSpec) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** repeatOf is the request for the same again. What was sent from this tab comes in full, else what the run tells. */
+export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
+  if (sent) return { spec: sent, missing: [] };
+  const limits = run.resource_usage?.limits;
+  const resources = limits && present({
+    cpu: limits.cpu || undefined, memory_mb: limits.memory_mb || undefined, pids: limits.pids || undefined, nofile: limits.nofile || undefined,
+    nproc: limits.nproc || undefined, workspace_mb: limits.workspace_mb || undefined, log_bytes: limits.log_bytes || undefined, artifact_mb: limits.artifact_mb || undefined,
+  });
+  const lock = (list: { name: string; version: string }[] | undefined, sign: string) => list?.map((one) => `${one.name}${sign}${one.version}`);
+  const packages = run.packages && present({ pip: lock(run.packages.pip, "=="), npm: lock(run.packages.npm, "@") });
+  const hosts = run.egress?.hosts.filter((host) => host.allowed > 0).map((host) => host.rule ?? host.host) ?? [];
+  const spec = present({
+    spec_version: run.spec_version, session_id: run.session_id, base_image: run.session_id ? undefined : imageOf(run), runtime: run.session_id ? undefined : run.runtime,
+    command: run.command, timeout_sec: limits?.timeout_sec, cpu_time_sec: limits?.cpu_time_sec || undefined,
+    resources: run.session_id ? undefined : resources, packages, interactive: run.interactive || undefined, labels: run.labels,
+    git: run.git && present({ url: run.git.url, ref: run.git.commit ?? run.git.ref }),
+    ...(hosts.length > 0 && !run.session_id ? { network_policy: "allowlist", egress: rulesOf([...new Set(hosts)]) } : {}),
+  }) as RunSpec;
+  const missing = ["files", "the values and names of environment variables (add them as env: {\"NAME\": \"…\"})", "standard input", "secrets"];
+  if (run.command_truncated) missing.unshift("the whole command: it is longer than 16 KiB");
+  if (hosts.length > 0) missing.push("rules for hosts that the run did not reach");
+  return { spec, missing };
+}
+
+function imageOf(run: Run): string | undefined {
+  const { base_image: image, image_digest: digest } = run;
+  if (!image || !digest || image === "host" || image.includes("@")) return image;
+  return `${image.replace(/:[^:/]*$/, "")}@${digest}`;
+}
+
+function rulesOf(rules: string[]): { hosts?: string[]; cidrs?: string[]; ips?: string[] } {
+  const address = (rule: string) => /^[\d.]+$|:/.test(rule.replace(/\/\d+$/, ""));
+  return present({
+    hosts: some(rules.filter((rule) => !address(rule))),
+    cidrs: some(rules.filter((rule) => address(rule) && rule.includes("/"))),
+    ips: some(rules.filter((rule) => address(rule) && !rule.includes("/"))),
+  });
+}
+
+const some = (list: string[]) => (list.length > 0 ? list : undefined);
+
+function present<T extends object>(object: T): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** asJson is the request as the API takes it. */
+export function asJson(spec: RunSpec): string {
+  return JSON.stringify({ ...spec, spec_version: spec.spec_version ?? "1.1" }, null, 2);
+}
+
+/** asCurl is the request as a command. The key stays in a variable. */
+export function asCurl(spec: RunSpec, base: string): string {
+  return `curl -sS -X POST ${shellLine([`${base}/api/v1/sandbox/runs?wait=30s`])} \\\n  -H "Authorization: Bearer $BELLJAR_API_KEY" -H 'Content-Type: application/json' \\\n  -d ${quote(asJson(spec))}`;
+}
+
+const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+// The command names languages by the end of their files.
+const extensions: Record<string, string> = {
+  python: "py", python3: "py", javascript: "js", node: "js", nodejs: "js", typescript: "ts", shell: "sh", bash: "sh", ruby: "rb", perl: "pl", golang: "go", "c++": "cpp", rust: "rs",
+};
+
+/** asBelljar is the request as a line for the belljar command, and what it cannot say. */
+export function asBelljar(spec: RunSpec): { line: string; missing: string[] } {
+  const { resources = {}, egress = {} } = spec;
+  const args: string[] = [];
+  const flag = (name: string, value: string | number | boolean | undefined) => {
+    if (value === undefined || value === false || value === "") return;
+    args.push(name, ...(value === true ? [] : [String(value)]));
+  };
+  const all = (name: string, values: readonly string[] | undefined) => values?.forEach((value) => flag(name, value));
+  const inSession = spec.session_id !== undefined;
+  if (!inSession) {
+    if (spec.base_image !== "host") flag("--image", spec.base_image);
+    flag("--runtime", spec.runtime);
+    flag("--isolation", spec.isolation);
+    flag("--trust", spec.trust_level);
+    all("--allow", [...(egress.hosts ?? []), ...(egress.cidrs ?? []), ...(egress.ips ?? [])]);
+    all("--pip", spec.packages?.pip);
+    all("--npm", spec.packages?.npm);
+    flag("--git", spec.git?.url);
+    flag("--ref", spec.git?.ref);
+    flag("--cpus", resources.cpu);
+    flag("--memory", resources.memory_mb === undefined ? undefined : `${resources.memory_mb}m`);
+    flag("--pids", resources.pids);
+    flag("--workspace", resources.workspace_mb === undefined ? undefined : `${resources.workspace_mb}m`);
+    flag("--nofile", resources.nofile);
+    flag("--nproc", resources.nproc);
+    flag("--workspace-exec", spec.workspace_exec);
+    flag("--startup-timeout", spec.startup_timeout_sec);
+    flag("--cpu-time", spec.cpu_time_sec);
+    all("--allow-weak", spec.allow_weak?.length ? [spec.allow_weak.join(",")] : undefined);
+  }
+  flag("--timeout", spec.timeout_sec);
+  flag("--build-timeout", spec.build_timeout_sec);
+  all("--env", Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`));
+  all("--capture", spec.capture_patterns);
+  flag("--interactive", spec.interactive);
+  const missing: string[] = [];
+  if (spec.files && Object.keys(spec.files).length > 0) missing.push("files: give each with --file");
+  if (spec.secrets && Object.keys(spec.secrets).length > 0) missing.push("secrets: give each with --secret");
+  if (spec.code !== undefined) {
+    flag("--lang", spec.language && (extensions[spec.language.toLowerCase()] ?? spec.language));
+    args.push("--code", spec.code, ...(spec.command ?? []));
+  } else if (spec.shell) {
+    args.push("--", "sh", "-c", spec.shell.cmd);
+  } else {
+    args.push("--", ...(spec.command ?? []));
+  }
+  const line = `belljar ${inSession ? `session run ${shellLine([spec.session_id!])}` : "run"} ${shellLine(args)}`;
+  return { line: spec.stdin ? `printf %s ${quote(spec.stdin)} | ${line}` : line, missing };
+}

@@ -1,0 +1,61 @@
+// What was asked for: kept by this browser for as long as its tab, so that a run can be looked at and sent again in full.
+import type { RunSpec } from "belljar-sdk";
+
+const prefix = "belljar.spec.";
+
+/** remember keeps what a run was sent with. A browser that has no room for it has it no more; the run is the same. */
+export function remember(runId: string, spec: RunSpec): void {
+  try {
+    sessionStorage.setItem(prefix + runId, JSON.stringify(spec));
+  } catch {
+    // too large: the run's page shows what the server knows
+  }
+}
+
+/** remembered is what a run was sent with, if this tab sent it. */
+export function remembered(runId: string): RunSpec | undefined {
+  const text = sessionStorage.getItem(prefix + runId);
+  return text === null ? undefined : (JSON.parse(text) as RunSpec);
+}
+
+/** words takes a command line apart as a shell does, without expanding anything. An open quote is an error. */
+export function words(line: string): string[] {
+  const found: string[] = [];
+  let word: string | undefined;
+  let quote = "";
+  for (let i = 0; i < line.length; i++) {
+    const char = line[i]!;
+    if (quote === "'") {
+      if (char === "'") quote = "";
+      else word += char;
+    } else if (char === "\\" && i + 1 < line.length && (quote === "" || '"\\$`\n'.includes(line[i + 1]!))) {
+      if (line[++i] !== "\n") word = (word ?? "") + line[i];
+    } else if (quote === '"') {
+      if (char === '"') quote = "";
+      else word += char;
+    } else if (char === "'" || char === '"') {
+      quote = char;
+      word ??= "";
+    } else if (/\s/.test(char)) {
+      if (word !== undefined) found.push(word);
+      word = undefined;
+    } else {
+      word = (word ?? "") + char;
+    }
+  }
+  if (quote) throw new Error(`The command has an open quote: ${quote}`);
+  if (word !== undefined) found.push(word);
+  return found;
+}
+
+/** toBase64 writes bytes as the API takes them. */
+export function toBase64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(text);
+}
+
+/** fromBase64 reads them. */
+export function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+}

@@ -1,0 +1,34 @@
+// One server and one Chromium for all test files, each of which is a process.
+import { readFileSync, existsSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { apiKey, atEnd, serve, type Owner } from "../../../sdk/typescript/test/server.ts";
+
+/** Debian's Chromium, unless BELLJAR_CHROMIUM names another. */
+export const program = process.env["BELLJAR_CHROMIUM"] ?? "/usr/bin/chromium";
+
+/** Everything that makes the tests slower, or not the same every time. */
+const flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb", "--font-render-hinting=none"];
+
+/** launch starts a Chromium that other processes can use, and returns its address. It ends with the owner. */
+export async function launch(owner: Owner): Promise<string> {
+  if (!existsSync(program)) throw new Error(`${program} is missing: make packages installs it`);
+  const server = await chromium.launchServer({ executablePath: program, args: flags, host: "127.0.0.1" });
+  atEnd(owner, () => server.close());
+  return server.wsEndpoint();
+}
+
+/** open starts both and returns the environment of the test files. */
+export async function open(owner: Owner): Promise<Record<string, string>> {
+  const [server, browser] = await Promise.all([serve(owner), launch(owner)]);
+  await samePage(server.url);
+  return { BELLJAR_WEB_SERVER: server.url, BELLJAR_WEB_KEY: apiKey, BELLJAR_WEB_BROWSER: browser };
+}
+
+/** samePage fails if the server was built with another page than the one in dist. */
+export async function samePage(url: string): Promise<void> {
+  const scripts = (text: string) => [...text.matchAll(/assets\/[\w.-]+/g)].map(([name]) => name).join(" ");
+  const served = await fetch(`${url}/webui/`).then((answer) => answer.text());
+  if (scripts(served) !== scripts(readFileSync("dist/index.html", "utf8"))) {
+    throw new Error("the belljar program has another page than web/dist: make web build");
+  }
+}

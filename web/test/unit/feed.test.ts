@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { follow, type Connection } from "../../src/log/feed.ts";
+import { markOf, type RawFrame } from "../../src/log/marks.ts";
+
+const out = (seq: number): RawFrame => ({ type: "stdout", seq, encoding: "utf8", data: `${seq}\n` });
+const end = (seq: number): RawFrame => ({ type: "event", event: "end", seq, data: {} });
+
+/** An answer: frames, in pieces of three bytes; then it breaks, unless it is whole. */
+function answer(frames: unknown[], whole: boolean): Response {
+  const bytes = new TextEncoder().encode(frames.map((frame) => JSON.stringify(frame) + "\n").join(""));
+  let at = 0;
+  return new Response(new ReadableStream({
+    pull(to) {
+      if (at < bytes.length) to.enqueue(bytes.slice(at, (at += 3)));
+      else if (whole) to.close();
+      else to.error(new TypeError("network error"));
+    },
+  }));
+}
+
+async function read(answers: ((from: number) => Response | Error)[]): Promise<{ seqs: number[]; events: string[]; states: string[]; asked: number[]; last: Connection }> {
+  const told = { seqs: [] as number[], events: [] as string[], states: [] as string[], asked: [] as number[], last: { state: "opening" } as Connection };
+  await follow({
+    url: "http://server/logs", headers: {}, signal: new AbortController().signal, pause: () => undefined, wait: async () => {},
+    async fetch(url) {
+      const from = Number(new URL(String(url)).searchParams.get("from_seq"));
+      told.asked.push(from);
+      const next = answers.shift();
+      assert.ok(next, "asked too often");
+      const got = next(from);
+      if (got instanceof Error) throw got;
+      return got;
+    },
+    frame(frame) {
+      if (frame.type === "stdout") told.seqs.push(frame.seq);
+      else told.events.push(frame.event ?? frame.type);
+    },
+    changed(now) {
+      told.states.push(now.state);
+      told.last = now;
+    },
+  });
+  return told;
+}
+
+test("a whole log", async () => {
+  const told = await read([() => answer([out(1), out(2), end(3)], true)]);
+  assert.deepEqual(told.seqs, [1, 2]);
+  assert.deepEqual(told.states, ["opening", "open", "ended"]);
+});
+
+test("a connection that breaks is opened again behind what has come: no gap, no duplicate", async () => {
+  const told = await read([
+    () => answer([out(1), out(2)], false),
+    () => new TypeError("refused"),
+    () => answer([out(2), out(3), out(3)], false), // a server that repeats itself
+    () => answer([out(4), end(5)], true),
+  ]);
+  assert.deepEqual(told.seqs, [1, 2, 3, 4]);
+  assert.deepEqual(told.asked, [1, 3, 3, 4]);
+  assert.deepEqual(told.states, ["opening", "open", "waiting", "waiting", "open", "waiting", "open", "ended"]);
+});
+
+test("frames that are gone are told", async () => {
+  const told = await read([() => answer([{ type: "event", event: "resume", seq: 10, data: { lost_count: 9 } }, out(10), end(11)], true)]);
+  assert.deepEqual([told.seqs, told.events], [[10], ["resume", "end"]]);
+});
+
+test("a gap without a word is asked for again, once, and then told", async () => {
+  const told = await read([() => answer([out(1), out(4)], true), () => answer([out(4), end(5)], true)]);
+  assert.deepEqual([told.seqs, told.events, told.asked], [[1, 4], ["resume", "end"], [1, 2]]);
+});
+
+test("refusals end it, and a server that is busy does not", async () => {
+  const refuse = (status: number) => () => new Response(JSON.stringify({ error: { code: "x", message: "no" } }), { status });
+  const told = await read([refuse(503), refuse(429), refuse(404)]);
+  assert.deepEqual(told.last, { state: "refused", status: 404, body: { error: { code: "x", message: "no" } } });
+});
+
+test("a log that the server has no more of is whole", async () => {
+  const told = await read([() => answer([out(1)], true), () => answer([], true), () => answer([], true)]);
+  assert.deepEqual([told.seqs, told.last.state], [[1], "ended"]);
+});
+
+test("notes borrow a seq", async () => {
+  const told = await read([() => answer([out(1), { type: "event", event: "stdin_closed", seq: 1, data: { reason: "client" } }, out(2), end(3)], true)]);
+  assert.deepEqual([told.seqs, told.events], [[1, 2], ["stdin_closed", "end"]]);
+});
+
+test("marks", () => {
+  const mark = (event: string, data: Record<string, unknown>) => markOf({ type: "event", seq: 1, event, data })?.text;
+  assert.match(markOf({ type: "truncated", seq: 1, reason: "log_cap" })!.text, /reached its limit/);
+  assert.equal(mark("egress", { allowed: false, host: "a.example", port: 443, reason: "no_match" }), "Network: a.example:443 was denied (no_match)");
+  assert.equal(mark("egress", { allowed: true, host: "a.example", rule: "*.example" }), "Network: connected to a.example, which the rule *.example allows");
+  assert.match(mark("resume", { lost_count: 3 })!, /^3 frames/);
+  assert.match(mark("stdin_closed", { reason: "stdin_bps" })!, /too fast/);
+  assert.equal(mark("packages", { tool: "pip", text: "<b>x" }), "pip: <b>x");
+  assert.equal(mark("phase", {}), undefined);
+  assert.equal(markOf({ type: "heartbeat", seq: 4 }), undefined);
+});

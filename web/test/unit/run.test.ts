@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { table } from "../../src/page/run/csv.ts";
+import { imageType, kindOf } from "../../src/page/run/kind.ts";
+import { denialOf } from "../../src/page/run/network.ts";
+import { outcomeOf } from "../../src/page/run/outcome.ts";
+import { asBelljar, asCurl, asJson, repeatOf, sentSpec } from "../../src/page/run/spec.ts";
+import { cpuMs } from "./cpu.ts";
+
+type Told = Parameters<typeof outcomeOf>[0];
+const start = "2026-01-01T00:00:00Z";
+const now = Date.parse("2026-01-01T00:00:03.2Z");
+const ended = { created_at: start, started_at: start, finished_at: "2026-01-01T00:00:01.2Z", exit_code: null };
+
+test("one sentence for every end", () => {
+  for (const [run, want] of [
+    [{ phase: "completed", exit_code: 0 }, "Completed in 1.2 s"],
+    [{ phase: "failed", exit_code: 1, reason_code: "nonzero_exit", message: "command exited with status 1" }, "Failed after 1.2 s: exit status 1"],
+    [{ phase: "failed", exit_code: 1, reason_code: "oom_killed", message: "ran out of memory (limit 512 MiB)" }, "Failed after 1.2 s: exit status 1, out of memory (limit 512 MiB)"],
+    [{ phase: "failed", exit_code: 137, signal: "SIGKILL", reason_code: "oom_killed", message: "ran out of memory (limit 64 MiB)" }, "Failed after 1.2 s: out of memory (limit 64 MiB)"],
+    [{ phase: "failed", exit_code: 139, signal: "SIGSEGV", reason_code: "signaled", message: "command was killed by SIGSEGV" }, "Failed after 1.2 s: ended by SIGSEGV"],
+    [{ phase: "failed", started_at: null, reason_code: "image_pull_failed", message: "no image x" }, "Failed before it began: no image x"],
+    [{ phase: "failed", exit_code: null, reason_code: "compile_failed", message: "gcc exited with status 1" }, "Not built: gcc exited with status 1"],
+    [{ phase: "failed", reason_code: "node_lost" }, "Failed after 1.2 s: node lost"],
+    [{ phase: "failed" }, "Failed after 1.2 s: no reason is known"],
+    [{ phase: "timed_out", reason_code: "execution_timeout", message: "command ran longer than 1 seconds" }, "Timed out after 1.2 s: command ran longer than 1 seconds"],
+    [{ phase: "timed_out", started_at: null, reason_code: "startup_timeout", message: "the sandbox took longer than 20 seconds" }, "Timed out before it began: the sandbox took longer than 20 seconds"],
+    [{ phase: "killed", reason_code: "canceled_by_user", message: "canceled_by_user" }, "Cancelled after 1.2 s"],
+    [{ phase: "killed", started_at: null, reason_code: "canceled_by_user" }, "Cancelled before it began"],
+    [{ phase: "killed", reason_code: "session_expired", message: "the session has expired" }, "Ended after 1.2 s: the session has expired"],
+    [{ phase: "running", finished_at: null }, "Running for 3.2 s"],
+    [{ phase: "starting", started_at: null, finished_at: null }, "Starting"],
+    [{ phase: "queued", started_at: null, finished_at: null }, "Queued: it starts when there is room"],
+    [{ phase: "queued", started_at: null, finished_at: null, estimated_start_time: "2026-01-01T00:00:33.2Z" }, "Queued: it starts in 30 s, if all goes well"],
+    [{ phase: "queued", started_at: null, finished_at: null, approval: { state: "pending" } }, "Waits for an operator's approval"],
+  ] as [Partial<Told>, string][]) assert.equal(outcomeOf({ ...ended, ...run } as Told, now), want);
+});
+
+type Run = Parameters<typeof repeatOf>[0];
+const run = {
+  ...ended, id: "r1", phase: "completed", spec_version: "1.1", runtime: "native", base_image: "python:3.12", image_digest: "sha256:abc", command: ["python3", "-c", "print('hi')"],
+  resource_usage: { artifact_bytes: 0, log_bytes: 3, wall_time_sec: 1, limits: { cpu: 1, memory_mb: 512, pids: 0, timeout_sec: 60, nofile: 1024 } },
+  packages: { pip: [{ name: "requests", version: "2.1" }] }, git: { url: "https://example.com/a.git", ref: "main", commit: "c0ffee" },
+} as unknown as Run;
+
+test("a run can be repeated by what it tells", () => {
+  const { spec, missing } = repeatOf(run, undefined);
+  assert.deepEqual(spec, {
+    spec_version: "1.1", base_image: "python@sha256:abc", runtime: "native", command: ["python3", "-c", "print('hi')"], timeout_sec: 60,
+    resources: { cpu: 1, memory_mb: 512, nofile: 1024 }, packages: { pip: ["requests==2.1"] }, git: { url: "https://example.com/a.git", ref: "c0ffee" },
+  });
+  assert.ok(missing.some((one) => one.includes("environment")));
+  assert.deepEqual(asBelljar(spec).line,
+    "belljar run --image python@sha256:abc --runtime native --pip requests==2.1 --git https://example.com/a.git --ref c0ffee --cpus 1 --memory 512m --nofile 1024 --timeout 60 -- python3 -c 'print('\\''hi'\\'')'");
+  assert.deepEqual(repeatOf({ ...run, session_id: "s1" }, undefined).spec.base_image, undefined);
+  assert.equal(asBelljar(repeatOf({ ...run, session_id: "s1" }, undefined).spec).line.startsWith("belljar session run s1 --timeout 60 -- python3"), true);
+});
+
+test("what was sent from here comes in full", () => {
+  const sent = { base_image: "host", language: "python", code: "print('a b')", env: { A: "1 2" }, stdin: "x", files: [{ path: "a", content_b64: "" }] };
+  const store = { getItem: (name: string) => (name === "belljar.spec.r1" ? JSON.stringify(sent) : name === "belljar.spec.bad" ? "{" : null) };
+  assert.deepEqual(sentSpec("r1", store), sent);
+  assert.equal(sentSpec("bad", store), undefined);
+  assert.equal(sentSpec("none", store), undefined);
+  assert.deepEqual(repeatOf(run, sent), { spec: sent, missing: [] });
+  const { line, missing } = asBelljar(sent);
+  assert.equal(line, "printf %s 'x' | belljar run --env 'A=1 2' --lang py --code 'print('\\''a b'\\'')'");
+  assert.deepEqual(missing, ["files: give each with --file"]);
+  assert.equal(JSON.parse(asJson(sent)).spec_version, "1.1");
+  const curl = asCurl(sent, "http://127.0.0.1:8080");
+  assert.match(curl, /^curl -sS -X POST 'http:\/\/127\.0\.0\.1:8080\/api\/v1\/sandbox\/runs\?wait=30s'/);
+  assert.match(curl, /\$BELLJAR_API_KEY/);
+});
+
+test("CSV", () => {
+  for (const [text, want] of [
+    ["a,b\n1,2\n", [["a", "b"], ["1", "2"]]], ["a,b\r\n1,\r\n", [["a", "b"], ["1", ""]]], ['"x, ""y""",z\n', [['x, "y"', "z"]]], ['"two\nlines",b', [["two\nlines", "b"]]],
+    ["a,", [["a", ""]]], ["", []], ['"open', [["open"]]], ["\ufeffa\n", [["a"]]], ["\n\nx", [[""], [""], ["x"]]], ["<b>,=1+1\n", [["<b>", "=1+1"]]],
+  ] as [string, string[][]][]) assert.deepEqual(table(text, ",", 100), { rows: want, more: false }, JSON.stringify(text));
+  assert.deepEqual(table("a\tb\n", "\t", 9), { rows: [["a", "b"]], more: false });
+  assert.deepEqual(table("1\n2\n3\n", ",", 2), { rows: [["1"], ["2"]], more: true });
+  assert.equal(table("x,".repeat(1000), ",", 9).rows[0]!.length, 100);
+  for (const bomb of ['"', ",", '""",']) assert.ok(cpuMs(() => table(bomb.repeat(1 << 20), ",", 1000)) < 2000);
+});
+
+test("how artifacts are looked at", () => {
+  for (const [path, want] of [
+    ["a/plot.PNG", "image"], ["x.svg", "svg"], ["t.csv", "csv"], ["t.tsv", "csv"], ["d.json", "json"], ["page.html", "text"], ["README", "text"], ["a.py", "text"], ["a.bin", "none"], ["a", "none"], ["png", "none"],
+    ["constructor", "none"], ["a.constructor", "none"],
+  ]) assert.equal(kindOf(path!), want, path);
+  assert.equal(imageType(new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0])), "image/png");
+  assert.equal(imageType(new TextEncoder().encode("<svg onload=alert(1)>")), undefined);
+  assert.equal(imageType(new TextEncoder().encode("RIFF1234WEBPVP8 ")), "image/webp");
+  assert.equal(imageType(new Uint8Array()), undefined);
+});
+
+test("denials have words", () => {
+  assert.match(denialOf("no_match").then, /Add a rule/);
+  assert.deepEqual(denialOf("brand_new"), { why: "brand new", then: "" });
+  assert.deepEqual(denialOf("constructor"), { why: "constructor", then: "" });
+  assert.deepEqual(denialOf(undefined), { why: "", then: "" });
+});
