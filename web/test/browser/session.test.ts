@@ -284,7 +284,7 @@ test("a session that has ended says so, and offers another", async (t) => {
   await named(page, "End session").click();
   await named(page, "End it").click();
   await page.getByRole("heading", { name: "This session has ended" }).waitFor();
-  await page.getByText("It was ended.").waitFor();
+  await page.getByText("Its files and terminals are gone.").waitFor();
   assert.equal((await session.get()).state, "closed");
   await accessible(page, "session-ended");
   await named(page, "Open a new one like it").click();
