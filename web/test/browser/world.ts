@@ -33,6 +33,8 @@ export function operator(t: Owner, place = common()): Belljar {
 export interface VisitOptions {
   /** The server; the common one if it is not given. */
   place?: Place;
+  /** A name that no other visitor has, if it is not given. */
+  user?: string;
   /** user if it is not given. */
   role?: TokenSpec["role"];
   /** false begins at the sign-in. */
@@ -65,7 +67,7 @@ let users = 0;
 /** visit makes a visitor, signed in unless the options say otherwise. */
 export async function visit(t: Owner, options: VisitOptions = {}): Promise<Visit> {
   const place = options.place ?? common();
-  const user = `visitor-${process.pid}-${++users}`;
+  const user = options.user ?? `visitor-${process.pid}-${++users}`;
   const { secret: key } = await operator(t, place).tokens.create({ user_id: user, role: options.role ?? "user", name: "browser tests" });
   if (!key) throw new Error("the server made no key");
   const api = new Belljar({ baseUrl: place.url, apiKey: key });
