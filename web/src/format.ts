@@ -20,12 +20,13 @@ export function duration(ms: number): string {
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
   const min = Math.floor(s / 60);
-  const and = (n: number, unit: string) => (n ? ` ${n} ${unit}` : "");
-  if (min < 60) return `${min} min${and(Math.floor(s % 60), "s")}`;
+  if (min < 60) return `${min} min${rest(Math.round(s % 60), "s")}`;
   const h = Math.floor(min / 60);
-  if (h < 48) return `${h} h${and(min % 60, "min")}`;
+  if (h < 48) return `${h} h${rest(min % 60, "min")}`;
   return `${Math.floor(h / 24)} days`;
 }
+
+const rest = (n: number, unit: string): string => (n === 0 ? "" : ` ${n} ${unit}`);
 
 /** ago is how long ago a time is; in 5 min if it is to come. */
 export function ago(time: string | null | undefined, now = Date.now()): string {
