@@ -56,7 +56,7 @@ func lent(p *peer.Peer, more map[string]any) map[string]any {
 	return request
 }
 
-// TestBroker runs real clients, which send a placeholder or nothing: the host gets the secret, and nobody else does.
+// TestBroker runs real clients, which send a placeholder or nothing: only the host gets the secret.
 func TestBroker(t *testing.T) {
 	p, start := brokering(t, t.TempDir())
 	repository := filepath.Join(t.TempDir(), "repo.git")
