@@ -9,13 +9,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/need"
 )
 
 // execAnswer is the response of the exec routes.
@@ -131,9 +131,7 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 
 // TestCodeMode is an agent's cycle: write, run, read the traceback, fix, rerun.
 func TestCodeMode(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3 here")
-	}
+	need.Program(t, "python3")
 	c := newCoding(t)
 	write := func(text string) {
 		t.Helper()

@@ -397,6 +397,6 @@ func nothingLeft(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		t.Errorf("left behind: %s", e.Name())
+		t.Errorf("left over: %s", e.Name())
 	}
 }
