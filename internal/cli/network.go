@@ -89,11 +89,11 @@ func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.N
 
 // networkCheck is belljar network check.
 type networkCheck struct {
-	URL     string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
-	Allow   []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
+	URL   string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
+	Allow []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
 	presetFlags
-	Session string   `placeholder:"ID" help:"In place of --allow: a session on a server."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	Session string `placeholder:"ID" help:"In place of --allow: a session on a server."`
+	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.
@@ -149,11 +149,11 @@ func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.Net
 
 // sessionNetwork is belljar session network.
 type sessionNetwork struct {
-	ID      string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Allow   []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
+	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Allow []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
 	presetFlags
-	DenyAll bool     `help:"Let it reach nothing from now on."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	DenyAll bool `help:"Let it reach nothing from now on."`
+	JSON    bool `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.

@@ -333,30 +333,6 @@ func environment(c *console, flags []string) (map[string]string, error) {
 	return env, nil
 }
 
-// flagOf returns the flag for a field of a request.
-func flagOf(field string) string {
-	if strings.HasPrefix(field, "egress.presets") {
-		return "--allow-preset"
-	}
-	if strings.HasPrefix(field, "egress") {
-		return "--allow"
-	}
-	if field, found := strings.CutPrefix(field, "git."); found && field != "url" && field != "secret" {
-		return "--" + strings.ReplaceAll(field, "_", "-")
-	}
-	for name, flag := range map[string]string{"packages.pip": "--pip", "packages.npm": "--npm"} {
-		if strings.HasPrefix(field, name) {
-			return flag
-		}
-	}
-	return map[string]string{
-		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
-		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
-		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout",
-		"cpu_time_sec": "--cpu-time", "git.url": "--git", "git.secret": "--git-secret",
-	}[field]
-}
-
 // checkLimits returns the limits from the flags. It refuses those above the maximum.
 func (r *runCommand) checkLimits() (belljar.Limits, error) {
 	most := belljar.MaxLimits()
@@ -371,20 +347,7 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 }
 
 // inFlags replaces the name of a request's field in an error by the name of its flag.
-func inFlags(err error) error {
-	bad, ok := err.(*belljar.Error)
-	if !ok {
-		return err
-	}
-	field, _ := bad.Details["field"].(string)
-	flag := flagOf(field)
-	if flag == "" {
-		return err
-	}
-	renamed := *bad
-	renamed.Message = strings.ReplaceAll(bad.Message, field, flag)
-	return &renamed
-}
+func inFlags(err error) error { return mistake.InFlags(err) }
 
 func (r *runCommand) resources() belljar.Resources {
 	return belljar.Resources{

@@ -214,7 +214,7 @@ func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 
 // aptAsk prints the system and its version, whether the list of installed packages is there, and the addresses of apt's sources.
 const aptAsk = `command -v apt-get >/dev/null || exit 42
-. /etc/os-release 2>/dev/null || . /usr/lib/os-release 2>/dev/null
+for f in /etc/os-release /usr/lib/os-release; do test -e $f && . $f && break; done
 echo "$ID" "$VERSION_CODENAME" "$(test -e /var/lib/dpkg/status && echo listed)" "$(test -e "/usr/share/keyrings/$ID-archive-keyring.gpg" && echo keyring)"
 apt-get indextargets --format '$(SITE)' 2>/dev/null | sort -u`
 

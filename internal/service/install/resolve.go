@@ -143,6 +143,8 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 				errs[n] = s.missing()
 			case exit.Code == 0 && exit.Signal == 0:
 				a.Printed = string(printed)
+			case p.always:
+				errs[n] = presetError(a.Name, belljar.CodeImageInvalid, "its tool does not say what it is set to", "take another image")
 			}
 		}
 		return nil
