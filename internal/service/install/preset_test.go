@@ -167,3 +167,20 @@ func TestAnswers(t *testing.T) {
 	none.keepAnswer("", a)
 	New(Options{}).keepAnswer(key, a) // nowhere to keep it
 }
+
+// TestFirst finds a project in the list of an index.
+func TestFirst(t *testing.T) {
+	at, _ := url.Parse("https://pip.example.com/simple/")
+	for name, c := range map[string]struct{ kind, body, want string }{
+		"json":      {"application/vnd.pypi.simple.v1+json", `{"projects": [{"name": "Some.Thing"}, {"name": "b"}]}`, "some-thing"},
+		"html":      {"text/html", `<html><a href="/simple/some-thing/">Some.Thing</a><a href="b/">b</a>`, "some-thing"},
+		"relative":  {"text/html", `<a href="some-thing/">`, "some-thing"},
+		"none":      {"text/html", `<html>`, ""},
+		"none json": {"application/vnd.pypi.simple.v1+json", `{"projects": []}`, ""},
+		"no json":   {"application/vnd.pypi.simple.v1+json", `<html>`, ""},
+	} {
+		if got := pipFirst(page{at, c.kind, []byte(c.body)}); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
