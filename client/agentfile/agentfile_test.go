@@ -161,6 +161,7 @@ func TestRefused(t *testing.T) {
 		"a fraction":                {front("sandbox:", "  timeout_seconds: 1.5"), []string{"must be a whole number"}},
 		"a number in quotes":        {front("sandbox:", `  timeout_seconds: "5"`), []string{"must be a whole number"}},
 		"rules without a network":   {front("sandbox:", "  network: {allow: [a.example]}"), []string{"line 3: sandbox.network.allow needs network.enabled"}},
+		"presets without a network": {front("sandbox:", "  network: {presets: [pip]}"), []string{"line 3: sandbox.network.presets needs network.enabled"}},
 		"not a flag":                {front("sandbox:", "  allow_network: yes"), []string{"line 3: sandbox.allow_network must be true or false"}},
 		"an image with a blank":     {front("sandbox:", "  image: python 3"), []string{"line 3: sandbox.image"}},
 		"a long image":              {front("sandbox:", "  image: "+strings.Repeat("x", 600)), []string{"is longer than 512 bytes"}},
@@ -312,6 +313,10 @@ func TestToolset(t *testing.T) {
 	tools, err = parse(t, front(open)).Sandbox.Toolset(ExecutionContext{})
 	want := belljar.Egress{Hosts: []string{"api.example.com", "*.example.org"}, CIDRs: []string{"203.0.113.0/24"}, IPs: []string{"2001:db8::7"}}
 	if err != nil || !tools.Network || !reflect.DeepEqual(tools.Egress, want) {
+		t.Errorf("%+v %v", tools, err)
+	}
+	tools, err = parse(t, front("sandbox: {network: {enabled: true, presets: [pip, npm]}}")).Sandbox.Toolset(ExecutionContext{})
+	if err != nil || !tools.Network || !reflect.DeepEqual(tools.Egress, belljar.Egress{Presets: []string{"pip", "npm"}}) {
 		t.Errorf("%+v %v", tools, err)
 	}
 	if got := Runtimes(); !slices.Contains(got, "python") || !slices.Contains(got, "c++") || slices.Contains(got, "javascript") || slices.Contains(got, "shell") {
