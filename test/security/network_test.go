@@ -100,6 +100,7 @@ func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
 	tr.flags = append(tr.flags, "--env", other.flags[peer])
 	other.flags = append(other.flags, "--workspace-exec", "--file", built.Probe+":probe")
 	end := other.hold("./probe reach api.test >&2")
+	tr.server = other.server
 	return func(got outcome) {
 		end()
 		verify(got)

@@ -3,7 +3,6 @@
 # What must hold: A name keeps its address; a name with special addresses only does not exist.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 # Expect: warning private_address
 
 failed=0
