@@ -9,5 +9,5 @@ failed=0
 for i in 1 2 3 4 5 6; do
 	./probe reach pinned.test rebind.wild.test || failed=1
 done
-./probe names loopback.wild.test metadata.wild.test mapped.wild.test bait.wild.test || failed=1
+./probe names loopback.wild.test metadata.wild.test mapped.wild.test zero.wild.test local.wild.test translated.wild.test bait.wild.test || failed=1
 exit $failed
