@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/flagname"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -46,13 +47,13 @@ func (n *networkCheck) Run(ctx context.Context, c *console) error {
 	check, err := n.check(ctx, c)
 	switch {
 	case err != nil && n.JSON:
-		return c.failJSON(inFlags(err))
+		return c.failJSON(flagname.In(err))
 	case err != nil:
-		return inFlags(err)
+		return flagname.In(err)
 	case n.JSON:
 		err = show.JSON(c.stdout, check)
 	default:
-		err = show.Lines(c.stdout, []string{inPhrases(check.Message)})
+		err = show.Lines(c.stdout, []string{flagname.Text(check.Message)})
 	}
 	if err == nil && !check.Allowed {
 		return exitStatus(1)
@@ -123,7 +124,7 @@ func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 		}
 		switch {
 		case err != nil:
-			return inFlags(err)
+			return flagname.In(err)
 		case n.JSON:
 			return show.JSON(c.stdout, spec)
 		}

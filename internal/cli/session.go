@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/flagname"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
@@ -109,7 +110,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		}
 		made, err := s.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
-			return inFlags(err)
+			return flagname.In(err)
 		}
 		if made, err = c.approved(ctx, s, made); err != nil {
 			return err
@@ -154,7 +155,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		spec.Scope = scope
 		session, created, err := s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
-			return inFlags(err)
+			return flagname.In(err)
 		}
 		if session, err = c.approved(ctx, s, session); err != nil {
 			return err

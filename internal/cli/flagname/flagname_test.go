@@ -1,4 +1,4 @@
-package cli
+package flagname
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 // Errors about requests name flags in place of fields, in messages and hints.
-func TestInFlags(t *testing.T) {
+func TestIn(t *testing.T) {
 	refused := func(field, message, hint string) error {
 		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint, Details: map[string]any{"field": field}}
 	}
@@ -34,13 +34,13 @@ func TestInFlags(t *testing.T) {
 		{refused("env", "env is limited to 256 variables", ""), "--env: env is limited to 256 variables", ""},
 		{refused("labels", "labels are limited to 16", ""), "labels are limited to 16", ""},
 	} {
-		got := inFlags(tt.err)
+		got := In(tt.err)
 		var e *belljar.Error
 		if !errors.As(got, &e) || e.Message != tt.message || e.Hint != tt.hint {
 			t.Errorf("%v\nbecomes %q, hint %q", tt.err, e.Message, e.Hint)
 		}
 	}
-	if other := errors.New("git.ref"); inFlags(other) != other {
+	if other := errors.New("git.ref"); In(other) != other {
 		t.Error("another error is changed")
 	}
 }

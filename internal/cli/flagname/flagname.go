@@ -1,4 +1,5 @@
-package cli
+// Package flagname puts names of flags in place of the names of fields of requests.
+package flagname
 
 import (
 	"regexp"
@@ -56,15 +57,16 @@ var phrases = []struct {
 	{regexp.MustCompile(`\bmemory_mb and workspace_mb\b`), "--memory and --workspace"},
 }
 
-func inPhrases(s string) string {
+// Text puts the words of the command line in place of the words of the API.
+func Text(s string) string {
 	for _, p := range phrases {
 		s = p.api.ReplaceAllString(s, p.cli)
 	}
 	return s
 }
 
-// inFlags puts the names of flags into an error about a request, in place of the names of fields.
-func inFlags(err error) error {
+// In puts the names of flags into an error about a request, in place of the names of fields.
+func In(err error) error {
 	bad, ok := err.(*belljar.Error)
 	if !ok {
 		return err
@@ -78,7 +80,7 @@ func inFlags(err error) error {
 	if !slices.Contains([]string{"network_policy", "env", "git", "packages", "secrets"}, field) { // words of messages, too
 		renamed.Message = regexp.MustCompile(`(^|[^\w.-])`+regexp.QuoteMeta(field)+`(\W|$)`).ReplaceAllString(bad.Message, "${1}"+flag+"${2}")
 	}
-	renamed.Message, renamed.Hint = inPhrases(renamed.Message), inPhrases(bad.Hint)
+	renamed.Message, renamed.Hint = Text(renamed.Message), Text(bad.Hint)
 	if first, _, _ := strings.Cut(flag, " "); !strings.Contains(renamed.Message, first) {
 		renamed.Message = flag + ": " + renamed.Message
 	}
