@@ -133,7 +133,7 @@ func TestForeignName(t *testing.T) {
 	s := serve(t, t.TempDir())
 	for _, path := range []string{
 		api + "/me", api + "/runs", api + "/admin/tokens", api + "/runs/x/stream", api + "/runs/x/usage", api + "/sessions/x/fs/raw?path=x", "/v1/sessions", "/metrics",
-		"/thread/get_session?thread_id=x", api + "/terminals?session_id=x", "/mcp",
+		"/thread/get_session?thread_id=x", "/mcp",
 	} {
 		req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
 		if err != nil {
