@@ -4329,29 +4329,47 @@ export interface components {
             items: components["schemas"]["UserUsage"][];
         };
         UsageSample: {
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it was taken
+             */
             at: string;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description CPU time since the sample before, in per cent of one core; absent in the first
+             */
             cpu_percent?: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Milliseconds of CPU time since the sandbox was made
+             */
             cpu_time_ms?: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Bytes that files in memory hold; absent where they are part of memory_bytes
+             */
             file_bytes?: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Bytes that programs hold
+             */
             memory_bytes?: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Most bytes that they may hold; absent where that is not enforced
+             */
             memory_limit_bytes?: number;
             /**
              * Format: int64
-             * @description Processes and threads at once
+             * @description Processes and threads
              */
             pids?: number;
             /**
-             * @description Namespace, id and key by which it is found again
+             * @description run for a sandbox of the run's own, session for one that a session's runs share
              * @enum {string}
              */
             scope: "run" | "session";
-            /** @description Source of each figure */
+            /** @description Where each figure was read */
             sources?: {
                 [key: string]: string;
             };

@@ -2159,20 +2159,26 @@ class UsageList(TypedDict):
 
 class _UsageSample(TypedDict):
     at: str
+    """When it was taken."""
     scope: Literal["run", "session"]
-    """Namespace, id and key by which it is found again."""
+    """run for a sandbox of the run's own, session for one that a session's runs share."""
 
 
 class UsageSample(_UsageSample, total=False):
     cpu_percent: float
+    """CPU time since the sample before, in per cent of one core; absent in the first."""
     cpu_time_ms: float
+    """Milliseconds of CPU time since the sandbox was made."""
     file_bytes: int
+    """Bytes that files in memory hold; absent where they are part of memory_bytes."""
     memory_bytes: int
+    """Bytes that programs hold."""
     memory_limit_bytes: int
+    """Most bytes that they may hold; absent where that is not enforced."""
     pids: int
-    """Processes and threads at once."""
+    """Processes and threads."""
     sources: Dict[str, str]
-    """Source of each figure."""
+    """Where each figure was read."""
 
 
 class Used(TypedDict):
