@@ -270,6 +270,9 @@ func TestNetworkTerms(t *testing.T) {
 		t.Errorf("%+v, %v", narrowed, err)
 	}
 	preset := mcp.Terms{Toolset: belljar.Toolset{Network: true, Egress: belljar.Egress{Presets: []string{"pip"}}}}
+	if narrowed, err = preset.Narrowed("allow=c.example"); err != nil || narrowed.Egress.Len() != 2 || narrowed.Egress.Presets[0] != "pip" {
+		t.Errorf("%+v, %v", narrowed, err)
+	}
 	for _, test := range []struct {
 		terms mcp.Terms
 		want  string
