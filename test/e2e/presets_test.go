@@ -93,7 +93,7 @@ func TestPresets(t *testing.T) {
 			if c.preset == "apt" {
 				x.Deb(release(t), "tinydeb", "from apt\n")
 			}
-			run := s.withPreset(c.preset, c.script+"; timeout 60 sh -c '"+c.other+"' >/dev/null 2>&1; echo then $?", p, map[string]any{"resources": map[string]any{"memory_mb": 1024}})
+			run := s.withPreset(c.preset, c.script+"; timeout 100 sh -c '"+c.other+"' >/dev/null 2>&1; echo then $?", p, map[string]any{"resources": map[string]any{"memory_mb": 1024}})
 			out, _ := run["stdout"].(string)
 			got, status, _ := strings.Cut(out, "then ")
 			if got != c.want || status == "0\n" || status == "124\n" {
