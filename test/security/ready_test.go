@@ -39,7 +39,7 @@ func (l *lane) warm(t *testing.T) {
 	t.Cleanup(func() {
 		hits, misses := claims(t, url, "hit"), claims(t, url, "miss")
 		t.Logf("%d sandboxes were ready, %d were not", hits, misses)
-		if hits <= misses {
+		if hits+misses > 0 && hits <= misses { // trials with a network have servers of their own
 			t.Errorf("only %d of %d sandboxes were ready, which proves little", hits, hits+misses)
 		}
 	})
