@@ -60,8 +60,8 @@ func (c *conn) carryBrokered(stream Stream, raw []byte, target net.Conn) Reason 
 			return broker.Authority.leaf(c.host, c.gate.opts.Now())
 		},
 	}
-	guest := &ended{Conn: tls.Server(&replay{Stream: stream, raw: raw}, config), stream: stream}
-	ctx, cancel := context.WithTimeout(c.ctx, headPatience)
+	guest := &ended{Conn: tls.Server(&replay{Stream: stream, raw: raw}, config), stream: stream, last: c.gate.waits.last}
+	ctx, cancel := context.WithTimeout(c.ctx, c.gate.waits.head)
 	defer cancel()
 	if guest.HandshakeContext(ctx) != nil {
 		// It offers HTTP/2 only, or does not trust the certificate. It may still read the alert.
@@ -76,12 +76,13 @@ func (c *conn) carryBrokered(stream Stream, raw []byte, target net.Conn) Reason 
 type ended struct {
 	*tls.Conn
 	stream Stream
+	last   time.Duration // for the end to be written
 	closed bool
 }
 
 func (e *ended) CloseWrite() error {
 	e.closed = true
-	_ = e.SetWriteDeadline(time.Now().Add(lastPatience))
+	_ = e.SetWriteDeadline(time.Now().Add(e.last))
 	if err := e.Conn.CloseWrite(); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (p *proxy) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	secure := tls.Client(conn, &tls.Config{
 		ServerName: p.c.host, RootCAs: p.secrets.Roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Time: p.c.gate.opts.Now,
 	})
-	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	ctx, cancel := context.WithTimeout(ctx, p.c.gate.waits.dial)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()

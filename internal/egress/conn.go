@@ -12,12 +12,20 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-const (
-	dialPatience   = 10 * time.Second // for all addresses of a name
-	acceptPatience = 10 * time.Second // for the agent
-	headPatience   = 10 * time.Second // for a ClientHello or the head of a request
-	lastPatience   = time.Second      // for a program to read why it was denied
-)
+// waits are how long a gate waits for others, at most.
+type waits struct {
+	dial   time.Duration // for all addresses of a name
+	accept time.Duration // for the agent
+	head   time.Duration // for a ClientHello or the head of a request
+	last   time.Duration // for a program to read why it was denied
+	pin    time.Duration // for the names of a run
+	name   time.Duration // for a name on its first use: programs wait for 5 s
+}
+
+// usual are the waits of a gate. Tests that are not about them have longer ones.
+var usual = waits{
+	dial: 10 * time.Second, accept: 10 * time.Second, head: 10 * time.Second, last: time.Second, pin: 2 * time.Second, name: 4 * time.Second,
+}
 
 // conn is a connection of a program, from the ask to the end.
 type conn struct {
@@ -160,7 +168,7 @@ func (c *conn) ended() {
 }
 
 func (s *session) accept(c *conn, id uint64) (Stream, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, acceptPatience)
+	ctx, cancel := context.WithTimeout(c.ctx, c.gate.waits.accept)
 	defer cancel()
 	return s.dial(ctx, id)
 }
@@ -189,7 +197,7 @@ func (c *conn) connect() (net.Conn, Reason) {
 		}
 		addrs = p.addrs
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, dialPatience)
+	ctx, cancel := context.WithTimeout(c.ctx, c.gate.waits.dial)
 	defer cancel()
 	reason := PrivateAddress
 	for i, ip := range addrs {

@@ -36,7 +36,7 @@ func (g *Gate) Dial(ctx context.Context, host string, port uint16) (net.Conn, er
 		}
 		addrs = p.addrs
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	ctx, cancel := context.WithTimeout(ctx, g.waits.dial)
 	defer cancel()
 	var err error = &DeniedError{Host: host, Port: port, Reason: PrivateAddress}
 	for _, ip := range g.admitted(v.host, addrs) {

@@ -76,7 +76,8 @@ type Options struct {
 
 // Gate is the egress of one sandbox: its policy, pinned names, limits and counters. It outlives the relays that it serves.
 type Gate struct {
-	opts Options
+	opts  Options
+	waits waits
 	*tally
 
 	mu     sync.Mutex
@@ -111,7 +112,7 @@ func NewGate(opts Options) *Gate {
 		opts.Own = ownAddresses
 	}
 	return &Gate{
-		opts: opts, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, below: map[string]int{}, live: map[*conn]struct{}{},
+		opts: opts, waits: usual, policy: opts.Policy, pins: map[string]*pin{}, used: map[string]struct{}{}, below: map[string]int{}, live: map[*conn]struct{}{},
 		tally:     newTally(opts.Record, opts.Count),
 		resolving: make(chan struct{}, wire.MaxAsked),
 	}

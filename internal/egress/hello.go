@@ -22,7 +22,7 @@ func alert() []byte { return []byte{21, 3, 3, 0, 2, 2, 112} }
 
 // carryTLS carries a connection that begins with a ClientHello for the host.
 func (c *conn) carryTLS(stream Stream, target net.Conn) Reason {
-	_ = stream.SetReadDeadline(time.Now().Add(headPatience))
+	_ = stream.SetReadDeadline(time.Now().Add(c.gate.waits.head))
 	raw, name, err := readHello(stream)
 	_ = stream.SetReadDeadline(time.Time{})
 	switch {
@@ -57,7 +57,7 @@ func (c *conn) dismiss(stream Stream, raw []byte) {
 	if len(raw) == 0 || raw[0] != 22 {
 		return
 	}
-	_ = stream.SetDeadline(time.Now().Add(lastPatience))
+	_ = stream.SetDeadline(time.Now().Add(c.gate.waits.last))
 	if _, err := stream.Write(alert()); err != nil || stream.CloseWrite() != nil {
 		return
 	}

@@ -203,6 +203,7 @@ func TestTLS(t *testing.T) {
 				if alert := tls.AlertError(112); !errors.As(err, &alert) && !strings.Contains(err.Error(), "unrecognized name") {
 					t.Errorf("the client saw %v", err)
 				}
+				_ = c.Close() // the gate waits for it
 				w.wait("the denial", func() bool { return w.gate.Since(before).Denied > 0 })
 				if r := w.gate.Since(before); r.Allowed != 0 || r.Denied != 1 || r.BytesOut != 0 || r.Hosts[0].Reason != string(tt.reason) {
 					t.Errorf("report %+v", r)
@@ -286,7 +287,7 @@ func TestSlowHello(t *testing.T) {
 				dripped := make(chan struct{})
 				go func() { drip(program); close(dripped) }()
 				reason := c.carryTLS(whole{stream}, target)
-				if took := time.Since(start); reason != SNIMissing || took != headPatience {
+				if took := time.Since(start); reason != SNIMissing || took != usual.head {
 					t.Errorf("%q after %v", reason, took)
 				}
 				stream.Close()

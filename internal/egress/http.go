@@ -42,7 +42,7 @@ func (c *conn) carryRequests(stream net.Conn, p *proxy) Reason {
 	}
 	closed := make(chan struct{})
 	server := &http.Server{
-		Handler: p, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		Handler: p, ReadHeaderTimeout: c.gate.waits.head, IdleTimeout: idlePatience, MaxHeaderBytes: maxHead, ErrorLog: silent,
 		DisableGeneralOptionsHandler: true, Protocols: transport.Protocols,
 		BaseContext: func(net.Listener) context.Context { return c.ctx },
 		ConnState: func(_ net.Conn, state http.ConnState) {

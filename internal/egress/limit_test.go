@@ -41,7 +41,7 @@ func TestHalfOpen(t *testing.T) {
 			defer dialling.Add(-1)
 			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 			}
-			if until, ok := ctx.Deadline(); !ok || time.Until(until) > dialPatience {
+			if until, ok := ctx.Deadline(); !ok || time.Until(until) > patient.dial {
 				t.Errorf("dials until %v", until)
 			}
 			<-ctx.Done()
@@ -299,7 +299,7 @@ func TestAgentDoesNotAccept(t *testing.T) {
 	go func() {
 		ended <- w.gate.Serve(ctx, g, func(ctx context.Context, _ uint64) (Stream, error) {
 			until, ok := ctx.Deadline()
-			if !ok || time.Until(until) > acceptPatience {
+			if !ok || time.Until(until) > patient.accept {
 				t.Errorf("accepts until %v", until)
 			}
 			return nil, errors.New("not found")

@@ -12,11 +12,9 @@ import (
 )
 
 const (
-	maxAddrs     = 16              // of a name
-	pinPatience  = 2 * time.Second // for the names of a run
-	namePatience = 4 * time.Second // for a name on its first use: programs wait for 5 s
-	pinAtOnce    = 32              // lookups
-	failedFor    = 5 * time.Second // a name that failed is tried again after that
+	maxAddrs  = 16              // of a name
+	pinAtOnce = 32              // lookups
+	failedFor = 5 * time.Second // a name that failed is tried again after that
 )
 
 // pin is what a name resolved to. It does not change once done is closed.
@@ -61,7 +59,7 @@ func (g *Gate) Pin(ctx context.Context) error {
 	g.mu.Unlock()
 	close(work)
 
-	limited, cancel := context.WithTimeout(ctx, pinPatience)
+	limited, cancel := context.WithTimeout(ctx, g.waits.pin)
 	defer cancel()
 	var wait sync.WaitGroup
 	for range min(pinAtOnce, len(work)) {
@@ -112,7 +110,7 @@ func (g *Gate) pinned(host string) *pin {
 
 // lookup resolves and pins a name that a program uses.
 func (g *Gate) lookup(ctx context.Context, host string) *pin {
-	ctx, cancel := context.WithTimeout(ctx, namePatience)
+	ctx, cancel := context.WithTimeout(ctx, g.waits.name)
 	defer cancel()
 	return g.resolve(ctx, host)
 }

@@ -21,6 +21,9 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = 2 * time.Minute
 
+// patient has a gate wait as long: a busy machine must not look like a peer that does not answer.
+var patient = waits{dial: patience, accept: patience, head: patience, last: patience, pin: patience, name: patience}
+
 // public is the address that names have unless a test says otherwise.
 var public = netip.MustParseAddr("203.0.113.10")
 
@@ -108,6 +111,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 		change(&opts)
 	}
 	w.gate = NewGate(opts)
+	w.gate.waits = patient
 	w.serve()
 	return w
 }
