@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Egress is what the programs of a run or session may reach when its network_policy is allowlist. Nothing else is
@@ -13,6 +14,24 @@ type Egress struct {
 	Hosts []string `json:"hosts,omitempty"` // example.com, or *.example.com for every name below it
 	CIDRs []string `json:"cidrs,omitempty"` // 203.0.113.0/24
 	IPs   []string `json:"ips,omitempty"`   // 203.0.113.7, 2001:db8::7
+	// Presets are where tools of the image get their packages: names of [EgressPresets] that the server has switched on.
+	Presets []string `json:"presets,omitempty"`
+}
+
+// EgressPresets are the names that [Egress.Presets] may have.
+func EgressPresets() []string { return []string{"pip", "npm", "cargo", "go", "maven", "apt", "github"} }
+
+// NetworkPreset is what a preset stands for, in one image.
+type NetworkPreset struct {
+	Name    string   `json:"name"`
+	Enabled bool     `json:"enabled"`           // the server has switched it on
+	Indexes []string `json:"indexes,omitempty"` // addresses of what the tool asks
+	Hosts   []string `json:"hosts,omitempty"`   // what a program may reach with it
+	// Source is from where the indexes are known: mirror, the operator's setting, or image, what the tool of the image says.
+	Source   string     `json:"source,omitempty"`
+	LearntAt *time.Time `json:"learnt_at,omitempty"`
+	Reason   string     `json:"reason,omitempty"` // why it cannot be used
+	Hint     string     `json:"hint,omitempty"`   // what to do about that
 }
 
 // EgressReport is what left a sandbox, and what was denied.
@@ -22,6 +41,8 @@ type EgressReport struct {
 	BytesIn  int64        `json:"bytes_in"`
 	BytesOut int64        `json:"bytes_out"`
 	Hosts    []EgressHost `json:"hosts"` // at most 100
+	// Presets are those of the request, with what they stood for.
+	Presets []NetworkPreset `json:"presets,omitempty"`
 }
 
 // EgressHost is one row of an [EgressReport]: a host, with the rule that allowed it or the reason why it was denied.
@@ -81,7 +102,7 @@ func (s NetworkSpec) Validate() error {
 			e.Details["provided"], e.Details["maximum"] = rules, maxEgressRules
 			return e
 		}
-		return nil
+		return s.Egress.checkPresets()
 	}
 	supported := []string{NetworkDenyAll, NetworkAllowlist}
 	return &Error{
@@ -95,7 +116,7 @@ func (s NetworkSpec) Validate() error {
 type NetworkQuery struct {
 	URL       string `json:"url"` // https://host[:port]/…
 	SessionID string `json:"session_id,omitempty"`
-	// NetworkPolicy and Egress are as in [RunSpec], without a session.
+	// NetworkPolicy and Egress are as in [RunSpec], without a session. Presets are those of the host image.
 	NetworkPolicy string `json:"network_policy,omitempty"`
 	Egress        Egress `json:"egress,omitzero"`
 }
@@ -112,13 +133,29 @@ func (q NetworkQuery) Validate() error {
 	return NetworkSpec{q.NetworkPolicy, q.Egress}.Validate()
 }
 
-// Len is how many rules there are.
-func (e Egress) Len() int { return len(e.Hosts) + len(e.CIDRs) + len(e.IPs) }
+func (e Egress) checkPresets() error {
+	for i, name := range e.Presets {
+		field := fmt.Sprintf("egress.presets[%d]", i)
+		if !slices.Contains(EgressPresets(), name) {
+			wrong := invalid(field, "%s: there is no preset %.64q", field, name)
+			wrong.Details["provided"], wrong.Details["supported"] = shortened(name), EgressPresets()
+			wrong.Hint = "presets are " + strings.Join(EgressPresets(), ", ")
+			return wrong
+		}
+		if slices.Contains(e.Presets[:i], name) {
+			return invalid(field, "%s: %q is there twice", field, name)
+		}
+	}
+	return nil
+}
 
-// IsZero reports whether there are no rules.
+// Len is how many rules and presets there are.
+func (e Egress) Len() int { return len(e.Hosts) + len(e.CIDRs) + len(e.IPs) + len(e.Presets) }
+
+// IsZero reports whether there are no rules and no presets.
 func (e Egress) IsZero() bool { return e.Len() == 0 }
 
-// List returns the rules in one list, as [ParseEgress] reads them.
+// List returns the rules in one list, as [ParseEgress] reads them, without the presets.
 func (e Egress) List() []string { return slices.Concat(e.Hosts, e.CIDRs, e.IPs) }
 
 // ParseEgress sorts rules of any kind: hosts, networks such as 203.0.113.0/24, and addresses. What is neither a network nor

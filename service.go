@@ -23,6 +23,7 @@ type Service interface {
 	Inside
 	Secrets() Secrets
 	Images() Images
+	Usage() Usages
 	Node() Node
 	Admin() Admin
 }
@@ -162,6 +163,9 @@ type Node interface {
 	Me(ctx context.Context) (Me, error)
 	// CheckNetwork answers what would happen to a URL, and why, without connecting to it. Its host may be resolved.
 	CheckNetwork(ctx context.Context, q NetworkQuery) (NetworkCheck, error)
+	// NetworkPresets returns what each preset stands for in an image; "" is the host image. Tools of the image and their indexes are
+	// asked unless their answers are kept, which takes seconds.
+	NetworkPresets(ctx context.Context, image string) ([]NetworkPreset, error)
 }
 
 // Admin is for operators ([CodeForbidden] for others).

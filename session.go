@@ -83,6 +83,7 @@ type Session struct {
 	Runs           int               `json:"runs,omitempty"`     // that were started in it
 	Cwd            string            `json:"cwd,omitempty"`      // of its shell, after the last command; "" before the first
 	Packages       *PackageLock      `json:"packages,omitempty"` // what was installed for its runs
+	Presets        []NetworkPreset   `json:"presets,omitempty"`  // of its egress, with what they stand for
 	Isolation      string            `json:"isolation,omitempty"`
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`

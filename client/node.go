@@ -34,6 +34,19 @@ func (n node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar
 	return check, n.c.ask(ctx, request{method: http.MethodPost, path: route("network", "check"), body: body}, &check)
 }
 
+// NetworkPresets returns what each preset stands for in an image.
+func (n node) NetworkPresets(ctx context.Context, image string) ([]belljar.NetworkPreset, error) {
+	v := url.Values{}
+	if image != "" {
+		v.Set("base_image", image)
+	}
+	var list struct {
+		Items []belljar.NetworkPreset `json:"items"`
+	}
+	err := n.c.get(ctx, &list, v, "network", "presets")
+	return list.Items, err
+}
+
 // admin implements [belljar.Admin].
 type admin struct{ c *Client }
 

@@ -57,6 +57,7 @@ func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) 
 			r.mapping(f, n, map[string]func(string, *yaml.Node){
 				"enabled": func(f string, n *yaml.Node) { r.flag(f, n, &s.Network.Enabled) },
 				"allow":   func(f string, n *yaml.Node) { r.texts(f, n, &s.Network.Allow) },
+				"presets": func(f string, n *yaml.Node) { r.texts(f, n, &s.Network.Presets) },
 			})
 		},
 	}

@@ -38,6 +38,7 @@ type Limits struct {
 type Network struct {
 	Enabled bool
 	Allow   []string // what it may reach: hosts, *.example.com for all names below one, networks, addresses
+	Presets []string // where its tools get their packages: pip, npm, …
 }
 
 // ExecutionContext identifies the run of the agent.
@@ -119,7 +120,8 @@ func (s *Sandbox) issues() (found []issue) {
 	add("session", "", checkSession(s.Session))
 	add("pip_packages", "write names, with extras and versions if need be: pandas>=2", checkPackages(belljar.Packages{Pip: s.PipPackages}))
 	add("npm_packages", "write names, with versions if need be: left-pad@1.3.0", checkPackages(belljar.Packages{Npm: s.NpmPackages}))
-	add("network.allow", "set network.enabled: true, too", s.checkAllow())
+	add("network.allow", "set network.enabled: true, too", s.checkAllow(s.Network.Allow))
+	add("network.presets", "set network.enabled: true, too", s.checkAllow(s.Network.Presets))
 	for _, n := range s.numbers() {
 		if *n.value != 0 {
 			add(n.field, "", n.check(*n.value))
@@ -146,9 +148,9 @@ func (n number) check(value int) error {
 // networked reports whether the sandbox asks for a network, in either version of the format.
 func (s *Sandbox) networked() bool { return s.Network.Enabled || s.AllowNetwork }
 
-// checkAllow returns an error for rules without a network. A server checks the rules themselves.
-func (s *Sandbox) checkAllow() error {
-	if len(s.Network.Allow) > 0 && !s.networked() {
+// checkAllow returns an error for rules or presets without a network. A server checks these themselves.
+func (s *Sandbox) checkAllow(list []string) error {
+	if len(list) > 0 && !s.networked() {
 		return errors.New("needs network.enabled")
 	}
 	return nil
@@ -231,6 +233,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	t.Packages = belljar.Packages{Pip: s.PipPackages, Npm: s.NpmPackages}
 	if s.networked() {
 		t.Network, t.Egress = true, belljar.ParseEgress(s.Network.Allow)
+		t.Egress.Presets = s.Network.Presets
 	}
 	switch {
 	case s.Session == belljar.IsolatedKey:
@@ -256,7 +259,7 @@ func (s *Sandbox) checkEgress() error {
 	}
 	const open, list = "needs a list of what the sandbox may reach", "list hosts in sandbox.network.allow: [api.example.com]"
 	switch {
-	case len(s.Network.Allow) > 0:
+	case len(s.Network.Allow)+len(s.Network.Presets) > 0:
 		return nil
 	case s.Network.Enabled:
 		return refuse("network.enabled", open, list)

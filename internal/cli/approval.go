@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -13,7 +14,7 @@ import (
 // approvalCommands are belljar approval ….
 type approvalCommands struct {
 	LS      approvalList    `cmd:"" name:"ls" help:"List the requests that wait for an operator, and why."`
-	Approve approvalApprove `cmd:"" help:"Let a request go on."`
+	Approve approvalApprove `cmd:"" help:"Let a request continue."`
 	Deny    approvalDeny    `cmd:"" help:"End a request."`
 }
 
@@ -80,7 +81,7 @@ type (
 
 // Help is the long help.
 func (*approvalApprove) Help() string {
-	return `The request goes on as it was made: a changed one waits again. There must be room for it, or it still waits.
+	return `The request continues as it was made: a changed one waits again. There must be room for it, or it still waits.
 
 Examples:
   belljar approval ls
@@ -124,7 +125,7 @@ func (f *decisionFlags) decide(ctx context.Context, c *console, decision string)
 
 // findApproval returns the id of the approval with this prefix.
 func findApproval(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
+	return ident.Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
 		page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{Limit: belljar.MaxPage, Offset: offset})
 		for _, a := range page.Items {
 			ids = append(ids, a.ID)
@@ -133,7 +134,7 @@ func findApproval(ctx context.Context, s belljar.Service, prefix string) (string
 	})
 }
 
-// noteApproval tells that a run waits for an operator, and what was decided.
+// noteApproval prints that a run waits for an operator, and what was decided.
 func (c *console) noteApproval(f belljar.Frame) {
 	state, _ := f.Data["state"].(string)
 	switch belljar.ApprovalState(state) {

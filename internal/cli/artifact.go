@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
@@ -27,7 +28,7 @@ type artifactList struct {
 // Run lists artifacts.
 func (l *artifactList) Run(ctx context.Context, c *console) error {
 	return c.remote(l.JSON, func(s belljar.Service) error {
-		id, err := findRun(ctx, s, l.ID)
+		id, err := ident.Run(ctx, s, l.ID)
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func (g *artifactGet) Run(ctx context.Context, c *console) error {
 		case g.Out == "" && g.JSON:
 			return mistake.New("--out DIR", "--json needs another place for the file")
 		}
-		id, err := findRun(ctx, s, g.ID)
+		id, err := ident.Run(ctx, s, g.ID)
 		if err != nil {
 			return err
 		}

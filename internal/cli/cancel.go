@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -48,7 +49,7 @@ func (k *cancelCommand) Run(ctx context.Context, c *console) error {
 
 // cancel cancels one run. It returns the run's new state, and whether it was still active.
 func cancel(ctx context.Context, s belljar.Service, prefix string) (run belljar.Run, under bool, err error) {
-	id, err := findRun(ctx, s, prefix)
+	id, err := ident.Run(ctx, s, prefix)
 	if err != nil {
 		return run, false, err
 	}

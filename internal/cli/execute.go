@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -29,7 +30,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 		if n := stop.signalled(); n != 0 {
 			return 128 + int(n), nil
 		}
-		return 0, inFlags(err)
+		return 0, field.InFlags(err)
 	}
 	stop.started(run.ID)
 	for _, warning := range run.Warnings { // about the request

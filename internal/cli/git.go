@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
@@ -37,7 +38,7 @@ func (g *gitFlags) spec() (*belljar.GitSpec, error) {
 		spec.Patch = string(patch)
 	}
 	if err := spec.Validate(); err != nil {
-		return nil, inFlags(err)
+		return nil, field.InFlags(err)
 	}
 	return spec, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 )
 
 // logsCommand is belljar logs.
@@ -27,7 +28,7 @@ opened again where it broke.`
 // Run prints a log.
 func (l *logsCommand) Run(ctx context.Context, c *console) error {
 	return c.remote(l.JSON, func(s belljar.Service) error {
-		id, err := findRun(ctx, s, l.ID)
+		id, err := ident.Run(ctx, s, l.ID)
 		if err != nil {
 			return err
 		}

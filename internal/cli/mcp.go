@@ -21,6 +21,7 @@ type mcpCommand struct {
 	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Broker    []string `group:"what" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandboxes, and set it on HTTPS requests to the host, as for belljar run. Repeatable."`
 	Secret    []string `group:"what" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME of every sandbox, as for belljar run. Repeatable."`
+	presetFlags
 	packageFlags
 	Tools string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
@@ -100,8 +101,8 @@ func (m *mcpCommand) toolset() (belljar.Toolset, error) {
 			*f.field = f.value
 		}
 	}
-	if len(m.Allow) > 0 {
-		set.Network, set.Egress = true, belljar.ParseEgress(m.Allow)
+	if policy, egress := allowed(m.Allow, m.AllowPreset); policy != "" {
+		set.Network, set.Egress = true, egress
 	}
 	if packages := m.packages(); !packages.IsZero() {
 		set.Packages = packages

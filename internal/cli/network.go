@@ -6,29 +6,96 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// allowed returns the network of --allow flags. Without any it is the default.
-func allowed(rules []string) (policy string, egress belljar.Egress) {
-	if len(rules) == 0 {
+// presetFlags are the presets of a network.
+type presetFlags struct {
+	AllowPreset []string `group:"what" sep:"none" placeholder:"NAME" help:"Let its tools get packages from where they are set to: pip, npm, cargo, go, maven, apt, github. Repeatable."`
+}
+
+// allowed returns the network of --allow and --allow-preset flags. Without any it is the default.
+func allowed(rules, presets []string) (policy string, egress belljar.Egress) {
+	if len(rules)+len(presets) == 0 {
 		return "", egress
 	}
-	return belljar.NetworkAllowlist, belljar.ParseEgress(rules)
+	egress = belljar.ParseEgress(rules)
+	egress.Presets = presets
+	return belljar.NetworkAllowlist, egress
 }
 
 // networkCommands are belljar network ….
 type networkCommands struct {
 	Check networkCheck `cmd:"" help:"Print what would happen to a URL, and why, without connecting to it."`
+
+	Presets networkPresets `cmd:"" help:"Print what presets stand for: the indexes and hosts of --allow-preset, or why there are none."`
+}
+
+// networkPresets is belljar network presets.
+type networkPresets struct {
+	Image string `placeholder:"REF" help:"The image whose tools are asked (default host)."`
+	JSON  bool   `name:"json" help:"Print one JSON list."`
+}
+
+// Help is the long help.
+func (n *networkPresets) Help() string {
+	return `Tools of the image are asked which index they are set to, and the indexes where their files lie. The
+answers are kept for a day. With --server, or BELLJAR_SERVER, it is the server that asks.
+
+Examples:
+  belljar network presets
+  belljar network presets --image python:3.12-slim`
+}
+
+// Run prints the presets.
+func (n *networkPresets) Run(ctx context.Context, c *console) error {
+	list, err := n.list(ctx, c)
+	switch {
+	case err != nil && n.JSON:
+		return c.failJSON(err)
+	case err != nil:
+		return err
+	case n.JSON:
+		return show.JSON(c.stdout, list)
+	}
+	var rows [][]string
+	for _, p := range list {
+		row := []string{p.Name, "off", "", "", "", p.Reason}
+		if p.Enabled {
+			row[1] = "on"
+		}
+		if p.Reason == "" {
+			row = []string{p.Name, row[1], p.Source, strings.Join(p.Indexes, " "), strings.Join(p.Hosts, " "), ""}
+		}
+		rows = append(rows, row)
+	}
+	return show.Table(c.stdout, "PRESET\tSTATE\tFROM\tINDEX\tHOSTS\tWHY NOT", rows)
+}
+
+func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.NetworkPreset, err error) {
+	e, err := c.open("", false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if n.Image != "" {
+		if err := c.readyImage(ctx, e, n.Image, ""); err != nil {
+			return nil, err
+		}
+	}
+	return e.Node().NetworkPresets(ctx, n.Image)
 }
 
 // networkCheck is belljar network check.
 type networkCheck struct {
-	URL     string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
-	Allow   []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
-	Session string   `placeholder:"ID" help:"In place of --allow: a session on a server."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	URL   string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
+	Allow []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
+	presetFlags
+	Session string `placeholder:"ID" help:"In place of --allow: a session on a server."`
+	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.
@@ -46,13 +113,13 @@ func (n *networkCheck) Run(ctx context.Context, c *console) error {
 	check, err := n.check(ctx, c)
 	switch {
 	case err != nil && n.JSON:
-		return c.failJSON(inFlags(err))
+		return c.failJSON(field.InFlags(err))
 	case err != nil:
-		return inFlags(err)
+		return field.InFlags(err)
 	case n.JSON:
 		err = show.JSON(c.stdout, check)
 	default:
-		err = show.Lines(c.stdout, []string{inPhrases(check.Message)})
+		err = show.Lines(c.stdout, []string{field.Words(check.Message)})
 	}
 	if err == nil && !check.Allowed {
 		return exitStatus(1)
@@ -62,8 +129,8 @@ func (n *networkCheck) Run(ctx context.Context, c *console) error {
 
 func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.NetworkCheck, err error) {
 	q := belljar.NetworkQuery{URL: n.URL}
-	q.NetworkPolicy, q.Egress = allowed(n.Allow)
-	if n.Session != "" && len(n.Allow) > 0 {
+	q.NetworkPolicy, q.Egress = allowed(n.Allow, n.AllowPreset)
+	if n.Session != "" && q.NetworkPolicy != "" {
 		return check, mistake.New("a session has its network", "--session and --allow exclude each other")
 	}
 	e, err := c.open("", false)
@@ -75,7 +142,7 @@ func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.Net
 		if !e.Remote {
 			return check, mistake.New("--server URL, or BELLJAR_SERVER", "--session needs a server, which has sessions")
 		}
-		if q.SessionID, err = findSession(ctx, e, n.Session); err != nil {
+		if q.SessionID, err = ident.Session(ctx, e, n.Session); err != nil {
 			return check, err
 		}
 	}
@@ -84,10 +151,11 @@ func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.Net
 
 // sessionNetwork is belljar session network.
 type sessionNetwork struct {
-	ID      string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Allow   []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
-	DenyAll bool     `help:"Let it reach nothing from now on."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Allow []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
+	presetFlags
+	DenyAll bool `help:"Let it reach nothing from now on."`
+	JSON    bool `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.
@@ -104,10 +172,11 @@ Examples:
 // Run shows or changes a session's network.
 func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 	return c.remote(n.JSON, func(s belljar.Service) error {
-		if n.DenyAll && len(n.Allow) > 0 {
-			return mistake.New("", "--deny-all and --allow exclude each other")
+		policy, egress := allowed(n.Allow, n.AllowPreset)
+		if n.DenyAll && policy != "" {
+			return mistake.New("", "--deny-all excludes --allow and --allow-preset")
 		}
-		id, err := findSession(ctx, s, n.ID)
+		id, err := ident.Session(ctx, s, n.ID)
 		if err != nil {
 			return err
 		}
@@ -115,18 +184,17 @@ func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 		switch {
 		case n.DenyAll:
 			spec, err = s.Sessions().SetNetwork(ctx, id, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll})
-		case len(n.Allow) > 0:
-			spec.NetworkPolicy, spec.Egress = allowed(n.Allow)
-			spec, err = s.Sessions().SetNetwork(ctx, id, spec)
+		case policy != "":
+			spec, err = s.Sessions().SetNetwork(ctx, id, belljar.NetworkSpec{NetworkPolicy: policy, Egress: egress})
 		default:
 			spec, err = s.Sessions().Network(ctx, id)
 		}
 		switch {
 		case err != nil:
-			return inFlags(err)
+			return field.InFlags(err)
 		case n.JSON:
 			return show.JSON(c.stdout, spec)
 		}
-		return show.Pairs(c.stdout, [][2]string{{"policy", spec.NetworkPolicy}, {"allow", strings.Join(spec.Egress.List(), " ")}})
+		return show.Pairs(c.stdout, [][2]string{{"policy", spec.NetworkPolicy}, {"allow", strings.Join(spec.Egress.List(), " ")}, {"presets", strings.Join(spec.Egress.Presets, " ")}})
 	})
 }

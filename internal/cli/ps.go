@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/notice"
@@ -43,7 +44,7 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 		}
 		if p.Session != "" {
 			var err error
-			if p.Session, err = findSession(ctx, s, p.Session); err != nil {
+			if p.Session, err = ident.Session(ctx, s, p.Session); err != nil {
 				return err
 			}
 		}
@@ -125,7 +126,7 @@ func (p *psCommand) header() string {
 }
 
 func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
-	ids := short(idsOf(runs))
+	ids := ident.Short(idsOf(runs))
 	for i, run := range runs {
 		row := []string{ids[i]}
 		if p.User != "" || p.AllUsers {

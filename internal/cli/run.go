@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
 	"github.com/belljar/belljar/internal/cli/show"
@@ -28,6 +29,7 @@ type runCommand struct {
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
 
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+	presetFlags
 	packageFlags
 
 	Git gitFlags `embed:"" group:"input"`
@@ -188,7 +190,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
-	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow)
+	p.spec.NetworkPolicy, p.spec.Egress = allowed(r.Allow, r.AllowPreset)
 	if p.spec.Git, err = r.Git.spec(); err != nil {
 		return nil, err
 	}
@@ -204,7 +206,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
-		return nil, inFlags(err)
+		return nil, field.InFlags(err)
 	}
 	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {
 		return nil, err
@@ -342,7 +344,7 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
 	}
 	limits, err := belljar.DefaultLimits().ResolveRun(&asked, most)
-	return limits, inFlags(err)
+	return limits, field.InFlags(err)
 }
 
 func (r *runCommand) resources() belljar.Resources {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
@@ -51,6 +53,7 @@ type jarFlags struct {
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Git            gitFlags   `embed:""`
+	presetFlags
 	packageFlags
 	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
 	AllowWeak     []string `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
@@ -69,7 +72,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	if err != nil {
 		return belljar.SessionSpec{}, err
 	}
-	policy, egress := allowed(j.Allow)
+	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
 		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(),
@@ -109,7 +112,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		}
 		made, err := s.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
-			return inFlags(err)
+			return field.InFlags(err)
 		}
 		if made, err = c.approved(ctx, s, made); err != nil {
 			return err
@@ -154,7 +157,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		spec.Scope = scope
 		session, created, err := s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
-			return inFlags(err)
+			return field.InFlags(err)
 		}
 		if session, err = c.approved(ctx, s, session); err != nil {
 			return err
@@ -220,7 +223,7 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		case l.Quiet:
 			return show.Lines(c.stdout, ids)
 		}
-		rows, shown, now := [][]string{}, short(ids), time.Now()
+		rows, shown, now := [][]string{}, ident.Short(ids), time.Now()
 		for i, session := range page.Items {
 			left := ""
 			if !session.State.Ended() {
@@ -249,7 +252,7 @@ type sessionShow struct {
 // Run shows a session.
 func (o *sessionShow) Run(ctx context.Context, c *console) error {
 	return c.remote(o.JSON, func(s belljar.Service) error {
-		id, err := findSession(ctx, s, o.ID)
+		id, err := ident.Session(ctx, s, o.ID)
 		if err != nil {
 			return err
 		}
@@ -313,7 +316,7 @@ func (r *sessionClose) Run(ctx context.Context, c *console) error {
 			ids = append(ids, closed...)
 		}
 		for _, prefix := range r.IDs {
-			id, err := findSession(ctx, s, prefix)
+			id, err := ident.Session(ctx, s, prefix)
 			if err == nil {
 				err = s.Sessions().Delete(ctx, id)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
@@ -37,7 +38,7 @@ func (p *sessionCopy) Run(ctx context.Context, c *console) error {
 		}
 		sources, last := p.Paths[:len(p.Paths)-1], p.Paths[len(p.Paths)-1]
 		to := transfer.Copy{Service: s, Notice: &c.Writer, Session: func(ctx context.Context, prefix string) (string, error) {
-			return findSession(ctx, s, prefix)
+			return ident.Session(ctx, s, prefix)
 		}}
 		result, err := to.Run(ctx, sources, last)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/notice"
@@ -27,7 +28,7 @@ func (f *sessionFiles) Run(ctx context.Context, c *console) error {
 		if f.Limit < 1 || f.Limit > 10000 {
 			return mistake.New("", "--limit: %d is not between 1 and 10000", f.Limit)
 		}
-		id, err := findSession(ctx, s, f.ID)
+		id, err := ident.Session(ctx, s, f.ID)
 		if err != nil {
 			return err
 		}

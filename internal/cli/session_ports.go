@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/forward"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
@@ -21,7 +22,7 @@ type sessionPorts struct {
 // Run lists the ports that programs listen on.
 func (p *sessionPorts) Run(ctx context.Context, c *console) error {
 	return c.remote(p.JSON, func(s belljar.Service) error {
-		id, err := findSession(ctx, s, p.ID)
+		id, err := ident.Session(ctx, s, p.ID)
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (f *sessionForward) Run(ctx context.Context, c *console) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return c.remote(false, func(s belljar.Service) error {
-		id, err := findSession(ctx, s, f.ID)
+		id, err := ident.Session(ctx, s, f.ID)
 		if err != nil {
 			return err
 		}

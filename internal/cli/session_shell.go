@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/terminal"
@@ -48,7 +49,7 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		id, err := findSession(ctx, s, x.ID)
+		id, err := ident.Session(ctx, s, x.ID)
 		if err != nil {
 			return err
 		}

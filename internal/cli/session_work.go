@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
@@ -35,7 +36,7 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		defer files.Close()
-		id, err := findSession(ctx, s, u.ID)
+		id, err := ident.Session(ctx, s, u.ID)
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ compiled language needs a session with --workspace-exec. Flags stand before the 
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	run := &runCommand{programRunFlags: r.programRunFlags}
 	err := c.remote(false, func(s belljar.Service) (err error) {
-		run.session, err = findSession(ctx, s, r.ID)
+		run.session, err = ident.Session(ctx, s, r.ID)
 		return err
 	})
 	if err != nil {
@@ -158,7 +159,7 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 		if x.Shell && (x.Cwd != "" || len(x.Env) > 0) {
 			return mistake.New("cd and export in the shell itself", "--cwd and --env do not go with --shell, which keeps its own")
 		}
-		run.session, err = findSession(ctx, s, x.ID)
+		run.session, err = ident.Session(ctx, s, x.ID)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
@@ -122,7 +123,7 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 }
 
 func findToken(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return find("key", prefix, func(int) (ids []string, more bool, err error) {
+	return ident.Find("key", prefix, func(int) (ids []string, more bool, err error) {
 		list, err := s.Admin().Tokens(ctx)
 		for _, k := range list {
 			ids = append(ids, k.ID)

@@ -50,7 +50,7 @@ type Config struct {
 	EgressAllowTrust []string // level=rule
 	EgressPorts      []uint16
 	EgressPrivate    bool
-	EgressPresets    []string // pip, npm
+	EgressPresets    []string // of [belljar.EgressPresets]
 	PackageMirrors   []string // kind=URL
 	PackageTTLHours  int
 	PackageTimeout   time.Duration

@@ -28,9 +28,9 @@ func network(c *Config) []row {
 		{name: "EGRESS_PRIVATE", value: boolean(&c.EgressPrivate), def: "false",
 			doc: "Let requests reach private, loopback and other special addresses that they list in egress.ips or egress.cidrs. Without a server, the default is true: the caller is the operator. Enters the policy hash when true."},
 		{name: "EGRESS_PRESETS", value: list(&c.EgressPresets, checkPreset), def: "[]",
-			doc: "Kinds of packages that requests may have installed: pip, npm. An installation reaches the index of its kind and the hosts on which that has its files, whatever EGRESS_ALLOW lists. Without a server, the default is all." + ifSet},
+			doc: "Presets that requests may name in egress.presets: pip, npm, cargo, go, maven, apt, github. With pip and npm, requests may also have packages installed. A preset reaches the index that the tool of the image is set to and the hosts on which that has its files, whatever EGRESS_ALLOW lists. Without a server, the default is all." + ifSet},
 		{name: "PACKAGE_MIRRORS", value: list(&c.PackageMirrors, checkMirror), def: "[]",
-			doc: "Indexes of packages in place of those that images set, as kind=URL: pip=https://packages.example.com/simple. Users share what is installed from them without build scripts." + ifSet},
+			doc: "Indexes in place of those that images set, as preset=URL: pip=https://packages.example.com/simple. The tools of sandboxes with the preset are set to them. Users share what is installed from them without build scripts. For github, the addresses of its hosts, each as a pair of its own." + ifSet},
 		{name: "PACKAGE_TTL_HOURS", value: integer(&c.PackageTTLHours, 1, 8760), unit: "hours", def: "24",
 			doc: "Hours for which the versions that were found for a list of packages are taken again, without a look at the index."},
 		{name: "PACKAGE_TIMEOUT_SEC", value: span(&c.PackageTimeout, time.Second, 1, 3600), unit: "seconds", def: "300",
@@ -71,18 +71,18 @@ func checkTrustRule(s string) error {
 }
 
 func checkPreset(s string) error {
-	if s != "pip" && s != "npm" {
-		return errors.New("must be pip or npm")
+	if !slices.Contains(belljar.EgressPresets(), s) {
+		return errors.New("must be one of " + strings.Join(belljar.EgressPresets(), ", "))
 	}
 	return nil
 }
 
-// checkMirror checks kind=URL.
+// checkMirror checks preset=URL.
 func checkMirror(s string) error {
 	kind, text, _ := strings.Cut(s, "=")
 	u, err := url.Parse(text)
 	if checkPreset(kind) != nil || err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("must be kind=URL, with pip or npm, and an address without a password: pip=https://packages.example.com/simple")
+		return errors.New("must be preset=URL, with one of EGRESS_PRESETS, and an address without a password: pip=https://packages.example.com/simple")
 	}
 	return nil
 }

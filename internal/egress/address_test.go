@@ -63,7 +63,7 @@ func TestAdmits(t *testing.T) {
 		{list("*"), true, "10.9.9.9", false},
 	} {
 		p := Policy{Run: tt.rules, Server: Any(), Private: tt.private}
-		if got := p.admits(netip.MustParseAddr(tt.ip), own); got != tt.want {
+		if got := p.admits("any.example", netip.MustParseAddr(tt.ip), own); got != tt.want {
 			t.Errorf("%v private %v admits %s: %v", tt.rules.ranges, tt.private, tt.ip, got)
 		}
 	}

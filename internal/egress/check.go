@@ -48,7 +48,7 @@ func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL s
 	usable := false
 	for _, ip := range addrs {
 		check.Addresses = append(check.Addresses, ip.String())
-		usable = usable || err == nil && p.admits(ip, own)
+		usable = usable || err == nil && p.admits(v.host, ip, own)
 	}
 	switch {
 	case len(addrs) == 0:

@@ -212,7 +212,7 @@ func (c *conn) takes(addr netip.AddrPort) bool {
 	own, err := g.ownNow()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil || !g.policy.admits(addr.Addr(), own) {
+	if err != nil || !g.policy.admits(c.host, addr.Addr(), own) {
 		return false
 	}
 	c.addr = addr

@@ -39,7 +39,7 @@ func (g *Gate) Dial(ctx context.Context, host string, port uint16) (net.Conn, er
 	ctx, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
 	var err error = &DeniedError{Host: host, Port: port, Reason: PrivateAddress}
-	for _, ip := range g.admitted(addrs) {
+	for _, ip := range g.admitted(v.host, addrs) {
 		var conn net.Conn
 		if conn, err = g.opts.Dial(ctx, netip.AddrPortFrom(ip, port)); err == nil {
 			return conn, nil

@@ -189,7 +189,7 @@ func (s *session) deny(id uint64, reason Reason) error {
 // tell answers whether a name has an address that may be dialled.
 func (s *session) tell(id uint64, host string, p *pin) error {
 	reason := p.reason()
-	if reason == "" && len(s.gate.admitted(p.addrs)) == 0 {
+	if reason == "" && len(s.gate.admitted(host, p.addrs)) == 0 {
 		reason = PrivateAddress
 	}
 	if reason != "" {
@@ -212,8 +212,8 @@ func (g *Gate) nameAllowed(name string) (host string, reason Reason) {
 	return v.host, v.reason
 }
 
-// admitted returns the addresses that the policy lets dial now.
-func (g *Gate) admitted(addrs []netip.Addr) []netip.Addr {
+// admitted returns the addresses of a host that the policy lets dial now.
+func (g *Gate) admitted(host string, addrs []netip.Addr) []netip.Addr {
 	own, err := g.ownNow()
 	if err != nil {
 		return nil
@@ -222,7 +222,7 @@ func (g *Gate) admitted(addrs []netip.Addr) []netip.Addr {
 	defer g.mu.Unlock()
 	var list []netip.Addr
 	for _, ip := range addrs {
-		if g.policy.admits(ip, own) {
+		if g.policy.admits(host, ip, own) {
 			list = append(list, ip)
 		}
 	}
@@ -236,7 +236,7 @@ func (g *Gate) SetPolicy(p Policy) {
 	g.policy = p
 	var cut []*conn
 	for c := range g.live {
-		if _, reason := p.Decide(c.host, c.port); reason != "" || err != nil || c.addr.IsValid() && !p.admits(c.addr.Addr(), own) {
+		if _, reason := p.Decide(c.host, c.port); reason != "" || err != nil || c.addr.IsValid() && !p.admits(c.host, c.addr.Addr(), own) {
 			cut = append(cut, c)
 		}
 	}

@@ -15,6 +15,8 @@ type Policy struct {
 	Private bool
 	// Open are rules for addresses that open such ranges to names as the run's own do, and are otherwise no rules.
 	Open Rules
+	// OpenTo are the names, in canonical form, that Open is for; nil is every name.
+	OpenTo []string
 }
 
 // verdict is a decision about a host and a port, before any name is resolved.
@@ -104,7 +106,7 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 		v.reason, v.server = NoMatch, true
 		return v
 	}
-	if !p.admits(ip, nil) {
+	if !p.admits(v.host, ip, nil) {
 		v.reason = PrivateAddress
 		return v
 	}
@@ -112,9 +114,9 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 	return v
 }
 
-// admits reports whether an address may be dialled: it is public and none of the host's own, or the operator and a rule of the
+// admits reports whether an address of a host may be dialled: it is public and none of the host's own, or the operator and a rule of the
 // run for addresses permit it. A rule that is wider than the special range does not: 0.0.0.0/0 says nothing about 10.0.0.0/8.
-func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
+func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	within, special := specialRange(ip)
 	if !special && slices.Contains(own, ip) {
 		within, special = netip.PrefixFrom(ip, ip.BitLen()), true
@@ -126,7 +128,7 @@ func (p *Policy) admits(ip netip.Addr, own []netip.Addr) bool {
 		return false
 	}
 	rule, ok := p.Run.lookup(ip)
-	if !ok {
+	if !ok && (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) {
 		rule, ok = p.Open.lookup(ip)
 	}
 	return ok && rule.prefix.Bits() >= within.Bits()

@@ -326,6 +326,24 @@ func (r *Rules) lookup(ip netip.Addr) (ipRule, bool) {
 	return ipRule{}, false
 }
 
+// With returns the rules and more hosts, all with the same text. Those that a rule covers already keep that.
+func (r Rules) With(text string, hosts ...string) (Rules, error) {
+	r.exact = maps.Clone(r.exact)
+	if r.exact == nil {
+		r.exact = map[string]string{}
+	}
+	for _, host := range hosts {
+		name, err := canonical(host)
+		if err != nil {
+			return r, fmt.Errorf("%q %w", clip(host), err)
+		}
+		if _, covered := r.name(name); !covered {
+			r.exact[name] = text
+		}
+	}
+	return r, nil
+}
+
 // clip shortens what a caller sent, for a message.
 func clip(s string) string {
 	if len(s) > 80 {

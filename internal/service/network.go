@@ -2,15 +2,20 @@ package service
 
 import (
 	"context"
+	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
 )
 
 // CheckNetwork answers what would happen to a URL.
 func (v node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
-	policy, broker, err := v.service.policyOf(v.caller, q)
+	policy, broker, err := v.service.policyOf(ctx, v.caller, q)
 	if err != nil {
 		return belljar.NetworkCheck{}, v.service.refused(v.caller, "check a URL", err)
 	}
@@ -25,7 +30,7 @@ func (v node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar
 }
 
 // policyOf is the policy that a question is about, nil for a sandbox that may reach nothing, and the brokered secrets.
-func (s *Service) policyOf(caller belljar.Caller, q belljar.NetworkQuery) (*egress.Policy, *egress.Broker, error) {
+func (s *Service) policyOf(ctx context.Context, caller belljar.Caller, q belljar.NetworkQuery) (*egress.Policy, *egress.Broker, error) {
 	if err := q.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +46,81 @@ func (s *Service) policyOf(caller belljar.Caller, q belljar.NetworkQuery) (*egre
 		return p.Egress, p.Broker.Egress, nil
 	}
 	_, policy, err := s.rules.Egress.Network(caller, "", belljar.NetworkSpec{NetworkPolicy: q.NetworkPolicy, Egress: q.Egress})
+	if err != nil || len(q.Egress.Presets) == 0 {
+		return policy, nil, err
+	}
+	err = s.withPresets(ctx, caller, belljar.RunSpec{NetworkPolicy: q.NetworkPolicy, Egress: q.Egress}, func(ctx context.Context, o install.Order) error {
+		o.Placement.Egress = policy
+		_, err := s.packages.Presets(ctx, o)
+		policy = o.Placement.Egress
+		return err
+	})
 	return policy, nil, err
+}
+
+// NetworkPresets returns what each preset stands for in an image.
+func (v node) NetworkPresets(ctx context.Context, image string) ([]belljar.NetworkPreset, error) {
+	s := v.service
+	list := make([]belljar.NetworkPreset, len(belljar.EgressPresets()))
+	spec := belljar.RunSpec{BaseImage: image, NetworkPolicy: belljar.NetworkAllowlist}
+	at := map[string]int{}
+	for i, name := range belljar.EgressPresets() {
+		list[i].Name, list[i].Enabled = name, slices.Contains(s.opts.Policy.EgressPresets, name)
+		if why := s.rules.Egress.Preset(name); why != nil {
+			list[i].Reason, list[i].Hint = why.Message, why.Hint
+			continue
+		}
+		at[name] = i
+		spec.Egress.Presets = append(spec.Egress.Presets, name)
+	}
+	if len(at) == 0 {
+		return list, nil
+	}
+	err := s.withPresets(ctx, v.caller, spec, func(ctx context.Context, o install.Order) error {
+		shown, err := s.packages.Show(ctx, o)
+		for _, p := range shown {
+			list[at[p.Name]] = p
+		}
+		return err
+	})
+	if err != nil {
+		return nil, s.refused(v.caller, "show the presets", err)
+	}
+	return list, nil
+}
+
+// withPresets has work done for presets that no run or session asks for: tools of an image may have to be asked, in a sandbox for which
+// memory is claimed.
+func (s *Service) withPresets(ctx context.Context, caller belljar.Caller, spec belljar.RunSpec, work func(context.Context, install.Order) error) error {
+	if err := s.rules.Enabled(); err != nil {
+		return err
+	}
+	p, err := s.rules.Place(ctx, caller, admission.RequestOfRun(spec))
+	if err != nil {
+		return err
+	}
+	quota, err := s.accounts.Quota(ctx, caller.ID)
+	if err != nil {
+		return err
+	}
+	id := belljar.NewID()
+	if err := s.memory.Claim(id, caller.ID, &p, quota); err != nil {
+		return err
+	}
+	defer s.memory.Drop(id)
+	if ok, _ := s.memory.Place(id, false); !ok {
+		return s.memory.Full()
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(s.work.Closing(), func() { stop(fault.ErrShutdown) })()
+	if err := s.boxes.Fetch(ctx, caller, &p); err != nil {
+		return err
+	}
+	return work(ctx, install.Order{
+		Caller: caller, Egress: spec.Egress, Placement: &p,
+		Made: func(sandbox runtime.Sandbox) { s.memory.Hold(id, sandbox, func(why error) { stop(why) }) },
+	})
 }
 
 // countEgress counts what the gates of all sandboxes decide.

@@ -11,7 +11,7 @@ type Admission = admission.Mode
 // DefaultPolicy is the policy of a server without settings.
 func DefaultPolicy() Policy { return admission.DefaultPolicy() }
 
-// Presets are the kinds of packages that an operator can let requests install.
+// Presets are those that an operator can switch on.
 func Presets() []string { return admission.Presets() }
 
 // AllProtections is what a server demands of every sandbox: it refuses to run where one of them cannot be enforced.

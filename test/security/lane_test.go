@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -107,6 +108,7 @@ func (l *lane) open(t *testing.T) {
 	}
 	l.env = append(l.env, "SANDBOX_DATA="+filepath.Join(l.home, "data"))
 	l.env = append(l.env, build.Patient()...)
+	l.env = append(l.env, "SANDBOX_CANCEL_GRACE_SECONDS=1") // attacks ignore TERM, and compute until KILL
 	l.examine(t)
 	if l.image != "" && l.ref == "" {
 		ref, err := l.bring(t, l.image)
@@ -196,7 +198,7 @@ func (l *lane) makeUser(t *testing.T) {
 	add := func(path, line string) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			t.Skipf("lane %s cannot run: %v (install uidmap)", l.name, err)
+			need.Missing(t, "lane %s: %v (uidmap)", l.name, err)
 		}
 		source := filepath.Join(l.home, filepath.Base(path))
 		if err := os.WriteFile(source, append(raw, line...), 0o644); err != nil {

@@ -4,13 +4,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 
-/** The files of a folder, by name. */
+/** The files of a folder, by name: what is in them, since other versions of Node may compress it to other bytes. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true }).filter((name) => statSync(join(folder, name)).isFile());
-  return new Map(names.sort().map((name) => [name, readFileSync(join(folder, name))]));
+  return new Map(names.sort().map((name) => [name, name.endsWith(".gz") ? gunzipSync(readFileSync(join(folder, name))) : readFileSync(join(folder, name))]));
 }
 
 function run(...command) {

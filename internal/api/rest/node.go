@@ -9,6 +9,15 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
+// PresetList is what presets stand for in an image.
+type PresetList struct {
+	Items []belljar.NetworkPreset `json:"items"`
+}
+
+type presetQuery struct {
+	Image string `query:"base_image" doc:"The image; by default, the host image"`
+}
+
 func (d *Door) node() {
 	handle(d, huma.Operation{
 		OperationID: "list-runtimes", Method: http.MethodGet, Path: api.Prefix + "/runtimes", Tags: []string{"node"},
@@ -44,5 +53,14 @@ func (d *Door) node() {
 			"to it. Its host may be resolved.",
 	}, func(c *call, _ *none, body *belljar.NetworkQuery) (belljar.NetworkCheck, error) {
 		return c.Node().CheckNetwork(c, *body)
+	})
+	handle(d, huma.Operation{
+		OperationID: "list-network-presets", Method: http.MethodGet, Path: api.Prefix + "/network/presets", Tags: []string{"node"},
+		Summary: "What presets stand for",
+		Description: "Every preset that egress.presets can name, with its indexes and hosts in an image, or why it cannot be used. Tools of the image and " +
+			"their indexes are asked, unless their answers are kept: that takes seconds.",
+	}, func(c *call, q *presetQuery, _ *none) (PresetList, error) {
+		list, err := c.Node().NetworkPresets(c, q.Image)
+		return PresetList{filled(list)}, err
 	})
 }

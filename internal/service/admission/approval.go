@@ -96,7 +96,11 @@ func askedNetwork(q Question) string {
 	if q.inSession() || q.Network.NetworkPolicy != belljar.NetworkAllowlist {
 		return ""
 	}
-	if rules := slices.Concat(q.Network.Egress.Hosts, q.Network.Egress.CIDRs, q.Network.Egress.IPs); len(rules) > 0 {
+	rules := q.Network.Egress.List()
+	for _, name := range q.Network.Egress.Presets {
+		rules = append(rules, "preset:"+name)
+	}
+	if len(rules) > 0 {
 		return strings.Join(rules, " ")
 	}
 	return "no host"
@@ -221,7 +225,8 @@ func (a *ApprovalRules) Network(caller belljar.Caller, before, asked belljar.Net
 		return nil
 	}
 	if before.NetworkPolicy == belljar.NetworkAllowlist && within(asked.Egress.Hosts, before.Egress.Hosts) &&
-		within(asked.Egress.CIDRs, before.Egress.CIDRs) && within(asked.Egress.IPs, before.Egress.IPs) {
+		within(asked.Egress.CIDRs, before.Egress.CIDRs) && within(asked.Egress.IPs, before.Egress.IPs) &&
+		within(asked.Egress.Presets, before.Egress.Presets) {
 		return nil
 	}
 	return &belljar.Error{

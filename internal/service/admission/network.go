@@ -20,7 +20,9 @@ type Egress struct {
 	levels  map[belljar.TrustLevel]egress.Rules
 	ports   []uint16
 	private bool
-	usual   string // the network of requests that set none
+	presets []string // that are on
+	mirrors []string // of them, preset=URL
+	usual   string   // the network of requests that set none
 	trust   belljar.TrustLevel
 }
 
@@ -31,7 +33,7 @@ func DefaultEgressPorts() []uint16 { return []uint16{80, 443} }
 func (p Policy) Egress() (*Egress, error) {
 	e := &Egress{
 		allow: p.EgressAllow, users: map[string]egress.Rules{}, own: map[string][]string{}, levels: map[belljar.TrustLevel]egress.Rules{},
-		ports: p.EgressPorts, private: p.EgressPrivate, usual: p.NetworkDefault, trust: p.DefaultTrust,
+		ports: p.EgressPorts, private: p.EgressPrivate, presets: p.EgressPresets, mirrors: p.PackageMirrors, usual: p.NetworkDefault, trust: p.DefaultTrust,
 	}
 	if len(e.ports) == 0 {
 		e.ports = DefaultEgressPorts()
@@ -80,11 +82,17 @@ func (e *Egress) Network(caller belljar.Caller, trust belljar.TrustLevel, spec b
 	if !e.Wanted(spec) {
 		return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, nil, nil
 	}
+	for i, name := range spec.Egress.Presets {
+		if err := e.Preset(name); err != nil {
+			err.Details["field"] = fmt.Sprintf("egress.presets[%d]", i)
+			return spec, nil, err
+		}
+	}
 	p, allow := e.server(caller, trust), e.allow
 	if own, ok := e.own[caller.ID]; ok {
 		allow = own
 	}
-	if p.Server.Empty() {
+	if n := len(spec.Egress.Presets); p.Server.Empty() && (n == 0 || spec.Egress.Len() > n) {
 		return spec, nil, &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: "this server lets sandboxes reach nothing, and network_policy is " + belljar.NetworkAllowlist,
 			Details: map[string]any{"field": "network_policy", "provided": belljar.NetworkAllowlist, "rule": "SANDBOX_EGRESS_ALLOW"},
@@ -100,10 +108,13 @@ func (e *Egress) Network(caller belljar.Caller, trust belljar.TrustLevel, spec b
 	return spec, p, err
 }
 
-// Recovered is the policy of a sandbox of a former process: what was admitted then, within the rules of now. Where these allow
-// nothing any longer, it reaches nothing.
-func (e *Egress) Recovered(caller belljar.Caller, trust belljar.TrustLevel, spec belljar.NetworkSpec) (*egress.Policy, error) {
+// Recovered is the policy of a sandbox of a former process: what was admitted then, and what its presets stood for, within the rules of
+// now. Where these allow nothing any longer, it reaches nothing.
+func (e *Egress) Recovered(caller belljar.Caller, trust belljar.TrustLevel, spec belljar.NetworkSpec, presets []belljar.NetworkPreset) (*egress.Policy, error) {
 	_, p, err := e.Network(caller, trust, spec)
+	if err == nil && p != nil {
+		p, err = e.WithPresets(p, presets)
+	}
 	if err != nil {
 		return &egress.Policy{}, err
 	}

@@ -11,11 +11,44 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Presets are the kinds of packages that an operator can let requests install.
-func Presets() []string { return []string{"pip", "npm"} }
+// Presets are those that an operator can switch on. Of some, requests can have packages installed.
+func Presets() []string { return belljar.EgressPresets() }
+
+// Preset is why requests cannot have a preset, as far as that is known without its image; nil if they can. The details have no field.
+func (e *Egress) Preset(name string) *belljar.Error {
+	switch {
+	case !slices.Contains(e.presets, name):
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "this server has the preset " + name + " switched off",
+			Details: map[string]any{"rule": "SANDBOX_EGRESS_PRESETS"}, Hint: "an operator adds " + name + " to SANDBOX_EGRESS_PRESETS",
+		}
+	case name == "github" && !slices.ContainsFunc(e.mirrors, func(m string) bool { return strings.HasPrefix(m, "github=") }):
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "preset github: its hosts are not known here",
+			Details: map[string]any{"rule": "SANDBOX_PACKAGE_MIRRORS"}, Hint: "an operator lists them in SANDBOX_PACKAGE_MIRRORS: github=https://git.example.com",
+		}
+	}
+	return nil
+}
+
+// presetMB is what the sandbox may hold in which tools are asked what they are set to, with its files, in MiB: see [AskLimits].
+const presetMB = 256 + askFilesMB
+
+const askFilesMB = 64
+
+// AskLimits are limits under which tools can be asked, within what is claimed for a request with presets.
+func AskLimits(l belljar.Limits) belljar.Limits {
+	l.MemoryMB, l.WorkspaceMB = max(l.MemoryMB, presetMB-askFilesMB), min(l.WorkspaceMB, askFilesMB)
+	l.Pids, l.NoFile = max(l.Pids, 128), max(l.NoFile, 1024)
+	l.NProc = l.Pids
+	return l
+}
 
 // packages decides whether the packages of a request may be installed for the sandbox of a placement.
 func (r *Rules) packages(p *placement.Placement, ask Request) error {
+	if len(ask.Network.Egress.Presets) > 0 {
+		p.InstallMB = presetMB
+	}
 	if ask.Packages.IsZero() {
 		return nil
 	}
@@ -25,24 +58,20 @@ func (r *Rules) packages(p *placement.Placement, ask Request) error {
 			Details: map[string]any{"field": "packages", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
 		}
 	}
-	for _, preset := range Presets() {
-		if len(ask.packagesOf(preset)) > 0 && !slices.Contains(r.Policy.EgressPresets, preset) {
+	for _, kind := range []struct {
+		preset string
+		list   []string
+	}{{"pip", ask.Packages.Pip}, {"npm", ask.Packages.Npm}} {
+		if len(kind.list) > 0 && !slices.Contains(r.Policy.EgressPresets, kind.preset) {
 			return &belljar.Error{
-				Code: belljar.CodePolicyDenied, Message: "this server does not install packages of " + preset,
-				Details: map[string]any{"field": "packages." + preset, "rule": "SANDBOX_EGRESS_PRESETS"},
-				Hint:    "an operator adds " + preset + " to SANDBOX_EGRESS_PRESETS",
+				Code: belljar.CodePolicyDenied, Message: "this server does not install packages of " + kind.preset,
+				Details: map[string]any{"field": "packages." + kind.preset, "rule": "SANDBOX_EGRESS_PRESETS"},
+				Hint:    "an operator adds " + kind.preset + " to SANDBOX_EGRESS_PRESETS",
 			}
 		}
 	}
 	p.InstallMB = r.InstallMB
 	return nil
-}
-
-func (a Request) packagesOf(preset string) []string {
-	if preset == "pip" {
-		return a.Packages.Pip
-	}
-	return a.Packages.Npm
 }
 
 // noPackages is why a runtime will not do for a request with packages; nil if it will.
@@ -97,7 +126,37 @@ func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []
 	return p, nil
 }
 
-// server is what the server lets a caller reach, without the rules of a ask.
+// WithPresets is a policy with the hosts of presets. The operator has switched those on, so that they need no other rule of the server,
+// but the rules of trust levels hold. The addresses that the operator lists may be theirs, though they are private.
+func (e *Egress) WithPresets(p *egress.Policy, presets []belljar.NetworkPreset) (*egress.Policy, error) {
+	if len(presets) == 0 {
+		return p, nil
+	}
+	more := *p
+	more.OpenTo = []string{}
+	for _, preset := range presets {
+		text := "preset " + preset.Name
+		var err error
+		if more.Run, err = more.Run.With(text, preset.Hosts...); err == nil {
+			more.Server, err = more.Server.With(text, preset.Hosts...)
+		}
+		if err != nil {
+			return nil, &belljar.Error{
+				Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("preset %s: its host %v", preset.Name, err), Details: map[string]any{"field": "egress.presets"},
+				Hint: "the index needs a name: an operator sets one in SANDBOX_PACKAGE_MIRRORS",
+			}
+		}
+		for _, host := range preset.Hosts {
+			more.OpenTo = append(more.OpenTo, strings.ToLower(host))
+		}
+	}
+	mine := belljar.ParseEgress(e.allow)
+	var err error
+	more.Open, err = egress.ParseList("SANDBOX_EGRESS_ALLOW", slices.Concat(mine.CIDRs, mine.IPs))
+	return &more, err
+}
+
+// server is what the server lets a caller reach, without the rules of a request.
 func (e *Egress) server(caller belljar.Caller, trust belljar.TrustLevel) *egress.Policy {
 	p := &egress.Policy{Server: e.rules, Ports: slices.Clone(e.ports), Private: e.private}
 	if own, ok := e.users[caller.ID]; ok {

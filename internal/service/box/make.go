@@ -65,6 +65,9 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	if err == nil && o.Placement.Exec {
 		err = b.PrepareWorkspace(ctx)
 	}
+	if err == nil {
+		err = b.Upload(ctx, nil, o.Placement.Files)
+	}
 	return b, err
 }
 

@@ -123,7 +123,10 @@ func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 
 // fault explains why the index did not answer about the i-th requirement, a project of that name.
 func (x *index) fault(err error, name string, i int) error {
-	e := &belljar.Error{Details: map[string]any{"field": fmt.Sprintf("packages.%s[%d]", x.tool.name, i), "index": x.shown()}}
+	e := &belljar.Error{Details: map[string]any{"field": x.tool.field, "index": x.shown()}}
+	if x.tool.field == "" {
+		e.Details["field"] = fmt.Sprintf("%s[%d]", x.tool.about(), i)
+	}
 	var denied *egress.DeniedError
 	switch {
 	case errors.Is(err, errMissing):

@@ -30,9 +30,9 @@ type Options struct {
 	Boxes *box.Maker
 	// Egress decides what an installation may reach.
 	Egress *admission.Egress
-	// Mirrors are the indexes that the operator sets, by tool; an image's own is not used then.
-	Mirrors map[string]*url.URL
-	TTL     time.Duration // for which versions that were found are taken again
+	// Mirrors are the indexes that the operator sets, by tool; an image's own is not used then. Only github has several.
+	Mirrors map[string][]*url.URL
+	TTL     time.Duration // for which versions that were found, and what presets stand for, are taken again
 	Time    time.Duration // of one installation
 	MB      int           // that it may hold in the end, and in memory meanwhile
 	Now     func() time.Time
@@ -40,18 +40,21 @@ type Options struct {
 }
 
 // Mirrors reads a list of tool=URL.
-func Mirrors(list []string) (map[string]*url.URL, error) {
-	mirrors := map[string]*url.URL{}
+func Mirrors(list []string) (map[string][]*url.URL, error) {
+	mirrors := map[string][]*url.URL{}
 	for _, pair := range list {
 		name, text, _ := strings.Cut(pair, "=")
 		u, err := parseIndex(text)
 		if err == nil && u.User != nil {
 			err = fmt.Errorf("has a password: a program could read it")
 		}
+		if p := presetOf(name); err == nil && p != nil && p.set != nil && len(mirrors[name]) > 0 {
+			err = fmt.Errorf("is there twice")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("SANDBOX_PACKAGE_MIRRORS: the index of %.40q %w", name, err)
 		}
-		mirrors[name] = u
+		mirrors[name] = append(mirrors[name], u)
 	}
 	return mirrors, nil
 }
@@ -175,7 +178,7 @@ func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string 
 		identity = belljar.NewID() // nothing says what it is: it is installed each time
 	}
 	mirror := ""
-	if u := i.opts.Mirrors[t.name]; u != nil {
+	if u := i.mirror(t); u != nil {
 		mirror = u.String()
 	}
 	list := slices.Sorted(slices.Values(wanted))
@@ -187,7 +190,15 @@ func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string 
 // sharable reports whether users may share a layer: its files are those of the operator's index, as its hashes say, and no program of
 // theirs has run.
 func (i *Installer) sharable(t *tool, o Order) bool {
-	return i.opts.Mirrors[t.name] != nil && !o.Packages.Build
+	return i.mirror(t) != nil && !o.Packages.Build
+}
+
+// mirror is the index that the operator sets; nil for the image's own.
+func (i *Installer) mirror(t *tool) *url.URL {
+	if list := i.opts.Mirrors[t.name]; len(list) > 0 {
+		return list[0]
+	}
+	return nil
 }
 
 func hashed(lock []belljar.Package) bool {

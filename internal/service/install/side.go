@@ -56,7 +56,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	p.Limits.NProc, p.Limits.NoFile = p.Limits.Pids, max(p.Limits.NoFile, 1024)
 	p.Limits.TimeoutSec = i.opts.Time.Seconds()
 	p.Bind()
-	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.opts.Mirrors[t.name]}}
+	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.mirror(t)}}
 	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
 		s.Box = b
 		lock, err := s.run(ctx)
@@ -127,11 +127,7 @@ func (s *side) index(ctx context.Context) (*url.URL, error) {
 			Details: map[string]any{"field": "packages." + s.tool.name}, Hint: "an operator sets one in SANDBOX_PACKAGE_MIRRORS",
 		}
 	case s.place.Image.Ref != runtime.HostRef && !s.opts.Egress.Covers(s.ask.Caller, s.ask.Trust, u.Hostname(), port(u)):
-		return nil, &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s: the image takes packages from %s, which this server does not allow", s.tool.name, u.Hostname()),
-			Details: map[string]any{"field": "packages." + s.tool.name, "rule": "SANDBOX_EGRESS_ALLOW"},
-			Hint:    "an operator lists the host in SANDBOX_EGRESS_ALLOW, or sets an index for all images in SANDBOX_PACKAGE_MIRRORS",
-		}
+		return nil, notCovered(s.tool, u)
 	}
 	return u, nil
 }
@@ -239,7 +235,7 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 func (s *side) missing() error {
 	return &belljar.Error{
 		Code: belljar.CodeImageInvalid, Message: fmt.Sprintf("%s: the image %s has none", s.tool.name, s.place.Image.Ref),
-		Details: map[string]any{"field": "packages." + s.tool.name, "image": s.place.Image.Ref}, Hint: "take an image with " + s.tool.name,
+		Details: map[string]any{"field": s.tool.about(), "image": s.place.Image.Ref}, Hint: "take an image with " + s.tool.name,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // tool is a program of an image that installs packages. A layer is called as its tool.
 type tool struct {
 	name     string
+	field    string   // that errors are about; "" is that of its packages
 	programs []string // of the image, the first of which runs the packages
 	wanted   func(belljar.Packages) []string
 	project  func(requirement string) string // the name in it
@@ -32,6 +33,9 @@ type tool struct {
 	// fault explains what the tool printed when it failed, if that is known.
 	fault func(text string, o order) *belljar.Error
 }
+
+// about is the field of a request that errors are about.
+func (t *tool) about() string { return cmp.Or(t.field, "packages."+t.name) }
 
 // order is one installation.
 type order struct {
@@ -64,13 +68,14 @@ func tools() []*tool {
 	}
 }
 
-// pipAsk has pip read all its settings, and print the index that it would use.
+// pipAsk has pip read all its settings, and print the indexes that it would use, the main one last.
 const pipAsk = `import sys
 try:
     from pip._internal.commands import create_command
 except ImportError:
     sys.exit(42)
-print(create_command("install").parse_args(["x"])[0].index_url)
+options = create_command("install").parse_args(["x"])[0]
+print(*options.extra_index_urls, options.index_url)
 `
 
 // noTool is the status of an ask whose image has the language, but not its installer.

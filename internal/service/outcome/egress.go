@@ -13,6 +13,7 @@ func AddEgress(earlier *belljar.EgressReport, now belljar.EgressReport) belljar.
 	sum := belljar.EgressReport{
 		Allowed: earlier.Allowed + now.Allowed, Denied: earlier.Denied + now.Denied,
 		BytesIn: earlier.BytesIn + now.BytesIn, BytesOut: earlier.BytesOut + now.BytesOut, Hosts: append([]belljar.EgressHost{}, earlier.Hosts...),
+		Presets: earlier.Presets,
 	}
 	type key struct{ host, rule, reason string }
 	at := map[key]int{}

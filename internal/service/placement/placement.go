@@ -38,6 +38,9 @@ type Placement struct {
 	// its agent.
 	Egress *egress.Policy
 	Broker *Broker // nil without brokered secrets
+	// Env and Files, below the workspace, set its tools to the indexes of its presets.
+	Env   map[string]string
+	Files []belljar.InlineFile
 
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
@@ -152,6 +155,7 @@ func (p *Placement) Environment(dir string, over ...map[string]string) []string 
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
 	}
+	maps.Copy(env, p.Env)
 	if p.Broker != nil {
 		p.Broker.environment(env)
 	}

@@ -120,7 +120,7 @@ func (c *execution) start() bool {
 		return false
 	}
 	defer c.tree.Close()
-	packages, err := c.install(c.run, c.plan)
+	packages, err := c.install()
 	if e.Err = err; err != nil {
 		return false
 	}

@@ -27,7 +27,7 @@ const mostDenied = 5
 // watchNetwork has the run note what goes through its sandbox's gate, from now on.
 func (c *execution) watchNetwork() {
 	if state := c.run.Snapshot(); state.StartedAt != nil { // it was begun by a former process
-		c.net.earlier, c.net.lost = state.Egress, c.plan.Egress != nil && (state.Egress == nil || state.Git != nil)
+		c.net.earlier, c.net.lost = state.Egress, c.plan.Egress != nil && (state.Egress == nil || state.Git != nil || len(state.Egress.Presets) > 0)
 	}
 	c.net.watch = c.box.Network.Watch(func(e egress.Event, alone bool) {
 		c.run.appendUnlessOver(egressFrame(e))

@@ -9,9 +9,11 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// install makes the packages of a run's own sandbox ready. Its time to start begins afterwards, but for that of fetching its image.
-func (s *runner) install(r *Run, p *plan) (*install.Ready, error) {
-	if p.session != nil || p.request.Packages.IsZero() {
+// install finds out what the presets of a run's own sandbox stand for, and makes its packages ready. Its time to start begins afterwards,
+// but for that of fetching its image.
+func (c *execution) install() (*install.Ready, error) {
+	s, r, p := c.runner, c.run, c.plan
+	if p.session != nil || p.request.Packages.IsZero() && len(p.request.Egress.Presets) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := startup(r, p, time.Now())
@@ -20,18 +22,36 @@ func (s *runner) install(r *Run, p *plan) (*install.Ready, error) {
 	if err != nil {
 		return nil, err
 	}
-	ready, err := s.installer.Ready(r.ctx, install.Order{
+	order := install.Order{
 		Caller: r.caller, Trust: p.request.TrustLevel, Packages: p.request.Packages, Egress: p.request.Egress, Placement: &p.Placement,
 		Made:   func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
 		Record: func(e egress.Event) { s.recordEgress(r, e) },
 		Tell: func(tool, text string) {
 			r.appendUnlessOver(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPackages, Data: map[string]any{"tool": tool, "text": text}})
 		},
-	})
+	}
+	presets, err := s.installer.Presets(r.ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	if len(presets) > 0 {
+		noted := belljar.EgressReport{Hosts: []belljar.EgressHost{}}
+		if c.net.earlier != nil {
+			noted = *c.net.earlier
+		}
+		noted.Presets = presets
+		c.net.earlier = &noted
+		c.reportEgress(&noted)
+	}
+	ready, err := s.installer.Ready(r.ctx, order)
 	if err != nil {
 		return nil, err
 	}
 	root := p.Image
+	if ready == nil {
+		r.setImage(root)
+		return nil, nil
+	}
 	root.Layers = ready.Layers
 	r.setImage(root)
 	r.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/store"
@@ -88,8 +89,13 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 			return nil, err
 		}
 		p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
+		var presets []belljar.NetworkPreset
+		if row.Egress != nil {
+			presets = row.Egress.Presets
+		}
+		p.Env = install.Environment(presets)
 		network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-		if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network); err != nil {
+		if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network, presets); err != nil {
 			s.log.Warn("run of a former process has no network any longer", "run_id", row.ID, "err", err)
 		}
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -10,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
 )
 
 // Network is what a session may reach.
@@ -44,23 +46,34 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 	if err := x.all.opts.Rules.Approvals.Network(caller, n.Spec(), spec); err != nil {
 		return spec, err
 	}
-	if place := x.Placement(); policy != nil {
+	place := x.Placement()
+	place.Egress, place.Env, place.Files = policy, nil, nil
+	if policy != nil {
 		if err := admission.Relayed(&place); err != nil {
 			return spec, err
 		}
+	}
+	presets, err := x.all.opts.Packages.Presets(ctx, install.Order{Caller: x.caller, Trust: x.spec.TrustLevel, Egress: asked.Egress, Placement: &place})
+	if err != nil {
+		return spec, err
 	}
 	b, err := x.Acquire(ctx)
 	if err != nil {
 		return spec, err
 	}
 	defer x.Release()
-	before, was := n.replace(asked, policy)
+	before := n.replace(reach{asked, place.Egress, place.Env, presets})
 	if err := n.record(); err != nil {
-		n.replace(before, was)
+		n.replace(before)
 		return spec, fault.Record("put the session's network on record", err)
 	}
-	if err := b.Network.Set(ctx, policy); err != nil {
+	if err := b.Network.Set(ctx, place.Egress); err != nil {
 		return spec, err
+	}
+	if slices.ContainsFunc(asked.Egress.Presets, func(name string) bool { return !slices.Contains(before.spec.Egress.Presets, name) }) {
+		if err := b.Upload(ctx, nil, place.Files); err != nil {
+			return spec, err
+		}
 	}
 	state := x.Snapshot()
 	x.all.opts.Record(event.Event{
@@ -69,14 +82,22 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 	return spec, nil
 }
 
+// reach is all that a session notes of its network.
+type reach struct {
+	spec    belljar.NetworkSpec
+	policy  *egress.Policy
+	env     map[string]string
+	presets []belljar.NetworkPreset
+}
+
 // replace notes another network, and returns the former.
-func (n *Network) replace(spec belljar.NetworkSpec, policy *egress.Policy) (before belljar.NetworkSpec, was *egress.Policy) {
+func (n *Network) replace(to reach) (was reach) {
 	x := n.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	before, was = belljar.NetworkSpec{NetworkPolicy: x.spec.NetworkPolicy, Egress: x.spec.Egress}, x.place.Egress
-	x.spec.NetworkPolicy, x.spec.Egress, x.place.Egress = spec.NetworkPolicy, spec.Egress, policy
-	return before, was
+	was = reach{belljar.NetworkSpec{NetworkPolicy: x.spec.NetworkPolicy, Egress: x.spec.Egress}, x.place.Egress, x.place.Env, x.state.Presets}
+	x.spec.NetworkPolicy, x.spec.Egress, x.place.Egress, x.place.Env, x.state.Presets = to.spec.NetworkPolicy, to.spec.Egress, to.policy, to.env, to.presets
+	return was
 }
 
 // record puts the session on record with its network.

@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// preparePackages makes the packages of a session ready. Its time to start begins afterwards, but for that of fetching its image.
+// preparePackages finds out what the presets of a session stand for, and makes its packages ready. Its time to start begins afterwards, but for that of fetching its image.
 func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*install.Ready, error) {
 	s := x.all
-	if x.spec.Packages.IsZero() {
+	if x.spec.Packages.IsZero() && len(x.spec.Egress.Presets) == 0 {
 		return nil, nil
 	}
 	place := x.Placement()
@@ -23,20 +23,30 @@ func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*ins
 	if err != nil {
 		return nil, err
 	}
-	ready, err := s.opts.Packages.Ready(ctx, install.Order{
+	order := install.Order{
 		Caller: x.caller, Trust: x.spec.TrustLevel, Packages: x.spec.Packages, Egress: x.spec.Egress, Placement: &place,
 		Made:   func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
 		Record: x.Network.recordEgress,
-	})
+	}
+	presets, err := s.opts.Packages.Presets(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	ready, err := s.opts.Packages.Ready(ctx, order)
 	if err != nil {
 		return nil, err
 	}
 	root := place.Image
-	root.Layers = ready.Layers
+	if ready != nil {
+		root.Layers = ready.Layers
+	}
 	x.setImage(root)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.place.Fetch = ""
-	x.state.Packages = &belljar.PackageLock{Pip: ready.Lock.Pip, Npm: ready.Lock.Npm}
+	x.place.Fetch, x.place.Egress, x.place.Env, x.place.Files = "", place.Egress, place.Env, place.Files
+	x.state.Presets = presets
+	if ready != nil {
+		x.state.Packages = &belljar.PackageLock{Pip: ready.Lock.Pip, Npm: ready.Lock.Npm}
+	}
 	return ready, nil
 }

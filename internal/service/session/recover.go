@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/service/terminal"
@@ -136,8 +137,9 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 		return nil, nil, err
 	}
 	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for those that nothing enforced
+	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network); err != nil {
+	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network, row.Presets); err != nil {
 		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
 	}
 	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)

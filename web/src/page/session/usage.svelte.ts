@@ -12,9 +12,9 @@ export interface Sample {
 const most = 300;
 
 export class Usage {
-  /** Whether the server has such figures. */
-  there = $state(false);
   samples: Sample[] = $state.raw([]);
+  /** Whether the server gave no figures. */
+  none = $state(false);
 
   /** It measures while the component that makes it is shown. */
   constructor(session: () => string) {
@@ -35,17 +35,18 @@ export class Usage {
         return;
       }
       stream.addEventListener("usage", (event: MessageEvent<string>) => {
-        this.there = true;
+        this.none = false;
         this.samples = [...this.samples.slice(1 - most), JSON.parse(event.data) as Sample];
       });
-      // A ticket is good once, so that the stream cannot come back by itself. One that never was is not there.
+      // A ticket is good once, so that the stream cannot come back by itself.
       stream.onerror = () => {
         stream?.close();
-        if (this.there) again();
+        this.none = this.samples.length === 0;
+        again();
       };
     };
     const again = () => {
-      if (!over) timer = setTimeout(() => void connect(), 3000);
+      if (!over) timer = setTimeout(() => void connect(), 5000);
     };
     void connect();
     return () => {

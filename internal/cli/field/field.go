@@ -1,15 +1,20 @@
-package cli
+// Package field puts the names of flags into errors that name the fields of a request.
+package field
 
 import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/belljar/belljar"
 )
 
 // flagOf returns the flag for a field of a request; "" if it has none.
 func flagOf(field string) string {
+	if strings.HasPrefix(field, "egress.presets") {
+		return "--allow-preset"
+	}
 	if strings.HasPrefix(field, "egress") || field == "network_policy" {
 		return "--allow"
 	}
@@ -38,33 +43,43 @@ func flagOf(field string) string {
 	}[field]
 }
 
-// phrases are the words of the API in messages and hints, with those of the command line.
-var phrases = []struct {
+// phrase is a piece of the API's messages and hints, and what the command line says for it.
+type phrase struct {
 	api *regexp.Regexp
 	cli string
-}{
-	{regexp.MustCompile(`set network_policy to allowlist, and list (\S+) in egress\.hosts`), "add --allow $1"},
-	{regexp.MustCompile(`set network_policy to deny_all`), "leave out --allow"},
-	{regexp.MustCompile(`and network_policy is allowlist`), "and --allow asks for a network"},
-	{regexp.MustCompile(`and network_policy is deny_all`), "and no --allow names it"},
-	{regexp.MustCompile(`network_policy allowlist`), "a network (--allow)"},
-	{regexp.MustCompile(`name a runtime whose egress_allowlist_supported is true`), "name another --runtime"},
-	{regexp.MustCompile(`no rule of egress\.ips or egress\.cidrs`), "no --allow"},
-	{regexp.MustCompile(`(?:is )?a rule of egress\.(?:ips|cidrs)|(?:in )?egress\.(?:hosts|cidrs|ips)`), "--allow"},
-	{regexp.MustCompile(`packages\.(pip|npm)`), "--$1"},
-	{regexp.MustCompile(`git\.(ref|subdir)`), "--$1"},
-	{regexp.MustCompile(`\bmemory_mb and workspace_mb\b`), "--memory and --workspace"},
 }
 
-func inPhrases(s string) string {
-	for _, p := range phrases {
+// phrases are compiled with the first error: few commands have one.
+var phrases = sync.OnceValue(func() []phrase {
+	var list []phrase
+	for _, p := range [][2]string{
+		{`set network_policy to allowlist, and list (\S+) in egress\.hosts`, "add --allow $1"},
+		{`set network_policy to deny_all`, "leave out --allow"},
+		{`and network_policy is allowlist`, "and --allow asks for a network"},
+		{`and network_policy is deny_all`, "and no --allow names it"},
+		{`network_policy allowlist`, "a network (--allow)"},
+		{`name a runtime whose egress_allowlist_supported is true`, "name another --runtime"},
+		{`no rule of egress\.ips or egress\.cidrs`, "no --allow"},
+		{`(?:is )?a rule of egress\.(?:ips|cidrs)|(?:in )?egress\.(?:hosts|cidrs|ips)`, "--allow"},
+		{`packages\.(pip|npm)`, "--$1"},
+		{`git\.(ref|subdir)`, "--$1"},
+		{`\bmemory_mb and workspace_mb\b`, "--memory and --workspace"},
+	} {
+		list = append(list, phrase{regexp.MustCompile(p[0]), p[1]})
+	}
+	return list
+})
+
+// Words replaces the words of the API in a text by those of the command line.
+func Words(s string) string {
+	for _, p := range phrases() {
 		s = p.api.ReplaceAllString(s, p.cli)
 	}
 	return s
 }
 
-// inFlags puts the names of flags into an error about a request, in place of the names of fields.
-func inFlags(err error) error {
+// InFlags puts the names of flags into an error about a request, in place of the names of fields.
+func InFlags(err error) error {
 	bad, ok := err.(*belljar.Error)
 	if !ok {
 		return err
@@ -78,7 +93,7 @@ func inFlags(err error) error {
 	if !slices.Contains([]string{"network_policy", "env", "git", "packages", "secrets"}, field) { // words of messages, too
 		renamed.Message = regexp.MustCompile(`(^|[^\w.-])`+regexp.QuoteMeta(field)+`(\W|$)`).ReplaceAllString(bad.Message, "${1}"+flag+"${2}")
 	}
-	renamed.Message, renamed.Hint = inPhrases(renamed.Message), inPhrases(bad.Hint)
+	renamed.Message, renamed.Hint = Words(renamed.Message), Words(bad.Hint)
 	if first, _, _ := strings.Cut(flag, " "); !strings.Contains(renamed.Message, first) {
 		renamed.Message = flag + ": " + renamed.Message
 	}

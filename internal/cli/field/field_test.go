@@ -1,4 +1,4 @@
-package cli
+package field
 
 import (
 	"errors"
@@ -34,13 +34,13 @@ func TestInFlags(t *testing.T) {
 		{refused("env", "env is limited to 256 variables", ""), "--env: env is limited to 256 variables", ""},
 		{refused("labels", "labels are limited to 16", ""), "labels are limited to 16", ""},
 	} {
-		got := inFlags(tt.err)
+		got := InFlags(tt.err)
 		var e *belljar.Error
 		if !errors.As(got, &e) || e.Message != tt.message || e.Hint != tt.hint {
 			t.Errorf("%v\nbecomes %q, hint %q", tt.err, e.Message, e.Hint)
 		}
 	}
-	if other := errors.New("git.ref"); inFlags(other) != other {
+	if other := errors.New("git.ref"); InFlags(other) != other {
 		t.Error("another error is changed")
 	}
 }

@@ -1,4 +1,5 @@
-package cli
+// Package ident shortens ids, and finds what a part of an id means.
+package ident
 
 import (
 	"context"
@@ -15,8 +16,8 @@ const (
 	shortest = 13
 )
 
-// short cuts ids to the shortest length that keeps them distinct.
-func short(ids []string) []string {
+// Short cuts ids to the shortest length that keeps them distinct.
+func Short(ids []string) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		n := min(shortest, len(id))
@@ -30,8 +31,8 @@ func short(ids []string) []string {
 	return out
 }
 
-// find returns the only id with this prefix among the pages that list returns. It returns a whole id unchanged.
-func find(kind, prefix string, list func(offset int) (ids []string, more bool, err error)) (string, error) {
+// Find returns the only id with this prefix among the pages that list returns. It returns a whole id unchanged.
+func Find(kind, prefix string, list func(offset int) (ids []string, more bool, err error)) (string, error) {
 	if len(prefix) >= idLength {
 		return prefix, nil
 	}
@@ -67,9 +68,9 @@ func find(kind, prefix string, list func(offset int) (ids []string, more bool, e
 	return found, nil
 }
 
-// findRun returns the id of the caller's run with this prefix.
-func findRun(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return find("run", prefix, func(offset int) (ids []string, more bool, err error) {
+// Run returns the id of the caller's run with this prefix.
+func Run(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return Find("run", prefix, func(offset int) (ids []string, more bool, err error) {
 		page, err := s.Runs().List(ctx, belljar.RunQuery{Limit: belljar.MaxPage, Offset: offset})
 		for _, run := range page.Items {
 			ids = append(ids, run.ID)
@@ -78,9 +79,9 @@ func findRun(ctx context.Context, s belljar.Service, prefix string) (string, err
 	})
 }
 
-// findSession returns the id of the caller's session with this prefix.
-func findSession(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return find("session", prefix, func(offset int) (ids []string, more bool, err error) {
+// Session returns the id of the caller's session with this prefix.
+func Session(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return Find("session", prefix, func(offset int) (ids []string, more bool, err error) {
 		page, err := s.Sessions().List(ctx, belljar.SessionQuery{All: true, Limit: belljar.MaxPage, Offset: offset})
 		for _, session := range page.Items {
 			ids = append(ids, session.ID)

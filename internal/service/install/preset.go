@@ -1,0 +1,249 @@
+package install
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// preset is where a tool of an image gets packages, for programs that use the tool themselves.
+type preset struct {
+	name     string
+	programs []string // of the image, the first of which is asked
+	// ask prints what the tool is set to, and read finds the addresses of indexes in that. Without ask, the operator's setting says it.
+	ask  []string
+	read func(printed string) []string
+	// always has the tool asked even if the operator sets its index: set needs what it prints.
+	always bool
+	// index asks the index where its files lie, about a project that most indexes have; nil for one that has them itself.
+	index *tool
+	probe string
+	// set returns what sets the tool to an index, and has it keep its files in the workspace. u is nil where the image's own setting stays.
+	set func(u *url.URL, printed string) (env, files map[string]string)
+}
+
+// Folders and files of tools in the workspace.
+const (
+	cargoHome     = ".cargo"
+	mavenHome     = ".m2"
+	mavenSettings = mavenHome + "/settings.xml"
+	aptHome       = ".apt"
+)
+
+func inside(name string) string { return path.Join(belljar.WorkspaceDir, name) }
+
+// presets are all of them, as [belljar.EgressPresets] has them.
+func presets() []*preset {
+	kinds := map[string]*tool{}
+	for _, t := range tools() {
+		kinds[t.name] = t
+	}
+	return []*preset{
+		{
+			name: "pip", programs: kinds["pip"].programs, ask: kinds["pip"].ask, read: strings.Fields, index: kinds["pip"], probe: "pip",
+			set: func(u *url.URL, _ string) (env, _ map[string]string) {
+				env = map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1"} // it is the sandbox's own system
+				if u != nil {
+					if env["PIP_INDEX_URL"] = u.String(); u.Scheme == "http" {
+						env["PIP_TRUSTED_HOST"] = u.Host
+					}
+				}
+				return env, nil
+			},
+		},
+		{
+			name: "npm", programs: kinds["npm"].programs, ask: kinds["npm"].ask, read: strings.Fields, index: kinds["npm"], probe: "npm",
+			set: func(u *url.URL, _ string) (env, _ map[string]string) {
+				env = map[string]string{"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_fetch_retries": "1", "npm_config_fetch_retry_mintimeout": "1000"}
+				if u != nil {
+					env["npm_config_registry"] = u.String()
+				}
+				return env, nil
+			},
+		},
+		{
+			name: "cargo", programs: []string{"cargo"}, ask: shell(`cat "${CARGO_HOME:-$HOME/.cargo}/config.toml" "${CARGO_HOME:-$HOME/.cargo}/config"`), read: cargoRead,
+			index: &tool{name: "cargo", page: func(string) string { return "config.json" }, links: cargoLinks}, set: cargoSet,
+		},
+		{name: "go", programs: []string{"go"}, ask: []string{"go", "env", "GOPROXY", "GOSUMDB"}, read: goRead, set: goSet},
+		{
+			name: "maven", programs: []string{"mvn"},
+			ask: shell(`cat "$HOME/.m2/settings.xml" "${MAVEN_HOME:-/usr/share/maven}/conf/settings.xml" /etc/maven/settings.xml`), read: mavenRead, set: mavenSet,
+		},
+		{name: "apt", programs: []string{"apt-get"}, ask: []string{"sh", "-c", aptAsk}, read: aptRead, always: true, set: aptSet},
+		{name: "github"},
+	}
+}
+
+// shell is a command whose files need not all be there.
+func shell(script string) []string { return []string{"sh", "-c", script + " 2>/dev/null; true"} }
+
+// Environment sets tools to the indexes of presets.
+func Environment(list []belljar.NetworkPreset) map[string]string {
+	var all map[string]string
+	for _, n := range list {
+		env, _ := settings(n, "")
+		for name, value := range env {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// settings are what sets a tool to what its preset stands for.
+func settings(n belljar.NetworkPreset, printed string) (env, files map[string]string) {
+	p := presetOf(n.Name)
+	if p == nil || p.set == nil {
+		return nil, nil
+	}
+	var u *url.URL
+	if len(n.Indexes) > 0 && (n.Source == fromMirror || n.Name == "cargo") { // whose home is another, so that the image's setting is not read
+		u, _ = url.Parse(n.Indexes[0])
+	}
+	return p.set(u, printed)
+}
+
+func presetOf(name string) *preset {
+	for _, p := range presets() {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+var cargoSource = regexp.MustCompile(`(?m)^\s*registry\s*=\s*["']sparse\+(https?://[^"']+)["']`)
+
+// cargoRead finds the sparse indexes in a configuration of cargo's. Without one, cargo has an address of its own, which it does not tell.
+func cargoRead(printed string) (list []string) {
+	for _, m := range cargoSource.FindAllStringSubmatch(printed, -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
+
+// cargoLinks is where an index says that its files are. What stands in braces is a part of the path.
+func cargoLinks(_ string, body []byte) ([]string, error) {
+	var config struct {
+		DL string `json:"dl"`
+	}
+	err := json.Unmarshal(body, &config)
+	link, _, _ := strings.Cut(config.DL, "{")
+	return []string{link}, err
+}
+
+func cargoSet(u *url.URL, _ string) (env, files map[string]string) {
+	env = map[string]string{"CARGO_HOME": inside(cargoHome), "CARGO_NET_RETRY": "1"}
+	if u == nil {
+		return env, nil
+	}
+	return env, map[string]string{
+		cargoHome + "/config.toml": "[source.crates-io]\nreplace-with = \"mirror\"\n\n[source.mirror]\nregistry = \"sparse+" + u.String() + "\"\n",
+	}
+}
+
+// goRead finds the proxies in GOPROXY, and the server in GOSUMDB, which are on a line each.
+func goRead(printed string) (list []string) {
+	proxies, sums, _ := strings.Cut(strings.TrimSpace(printed), "\n")
+	for _, text := range strings.FieldsFunc(proxies, func(r rune) bool { return r == ',' || r == '|' }) {
+		if strings.Contains(text, "://") {
+			list = append(list, text)
+		}
+	}
+	if fields := strings.Fields(sums); len(list) > 0 && len(fields) > 0 && fields[0] != "off" {
+		name, _, _ := strings.Cut(fields[len(fields)-1], "+") // name, name+key, or a key and a URL
+		if !strings.Contains(name, "://") {
+			name = "https://" + name
+		}
+		list = append(list, name)
+	}
+	return list
+}
+
+func goSet(u *url.URL, _ string) (env, files map[string]string) {
+	env = map[string]string{"GOPATH": inside("go")}
+	if u != nil {
+		env["GOPROXY"], env["GOSUMDB"] = strings.TrimSuffix(u.String(), "/"), "off" // go.sum holds what it holds
+	}
+	return env, nil
+}
+
+// mavenRead finds the mirrors in settings of Maven's that are not blocked.
+func mavenRead(printed string) (list []string) {
+	d := xml.NewDecoder(strings.NewReader(strings.ReplaceAll(printed, "<?xml", "<!-- -->\n<?xml")))
+	d.Strict = false
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return list
+		}
+		start, is := token.(xml.StartElement)
+		if !is || start.Name.Local != "mirror" {
+			continue
+		}
+		var m struct {
+			URL     string `xml:"url"`
+			Blocked bool   `xml:"blocked"`
+		}
+		if d.DecodeElement(&m, &start) == nil && !m.Blocked && m.URL != "" {
+			list = append(list, strings.TrimSpace(m.URL))
+		}
+	}
+}
+
+func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
+	repository := inside(mavenHome + "/repository")
+	if u == nil {
+		return map[string]string{"MAVEN_OPTS": "-Dmaven.repo.local=" + repository}, nil
+	}
+	var escaped strings.Builder
+	_ = xml.EscapeText(&escaped, []byte(u.String()))
+	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings)}, map[string]string{
+		mavenSettings: "<settings>\n  <localRepository>" + repository + "</localRepository>\n" +
+			"  <mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>" + escaped.String() + "</url></mirror></mirrors>\n</settings>\n",
+	}
+}
+
+// aptAsk prints the system and its version, whether the list of installed packages is there, and the addresses of apt's sources.
+const aptAsk = `command -v apt-get >/dev/null || exit 42
+. /etc/os-release 2>/dev/null || . /usr/lib/os-release 2>/dev/null
+echo "$ID" "$VERSION_CODENAME" "$(test -e /var/lib/dpkg/status && echo listed)" "$(test -e "/usr/share/keyrings/$ID-archive-keyring.gpg" && echo keyring)"
+apt-get indextargets --format '$(SITE)' 2>/dev/null | sort -u`
+
+func aptRead(printed string) []string {
+	_, sites, _ := strings.Cut(printed, "\n")
+	return strings.Fields(sites)
+}
+
+func aptSet(u *url.URL, printed string) (env, files map[string]string) {
+	env = map[string]string{"APT_CONFIG": inside(aptHome + "/apt.conf")}
+	if printed == "" {
+		return env, nil // the files are there
+	}
+	first, _, _ := strings.Cut(printed, "\n")
+	said := append(strings.Fields(first), "", "")
+	conf := "Dir::State::Lists \"" + inside(aptHome+"/lists") + "\";\nDir::Cache \"" + inside(aptHome+"/cache") + "\";\nAPT::Sandbox::User \"\";\nAcquire::Retries \"1\";\n"
+	files = map[string]string{aptHome + "/lists/lock": "", aptHome + "/cache/archives/lock": ""}
+	if !strings.Contains(first, " listed") {
+		conf += "Dir::State::Status \"" + inside(aptHome+"/status") + "\";\n"
+		files[aptHome+"/status"] = ""
+	}
+	if u != nil {
+		signed := ""
+		if strings.Contains(first, " keyring") {
+			signed = "[signed-by=/usr/share/keyrings/" + said[0] + "-archive-keyring.gpg] "
+		}
+		conf += "Dir::Etc::SourceList \"" + inside(aptHome+"/sources.list") + "\";\nDir::Etc::SourceParts \"/dev/null\";\n"
+		files[aptHome+"/sources.list"] = "deb " + signed + u.String() + " " + said[1] + " main\n"
+	}
+	files[aptHome+"/apt.conf"] = conf
+	return env, files
+}

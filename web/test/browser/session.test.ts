@@ -1,0 +1,309 @@
+// The page of a session: files, the editor, uploads, the search, runs, the network.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Locator, Page } from "playwright-core";
+import type { Session } from "../../../sdk/typescript/src/index.ts";
+import { accessible, until, visit, type Visit } from "./world.ts";
+
+type Owner = Parameters<typeof visit>[0];
+
+/** begin makes a session with files, and shows its page. */
+async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, query = ""): Promise<{ v: Visit; page: Page; session: Session; row: (name: string) => Locator }> {
+  const v = await visit(t);
+  const session = await v.api.sessions.create({ base_image: "host", labels: { name: "a session" } });
+  for (const [path, content] of Object.entries(files)) await session.write(path, content);
+  await v.open(`sandbox/sessions/${session.id}${query}`);
+  return { v, page: v.page, session, row: (name) => v.page.getByRole("treeitem").filter({ has: v.page.getByText(name, { exact: true }) }) };
+}
+
+const editor = (page: Page): Locator => page.locator(".file .cm-content");
+const named = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true });
+
+/** retype replaces the text in the editor. */
+async function retype(page: Page, text: string): Promise<void> {
+  await editor(page).click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(text);
+}
+
+test("a file is found with the keyboard, edited and saved as it was: its mode and line ends", async (t) => {
+  const { page, session, row } = await begin(t, { "src/deep/run.sh": "echo 1\r\necho 2\r\n", "z.txt": "z" });
+  await session.files.write("src/deep/run.sh", "echo 1\r\necho 2\r\n", { overwrite: true, mode: 0o755 });
+  await row("src").focus();
+  for (const key of ["ArrowRight", "ArrowDown", "Enter", "ArrowDown", "Enter"]) {
+    await page.keyboard.press(key);
+    if (key === "ArrowRight") await row("deep").waitFor();
+    else if (key === "Enter" && !(await editor(page).isVisible())) await row("run.sh").waitFor();
+  }
+  await editor(page).waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("file"), "src/deep/run.sh");
+  await retype(page, "echo 3\necho 4\n");
+  await page.getByText("● not saved").waitFor();
+  await page.keyboard.press("Control+s");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  assert.equal(await session.files.text("src/deep/run.sh"), "echo 3\r\necho 4\r\n");
+  assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0755");
+  await page.reload();
+  await editor(page).getByText("echo 3").waitFor();
+  assert.equal(await row("run.sh").getAttribute("aria-level"), "3");
+  // Tab indents; Escape, then Tab, leaves.
+  await editor(page).click();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Tab");
+  assert.equal(await editor(page).evaluate((e) => e === document.activeElement), false);
+});
+
+test("what something else has written is never overwritten unseen", async (t) => {
+  const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
+  v.allow(/404/); // of the file that is deleted
+  const dialog = page.getByRole("dialog", { name: "The file has changed" });
+  const conflict = async (mine: string, theirs: string) => {
+    await retype(page, mine);
+    await session.write("a.txt", theirs);
+    await named(page, "Save").click();
+    await dialog.locator(".cm-merge-b").getByText(mine.trim()).waitFor();
+    await dialog.locator(".cm-merge-a").getByText(theirs.trim()).waitFor();
+  };
+  await editor(page).getByText("one").waitFor();
+  await conflict("two\n", "six\n"); // of the same size, maybe in the same second
+  await named(page, "Take theirs, without my changes").click();
+  await editor(page).getByText("six").waitFor();
+  await conflict("mine\n", "theirs\n");
+  await named(page, "Keep mine").click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal(await session.files.text("a.txt"), "mine\n");
+  await conflict("left\n", "right\n");
+  await dialog.locator(".cm-merge-b .cm-content").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText("both\n");
+  await named(page, "Save the right side").click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal(await session.files.text("a.txt"), "both\n");
+
+  await retype(page, "last\n");
+  await session.files.delete("a.txt");
+  await named(page, "Save").click();
+  await page.getByRole("dialog", { name: "The file is gone" }).getByRole("button", { name: "Save it again" }).click();
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  assert.equal(await session.files.text("a.txt"), "last\n");
+});
+
+test("changes that are not saved are asked about, and survive a new sign-in", async (t) => {
+  const { page, session, row } = await begin(t, { "a.txt": "a", "b.txt": "b" }, "?file=a.txt");
+  await editor(page).getByText("a", { exact: true }).waitFor();
+  await retype(page, "changed");
+  await row("b.txt").click();
+  const dialog = page.getByRole("dialog", { name: "Save the changes?" });
+  await dialog.getByRole("button", { name: "Stay" }).click();
+  await editor(page).getByText("changed").waitFor();
+
+  let asked = "";
+  page.once("dialog", (d) => { asked = d.message(); void d.dismiss(); });
+  await page.getByRole("link", { name: "Runs" }).click();
+  assert.match(asked, /not saved/);
+  assert.match(page.url(), new RegExp(session.id));
+
+  const token = await page.evaluate(() => localStorage.getItem("belljar.token")!);
+  await page.evaluate(() => dispatchEvent(new StorageEvent("storage", { key: "belljar.token", newValue: null })));
+  await page.getByRole("heading", { name: "Sign in to Belljar" }).waitFor();
+  await page.evaluate((value) => dispatchEvent(new StorageEvent("storage", { key: "belljar.token", newValue: value })), token);
+  await editor(page).getByText("changed").waitFor();
+  await page.getByText("● not saved").first().waitFor();
+
+  await row("b.txt").click();
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await editor(page).getByText("b", { exact: true }).waitFor();
+  assert.equal(await session.files.text("a.txt"), "changed");
+  await retype(page, "lost");
+  await row("a.txt").click();
+  await dialog.getByRole("button", { name: "Discard" }).click();
+  await editor(page).getByText("changed").waitFor();
+  assert.equal(await session.files.text("b.txt"), "b");
+});
+
+test("files and folders are made, renamed and deleted", async (t) => {
+  const { v, page, session, row } = await begin(t);
+  v.allow(/409/);
+  await page.getByText("The workspace is empty.").waitFor();
+  const dialog = page.getByRole("dialog");
+  await named(page, "+ Folder").click();
+  await dialog.getByLabel("Name").fill("../out");
+  assert.ok(await named(page, "Make it").isDisabled());
+  await dialog.getByLabel("Name").fill("d");
+  await page.keyboard.press("Enter");
+  await row("d").click();
+  await named(page, "+ File").click();
+  await dialog.getByLabel("Name").fill("x.py");
+  await page.keyboard.press("Enter");
+  await editor(page).waitFor();
+  await retype(page, "unsaved = 1");
+  await row("x.py").focus();
+  await page.keyboard.press("F2");
+  await dialog.getByLabel("Name").fill("y.py");
+  await page.keyboard.press("Enter");
+  await row("y.py").waitFor();
+  await editor(page).getByText("unsaved").waitFor(); // the text goes with the file
+  assert.equal(new URL(page.url()).searchParams.get("file"), "d/y.py");
+  await named(page, "+ File").click();
+  await dialog.getByLabel("Name").fill("y.py");
+  await page.keyboard.press("Enter");
+  await dialog.getByRole("alert").waitFor(); // it exists
+  await named(page, "Close").click();
+  await row("d").click();
+  await page.keyboard.press("Delete");
+  await dialog.getByText("and all that is in it").waitFor();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("The workspace is empty.").waitFor();
+  await editor(page).waitFor({ state: "detached" });
+  assert.deepEqual((await session.files.list()).entries, []);
+});
+
+test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
+  const { v, page, session, row } = await begin(t, { "in/old.txt": "old" });
+  v.allow(/409/);
+  await row("in").click();
+  const big = Buffer.alloc(3 << 20, 7);
+  await page.locator('input[type="file"]').setInputFiles([
+    { name: "old.txt", mimeType: "text/plain", buffer: Buffer.from("new") },
+    { name: "big.bin", mimeType: "application/octet-stream", buffer: big },
+    { name: "<b>x</b>.txt", mimeType: "text/plain", buffer: Buffer.from("x") },
+  ]);
+  await page.getByText("2 files of 3 uploaded").waitFor();
+  assert.equal(await session.files.text("in/old.txt"), "old");
+  assert.equal((await session.files.stat("in/big.bin")).size, big.length);
+  await row("<b>x</b>.txt").waitFor();
+  await page.getByText("Exists already.").getByRole("button", { name: "Replace" }).click();
+  await page.getByText("3 files of 3 uploaded").waitFor();
+  assert.equal(await session.files.text("in/old.txt"), "new");
+  await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
+
+  const data = await page.evaluateHandle(() => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File(["dropped"], "dropped.txt"));
+    return transfer;
+  });
+  await row("in").dispatchEvent("drop", { dataTransfer: data });
+  await row("dropped.txt").waitFor();
+  assert.equal(await session.files.text("in/dropped.txt"), "dropped");
+});
+
+test("a file and a folder are downloaded", async (t) => {
+  const { page, row } = await begin(t, { "d/a.txt": "content of a", "d/b.txt": "b" });
+  await row("d").click();
+  const [folder] = await Promise.all([page.waitForEvent("download"), named(page, "Download zip").click()]);
+  assert.match(folder.suggestedFilename(), /\.zip$/);
+  assert.equal(await folder.failure(), null);
+  await row("a.txt").click();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.locator(".files").getByRole("button", { name: "Download" }).click()]);
+  assert.equal(file.suggestedFilename(), "a.txt");
+  let text = "";
+  for await (const piece of await file.createReadStream()) text += String(piece);
+  assert.equal(text, "content of a");
+});
+
+test("hostile names and contents stay text", async (t) => {
+  const markup = '<img src=x onerror="alert(1)">';
+  const { page, row } = await begin(t, {
+    [markup]: "<script>alert(1)</script>", "gpj\u202Eexe": "x", "two\nlines": "y",
+    "evil.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>parent.document.title="owned"</script><image href="/api/v1/sandbox/me"/></svg>`,
+    "page.html": "<script>document.title='owned'</script>",
+  });
+  page.on("dialog", () => assert.fail("a dialog opened"));
+  await row(markup).click();
+  await editor(page).getByText("<script>alert(1)</script>").waitFor();
+  await row("gpj⟨202E⟩exe").waitFor();
+  await row("two⟨000A⟩lines").click();
+  await editor(page).getByText("y", { exact: true }).waitFor();
+  await row("evil.svg").click();
+  const image = page.locator(".file img");
+  await image.waitFor();
+  assert.match((await image.getAttribute("src"))!, /^blob:/);
+  await named(page, "Edit as text").click();
+  await editor(page).getByText("parent.document").waitFor();
+  await row("page.html").click();
+  await editor(page).getByText("owned").waitFor();
+  assert.doesNotMatch(await page.title(), /owned/);
+  assert.equal(await page.locator("main script, main iframe, main object, main svg script").count(), 0);
+});
+
+test("bytes and big files are offered for download, pictures are shown", async (t) => {
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC", "base64");
+  const { page, row } = await begin(t, { "a.bin": new Uint8Array([1, 0, 2]), "big.txt": "x".repeat((5 << 20) + 1), "dot.png": png, "fits.txt": "0123456789\n".repeat(100_000) });
+  await row("a.bin").click();
+  await page.getByText("This file is not text").waitFor();
+  await row("big.txt").click();
+  await page.getByText("The editor shows files of up to 5 MiB.").waitFor();
+  await row("dot.png").click();
+  await page.locator(".file img").waitFor();
+  assert.equal(await page.locator(".file img").evaluate((image: HTMLImageElement) => image.naturalWidth), 10);
+  await row("fits.txt").click();
+  await editor(page).getByText("0123456789").first().waitFor();
+});
+
+test("the search finds lines, and a link leads to one", async (t) => {
+  const text = Array.from({ length: 300 }, (_, i) => `line ${i + 1}`).join("\n");
+  const { page } = await begin(t, { "src/a.py": text, "src/b.txt": "LINE 250" }, "?file=src%2Fa.py&line=123");
+  const marked = page.locator(".cm-line.cm-marked");
+  await marked.getByText("line 123", { exact: true }).waitFor();
+  await page.locator(".files").getByRole("button", { name: "Search" }).click();
+  await page.getByLabel("Text to find").fill("line 250");
+  await page.keyboard.press("Enter");
+  await page.getByText("2 matches in 2 files.").waitFor();
+  await page.getByLabel("Names of files").fill("*.py");
+  await page.keyboard.press("Enter");
+  await page.getByText("1 match in 1 file.").waitFor();
+  await page.getByRole("button", { name: "250 line 250" }).click();
+  await marked.getByText("line 250", { exact: true }).waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("line"), "250");
+  await page.goto(page.url().replace("line=250", "line=99999999999"));
+  await editor(page).getByText("line 1", { exact: true }).waitFor(); // what is no line is ignored
+});
+
+test("commands run, the network is changed and asked, ports are listed", async (t) => {
+  const { page, session } = await begin(t);
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await page.getByLabel("Run a command here").fill("echo '<b>hi</b>' > made.txt; exit 4");
+  await page.keyboard.press("Enter");
+  const row = page.getByRole("row").filter({ hasText: "made.txt" });
+  await row.getByText("failed").waitFor();
+  await row.getByRole("cell", { name: "4", exact: true }).waitFor();
+  assert.match((await row.getByRole("link").getAttribute("href"))!, /sandbox\/runs\/[0-9a-f-]{36}$/);
+
+  await page.getByRole("tab", { name: "Network" }).click();
+  await page.getByLabel("What would happen to a URL?").fill("https://example.com");
+  await named(page, "Check").click();
+  await page.getByText("✕ Denied.").waitFor();
+
+  await session.start(["python3", "-m", "http.server", "8123"]);
+  await page.getByRole("tab", { name: "Ports" }).click();
+  await page.getByRole("cell", { name: "8123", exact: true }).waitFor();
+});
+
+test("a session that has ended says so, and offers another", async (t) => {
+  const { v, page, session } = await begin(t);
+  await named(page, "End session").click();
+  await named(page, "End it").click();
+  await page.getByRole("heading", { name: "This session has ended" }).waitFor();
+  await page.getByText("Its files and terminals are gone.").waitFor();
+  assert.equal((await session.get()).state, "closed");
+  await accessible(page, "session-ended");
+  await named(page, "Open a new one like it").click();
+  await until("another session is shown", () => /sessions\/[0-9a-f-]{36}/.test(page.url()) && !page.url().includes(session.id));
+  await page.getByText("The workspace is empty.").waitFor();
+
+  v.allow(/404/);
+  await v.open("sandbox/sessions/01990000-0000-7000-8000-000000000000");
+  await page.getByRole("heading", { name: "There is no such session, or it is not yours" }).waitFor();
+});
+
+test("the page is accessible, in both themes and on a phone", async (t) => {
+  const { page } = await begin(t, { "src/a.py": "def f():\n    return 'x'\n", "b.txt": "b" }, "?file=src%2Fa.py&line=1");
+  await editor(page).getByText("return").waitFor();
+  await page.getByRole("button", { name: "Open a terminal" }).click();
+  await page.locator(".xterm-screen").waitFor();
+  await accessible(page, "session");
+  for (const panel of ["Runs", "Ports", "Network"]) {
+    await page.getByRole("tab", { name: panel, exact: true }).click();
+    await accessible(page, `session-${panel.toLowerCase()}`);
+  }
+});

@@ -1,0 +1,192 @@
+// Terminals in the page: they survive reloads, restarts and whatever programs print.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Locator, Page } from "playwright-core";
+import { picture, serve, until, visit, type Visit, type VisitOptions } from "./world.ts";
+
+/** A terminal in a session's page. */
+class Screen {
+  constructor(readonly page: Page) {}
+  get rows(): Locator { return this.page.locator(".xterm-rows:visible"); }
+  get strip(): Locator { return this.page.locator(".terminal:visible .strip"); }
+  async text(): Promise<string> { return (await this.rows.innerText()).replaceAll("\u00a0", " "); }
+  /** shows waits for a text. */
+  async shows(what: RegExp): Promise<void> {
+    let last = "";
+    await until(`the terminal shows ${what}`, async () => what.test((last = await this.text()))).catch((error: Error) => {
+      throw new Error(`${error.message}: ${last}`);
+    });
+  }
+  async type(text: string): Promise<void> {
+    await this.page.locator(".terminal:visible .xterm-screen").click();
+    await this.page.keyboard.type(text);
+  }
+  /** run types a command and waits for its mark, which the command's own text does not show. */
+  async run(command: string): Promise<void> {
+    const mark = String(Math.floor(Math.random() * 1e9));
+    await this.type(`${command}; echo "<"${mark}">"\n`);
+    await this.shows(new RegExp(`<${mark}>`));
+  }
+}
+
+async function begin(t: Parameters<typeof visit>[0], options?: VisitOptions): Promise<{ v: Visit; id: string; screen: Screen; open: () => Promise<void> }> {
+  const v = await visit(t, options);
+  // Drawn with elements, what is on the screen can be read.
+  await v.context.addInitScript(() => {
+    const context = HTMLCanvasElement.prototype.getContext as (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) => unknown;
+    HTMLCanvasElement.prototype.getContext = function (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) {
+      return kind.startsWith("webgl") ? null : context.call(this, kind, ...rest);
+    } as typeof HTMLCanvasElement.prototype.getContext;
+  });
+  const { id } = await v.api.sessions.create({ base_image: "host" });
+  await v.open(`sandbox/sessions/${id}`);
+  const screen = new Screen(v.page);
+  return { v, id, screen, open: async () => {
+    await v.page.getByRole("button", { name: "Open a terminal" }).click();
+    await screen.shows(/\$ /);
+  } };
+}
+
+test("terminals live in tabs, survive a reload, and end with a status", async (t) => {
+  const { v, id, screen, open } = await begin(t);
+  await open();
+  await screen.run("x=kept; echo first");
+  await v.page.getByRole("button", { name: "New terminal" }).click();
+  await v.page.getByRole("tab", { name: "Terminal 2" }).waitFor();
+  await screen.shows(/\$ /);
+  await screen.run("echo second");
+  assert.doesNotMatch(await screen.text(), /first/);
+  await picture(v.page, "terminals");
+
+  await v.page.reload();
+  await screen.shows(/first/); // what it showed
+  await screen.run("echo $x again");
+  await screen.shows(/kept again/);
+  await v.page.getByRole("tab", { name: "Terminal 2" }).click();
+  await screen.shows(/second/);
+
+  await screen.type("exit 3\n");
+  await v.page.getByText("Exited with status 3.").waitFor();
+  assert.match(await screen.text(), /second/);
+  await v.page.getByRole("button", { name: "Close Terminal 2" }).click();
+  await v.page.getByRole("tab", { name: "Terminal 2" }).waitFor({ state: "detached" });
+
+  await v.page.getByRole("button", { name: "Close Terminal 1" }).click();
+  await v.page.getByRole("button", { name: "End it" }).click();
+  await v.page.getByRole("button", { name: "Open a terminal" }).waitFor();
+  await until("the server's terminals are gone", async () => (await v.api.terminals.list(id)).every(({ exit_code }) => exit_code !== undefined));
+});
+
+test("what a program prints stays text: titles, links, clipboard, styles, questions", async (t) => {
+  const { v, screen, open } = await begin(t);
+  await v.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await v.page.evaluate(() => navigator.clipboard.writeText("mine"));
+  await open();
+  await screen.run(String.raw`printf '\033]0;<img src=x onerror=alert(1)>\u202eevil\a'`);
+  await v.page.getByRole("tab", { name: "<img src=x onerror=alert(1)>evil" }).waitFor();
+  await screen.run(String.raw`printf '\033]52;c;c3RvbGVu\a\033]8;;https://example.com/\033\\press\033]8;;\033\\ <script>alert(1)</script>\n'`);
+  await screen.shows(/press <script>alert\(1\)<\/script>/);
+  assert.equal(await v.page.locator(".xterm a, .xterm script, .xterm img").count(), 0);
+  assert.equal(await v.page.evaluate(() => navigator.clipboard.readText()), "mine");
+  await screen.run(String.raw`printf '\033[38;2;1;200;3mtrue\033[48;5;200mcolour\033[1;3;4;9mall\033[0m\033#8\a\a\a\033c'`);
+  // An answer to a question of the past would be typed into the shell.
+  await screen.run(String.raw`printf '\033[c'; sleep 0.1; read -t 1 -rsn 64 || true; clear`);
+  await v.page.reload();
+  await screen.run("echo clean");
+  assert.doesNotMatch(await screen.text(), /\[\?|1;2c/);
+});
+
+test("pasting many lines asks; Ctrl+C copies what is selected, and interrupts else", async (t) => {
+  const { v, screen, open } = await begin(t);
+  await v.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open();
+  const paste = async (text: string) => {
+    await v.page.evaluate((given) => navigator.clipboard.writeText(given), text);
+    await v.page.locator(".terminal:visible .xterm-screen").click();
+    await v.page.keyboard.press("Control+Shift+v");
+  };
+  await paste("echo pasted $((40+2))\n");
+  await screen.shows(/\$ echo pasted/);
+  await v.page.keyboard.press("Enter");
+  await screen.shows(/pasted 42/);
+  const many = Array.from({ length: 6 }, (_, i) => `echo line $((${i}*10))`).join("\n");
+  await paste(many);
+  const dialog = v.page.getByRole("dialog", { name: "Paste 6 lines?" });
+  await dialog.getByRole("button", { name: "Do not paste" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.doesNotMatch(await screen.text(), /line 50/);
+  await paste(many);
+  await dialog.getByRole("button", { name: "Paste", exact: true }).click();
+  await screen.shows(/line \$\(\(5\*10\)\)/);
+  await v.page.keyboard.press("Enter");
+  await screen.shows(/line 50/);
+
+  await screen.type("clear; echo begun; sleep 1000\n");
+  await screen.shows(/^begun/m);
+  await v.page.locator(".terminal:visible .xterm-screen").dblclick({ position: { x: 10, y: 6 } });
+  await v.page.keyboard.press("Control+c");
+  assert.equal(await v.page.evaluate(() => navigator.clipboard.readText()), "begun");
+  await screen.type("typed ahead"); // it still sleeps: this is only echoed
+  await screen.shows(/typed ahead/);
+  await v.page.keyboard.press("Control+c");
+  await screen.run("echo status $?");
+  await screen.shows(/status 130/);
+});
+
+test("another client takes a terminal over, and the page takes it back when asked", async (t) => {
+  const { v, id, screen, open } = await begin(t);
+  await open();
+  await screen.run("echo mine");
+  const [terminal] = await v.api.terminals.list(id);
+  const other = await v.api.terminals.attach({ id: terminal!.terminal_id });
+  await screen.strip.getByText("Another window or client has taken this terminal over.").waitFor();
+  assert.match(await screen.strip.innerText(), /Code 4010/);
+  await screen.strip.getByRole("button", { name: "Reconnect" }).click();
+  await screen.strip.waitFor({ state: "detached" });
+  await screen.run("echo back");
+  for await (const event of other) if (event.kind === "replaced") break;
+  await other.close();
+});
+
+test("a server that is killed and started again: the first error stays, and nothing is lost", async (t) => {
+  const server = await serve(t);
+  const { v, screen, open } = await begin(t, { place: server });
+  v.allow(/ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|ERR_INCOMPLETE|ERR_CONNECTION_CLOSED|WebSocket|50[0-9]/);
+  await open();
+  await screen.run("x=alive");
+  await screen.type("sleep 1; for i in 1 2 3; do echo while-away-$((i*11)); done\n");
+  await server.kill();
+  await screen.strip.getByText("Code 1006.").waitFor();
+  await serve(t, { data: server.data, listen: new URL(server.url).host });
+  await screen.strip.getByText("Connected again.").waitFor();
+  await screen.shows(/while-away-11\n.*while-away-22\n.*while-away-33/s);
+  assert.match(await screen.strip.innerText(), /Code 1006/);
+  await screen.strip.getByRole("button", { name: "Dismiss" }).click();
+  await screen.strip.waitFor({ state: "detached" });
+  await screen.run("echo still $x");
+  await screen.shows(/still alive/);
+});
+
+test("a flood of output is shown to its end", async (t) => {
+  const { screen, open } = await begin(t);
+  await open();
+  await screen.run("seq 1 800000; echo the end");
+  await screen.shows(/800000\s+the end/);
+});
+
+test("the search finds, the keyboard leaves, and the screen reader reads", async (t) => {
+  const { v, screen, open } = await begin(t);
+  await open();
+  await screen.run("seq 1 500; echo needle-in-it; seq 1 500");
+  await v.page.keyboard.press("Control+Shift+f");
+  await v.page.getByLabel("Search in the terminal").fill("needle-in");
+  await v.page.keyboard.press("Enter");
+  await screen.shows(/needle-in-it/);
+  await v.page.keyboard.press("Escape");
+  await v.page.getByLabel("Search in the terminal").waitFor({ state: "detached" });
+  await v.page.keyboard.press("Control+Shift+ArrowUp");
+  assert.equal(await v.page.evaluate(() => document.activeElement?.getAttribute("role")), "tab");
+  await v.page.getByRole("button", { name: "Screen reader" }).click();
+  await screen.run("echo read this");
+  await v.page.locator(".xterm-accessibility-tree").getByText("read this", { exact: true }).first().waitFor({ state: "attached" });
+});
