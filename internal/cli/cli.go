@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/completion"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
 )
@@ -144,7 +145,7 @@ func usageError(err error, args []string) error {
 // ownFlags lists the long flags of a command as the user types them, and the short flags for limits. It leaves out --help and the
 // other short flags, because programs often have the same.
 func ownFlags(node *kong.Node) (all []string) {
-	for _, flag := range flagsOf(node) {
+	for _, flag := range completion.Flags(node) {
 		if flag.Name != "help" {
 			all = append(all, "--"+flag.Name)
 		}

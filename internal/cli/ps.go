@@ -160,7 +160,7 @@ func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, word := range argv {
 		if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?`") {
-			words[i] = shellQuote(word)
+			words[i] = show.ShellQuote(word)
 		}
 	}
 	line := []rune(notice.OneLine(strings.Join(words, " ")))
@@ -177,5 +177,3 @@ func idsOf(runs []belljar.Run) []string {
 	}
 	return ids
 }
-
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

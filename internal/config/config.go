@@ -163,6 +163,7 @@ type Config struct {
 	MCPMode           string   // "" leaves it to the client's URL; so do the next three
 	MCPTools          []string // empty means all
 	MCPAllow          []string
+	MCPAllowPresets   []string
 	MCPImage          string
 	MCPRuntime        string
 	MCPTimeoutSec     int // seconds; 0 uses the general limit; so do the next four

@@ -10,6 +10,8 @@ func models(c *Config) []row {
 			doc: "Tools of the mode that are offered, including sandbox.run; an empty list offers all. A client's URL can select among these."},
 		{name: "MCP_ALLOW", value: list(&c.MCPAllow, checkRule), def: "[]",
 			doc: "What sandboxes of models may reach, of what SANDBOX_EGRESS_ALLOW allows, in the same form without *. A client's URL can select among these; if this is empty, it may name any (?allow=api.example.com)."},
+		{name: "MCP_ALLOW_PRESETS", value: list(&c.MCPAllowPresets, checkPreset), def: "[]",
+			doc: "Where tools in the sandboxes of models get packages, of EGRESS_PRESETS: pip, npm. A client's URL cannot select among these."},
 		{name: "MCP_IMAGE", value: text(&c.MCPImage, checkImage), doc: "Image of all sandboxes of models. If unset, a client's URL may name one, and otherwise sandbox.run may name any; sandboxes without an image get DEFAULT_IMAGE."},
 		{name: "MCP_RUNTIME", value: oneOf(&c.MCPRuntime, "", "native", "docker", "gvisor", "firecracker"), def: "", doc: "Runtime of all sandboxes of models. If unset, as MCP_IMAGE."},
 		{name: "MCP_TIMEOUT_SEC", value: integer(&c.MCPTimeoutSec, 0, 31536000), unit: "seconds", def: "0", doc: "Most time of a model's command, and its default; 0 means as for every request. A client's URL can set less, and a model less than that." + more},

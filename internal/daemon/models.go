@@ -54,12 +54,14 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 
 // termsOf returns the configuration's limits for models.
 func termsOf(cfg *config.Config) mcp.Terms {
+	reach := belljar.ParseEgress(cfg.MCPAllow)
+	reach.Presets = cfg.MCPAllowPresets
 	return mcp.Terms{
 		Toolset: belljar.Toolset{
 			Mode: belljar.ToolMode(cfg.MCPMode), Image: cfg.MCPImage, Runtime: cfg.MCPRuntime,
 			Resources:  belljar.Resources{CPU: cfg.MCPCPU, MemoryMB: cfg.MCPMemoryMB, WorkspaceMB: cfg.MCPWorkspaceMB},
 			TimeoutSec: float64(cfg.MCPTimeoutSec), IdleTimeoutSec: float64(cfg.MCPIdleSec),
-			Network: len(cfg.MCPAllow) > 0, Egress: belljar.ParseEgress(cfg.MCPAllow),
+			Network: !reach.IsZero(), Egress: reach,
 		},
 		Tools: cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar/test/image"
 	"github.com/belljar/belljar/test/peer"
 )
 
@@ -34,12 +35,9 @@ func egressOf(t *testing.T, run map[string]any) map[string]any {
 	return report
 }
 
-// TestNetwork runs real clients that reach an allowed host over HTTP and HTTPS, and are denied others at once. All of it is
-// reported: in the run, its warnings and its log, in the audit trail and in the metrics.
-func TestNetwork(t *testing.T) {
-	p := peer.Start(t, "api.test", "other.test", "a.wild.test")
-	s := reachable(t, t.TempDir(), p)
-	const fetch = `import os, socket, sys, time, urllib.request
+// fetch is a program that gets from api.test, and tries to from other.test. fetched is what it prints.
+const (
+	fetch = `import os, socket, sys, time, urllib.request
 for url in ("http://api.test/", "https://api.test/"):
     sys.stdout.write(urllib.request.urlopen(url, timeout=15).read().decode())
 begun = time.monotonic()
@@ -51,13 +49,39 @@ for url in ("http://other.test/", "https://other.test/"):
         print("denied")
 print("quick" if time.monotonic() - begun < 5 else "slow", os.environ["BELLJAR_PROXY"])
 `
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
-		"spec_version": "1.0", "base_image": "host", "language": "python", "code": fetch, "env": map[string]string{"SSL_CERT_FILE": "/workspace/ca.pem"},
+	fetched = "hello from api.test\nhello from api.test\ndenied\ndenied\nquick http://127.0.0.53:1080\n"
+)
+
+// fetching is a request for that program, which may reach api.test.
+func fetching(p *peer.Peer, base string) map[string]any {
+	return map[string]any{
+		"spec_version": "1.0", "base_image": base, "language": "python", "code": fetch, "env": map[string]string{"SSL_CERT_FILE": "/workspace/ca.pem"},
 		"files":          []map[string]any{{"path": "ca.pem", "content_b64": base64.StdEncoding.EncodeToString(p.CA)}},
 		"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test", "*.wild.test"}, "ips": []string{p.Address}},
-	})
-	const want = "hello from api.test\nhello from api.test\ndenied\ndenied\nquick http://127.0.0.53:1080\n"
-	if status != http.StatusOK || run["stdout"] != want {
+	}
+}
+
+// TestNetworkDocker: it is the same in a container, whose image has programs of its own.
+func TestNetworkDocker(t *testing.T) {
+	p := peer.Start(t, "api.test", "other.test")
+	s := reachable(t, t.TempDir(), p, lanes()[2].open(t)...)
+	s.imports("belljar/python", image.Debian(t, "python"))
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", fetching(p, "belljar/python"))
+	if status != http.StatusOK || run["stdout"] != fetched || run["runtime"] != "docker" {
+		t.Fatalf("%d %v\n%s", status, run, s.said)
+	}
+	if p.Hosts()["other.test"] > 0 {
+		t.Error("the other host was reached")
+	}
+}
+
+// TestNetwork runs real clients that reach an allowed host over HTTP and HTTPS, and are denied others at once. All of it is
+// reported: in the run, its warnings and its log, in the audit trail and in the metrics.
+func TestNetwork(t *testing.T) {
+	p := peer.Start(t, "api.test", "other.test", "a.wild.test")
+	s := reachable(t, t.TempDir(), p)
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", fetching(p, "host"))
+	if status != http.StatusOK || run["stdout"] != fetched {
 		t.Fatalf("%d %v\n%s", status, run, s.said)
 	}
 	report := egressOf(t, run)

@@ -127,6 +127,31 @@ func TestDownloadLinks(t *testing.T) {
 	}
 }
 
+// TestForeignName is a page whose own name points at this server (DNS rebinding): to its browser the server is of the page's origin, and
+// still nothing is answered without a credential, which the page does not have.
+func TestForeignName(t *testing.T) {
+	s := serve(t, t.TempDir())
+	for _, path := range []string{
+		api + "/me", api + "/runs", api + "/admin/tokens", api + "/runs/x/stream", api + "/runs/x/usage", api + "/sessions/x/fs/raw?path=x", "/v1/sessions", "/metrics",
+		"/thread/get_session?thread_id=x", "/mcp",
+	} {
+		req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "evil.example:8080"
+		req.Header.Set("Origin", "http://evil.example:8080")
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized && (path != "/mcp" || resp.StatusCode < 400) {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+}
+
 // TestForeignPage is a page on another site, and one on another port of this host: it cannot read, open sockets, or frame.
 func TestForeignPage(t *testing.T) {
 	s := serve(t, t.TempDir())

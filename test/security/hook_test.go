@@ -32,6 +32,7 @@ func hooks() map[string]hook {
 		"agentenv":  agentEnv,
 		"artifacts": artifacts,
 		"bait":      bait,
+		"clients":   clients,
 		"boot":      bootID,
 		"brokered":  brokered,
 		"disk":      disk,

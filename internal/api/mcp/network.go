@@ -71,12 +71,14 @@ func (t *Terms) describe(text string) string {
 	).Replace(text)
 }
 
-// allow sets what the URL of a client allows, which must be among what the server does, if that has a list.
+// allow sets what the URL of a client allows, which must be among what the server does, if that has a list. The server's presets
+// stay.
 func (t *Terms) allow(rules []string) error {
 	if len(rules) == 0 {
 		return nil
 	}
-	if all := t.Egress.List(); t.Network {
+	presets := t.Egress.Presets
+	if all := t.Egress.List(); t.Network && (len(all) > 0 || len(presets) == 0) {
 		for _, rule := range rules {
 			if !slices.Contains(all, rule) {
 				return exceeds("allow", rule, all, "this server allows %s, and not %.80q", strings.Join(all, ", "), rule)
@@ -84,5 +86,6 @@ func (t *Terms) allow(rules []string) error {
 		}
 	}
 	t.Network, t.Egress = true, belljar.ParseEgress(rules)
+	t.Egress.Presets = presets
 	return nil
 }

@@ -269,10 +269,14 @@ func TestNetworkTerms(t *testing.T) {
 	if narrowed, err = free.Narrowed("allow=c.example&allow=203.0.113.7"); err != nil || !narrowed.Network || narrowed.Egress.Len() != 2 {
 		t.Errorf("%+v, %v", narrowed, err)
 	}
+	preset := mcp.Terms{Toolset: belljar.Toolset{Network: true, Egress: belljar.Egress{Presets: []string{"pip"}}}}
+	if narrowed, err = preset.Narrowed("allow=c.example"); err != nil || narrowed.Egress.Len() != 2 || narrowed.Egress.Presets[0] != "pip" {
+		t.Errorf("%+v, %v", narrowed, err)
+	}
 	for _, test := range []struct {
 		terms mcp.Terms
 		want  string
-	}{{server, "sandbox with network access to a.example, b.example only and"}, {free, "sandbox without network and"}} {
+	}{{server, "sandbox with network access to a.example, b.example only and"}, {preset, "network access to packages of pip only and"}, {free, "sandbox without network and"}} {
 		listed := string(newWorld(t).peer("ann", test.terms).rpc("tools/list", nil).raw)
 		if !strings.Contains(listed, test.want) {
 			t.Errorf("no %q in %.1000s", test.want, listed)

@@ -54,3 +54,14 @@ func declareUsage(doc *huma.OpenAPI, sample *huma.Schema) {
 		})
 	}
 }
+
+// usageWords are the descriptions of the properties of samples, as [words].
+func usageWords() map[string]string {
+	return map[string]string{
+		"UsageSample.at": "When it was taken", "UsageSample.scope": "run for a sandbox of the run's own, session for one that a session's runs share",
+		"cpu_time_ms": "Milliseconds of CPU time since the sandbox was made", "cpu_percent": "CPU time since the sample before, in per cent of one core; absent in the first",
+		"memory_bytes": "Bytes that programs hold", "memory_limit_bytes": "Most bytes that they may hold; absent where that is not enforced",
+		"file_bytes": "Bytes that files in memory hold; absent where they are part of memory_bytes", "UsageSample.pids": "Processes and threads",
+		"UsageSample.sources": "Where each figure was read",
+	}
+}

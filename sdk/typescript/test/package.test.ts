@@ -45,6 +45,7 @@ const local = 'import { Belljar } from "belljar";\nconst belljar = await Belljar
 function program(block: string): string {
   if (block.includes("EventSource")) {
     return block.replace('"https://belljar.example", token: jwtOfTheUser', "process.env.URL!, apiKey: process.env.KEY")
+      .replace("key: jwtOfTheUser", "key: process.env.KEY!")
       .replace("const url", 'const { id } = await belljar.run(["true"]);\nconst url')
       .replace("const events = new EventSource(url);", 'if ((await fetch(url)).status !== 200) throw new Error("no");') + "await belljar.close();\n";
   }
