@@ -78,6 +78,11 @@ export class Scroll {
     return exact + ((position - exact) * (topEnd - 2 * exact)) / (end - 2 * exact);
   }
 
+  /** showing is the position at which a row is in the view, whatever the heights of others. */
+  showing(row: number): number {
+    return this.#rows < 2 ? 0 : (row / (this.#rows - 1)) * this.end;
+  }
+
   /**
    * anchor is a place in the rows, with its fraction, and where in the view it is. It does not need the heights of rows: the first
    * row is at the top of the view at the beginning, and the last at its bottom at the end.

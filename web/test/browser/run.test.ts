@@ -82,6 +82,9 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   const { id } = await v.api.runs.start({ language: "python", interactive: true, stdin_idle_timeout_sec: 300, code: "while True: print('got', input(), flush=True)" });
   await v.open(`sandbox/runs/${id}`);
   await page.getByText(/^Running for/).waitFor();
+  const usage = page.getByRole("region", { name: "Usage" });
+  await usage.getByText("Memory").waitFor();
+  await usage.locator("path.line").first().waitFor(); // two samples make a line
   await page.getByLabel("Input", { exact: true }).fill("<b>one</b>");
   await page.keyboard.press("Enter");
   await page.locator(".log").getByText("got <b>one</b>").waitFor();

@@ -48,6 +48,13 @@ test("properties of every size", () => {
       assert.ok(Math.abs(s.position - at) < 1e-3);
     }
     assert.equal(s.moved(s.settle() + 0.4), false, "a rounded position is not the reader's");
+    // A row that is shown is in the view, by its anchor alone.
+    const [view, wanted] = [200 + pick(900), pick(10 ** (1 + pick(7)))];
+    const there = scroll(100 + wanted + pick(1000), view, 20);
+    there.moveTo(there.showing(wanted));
+    const { row, y } = there.anchor();
+    const rowTop = y + (wanted - row) * 20;
+    assert.ok(rowTop >= -1e-3 && rowTop + 20 <= view + 1e-3, `row ${wanted} is at ${rowTop} of ${view}`);
     // The anchor: the first row at the top at first, the last at the bottom at last.
     s.moveTo(0);
     assert.deepEqual(s.anchor(), { row: 0, y: 0 });
