@@ -85,7 +85,7 @@ endef
 
 # The packages that take longest start first, or one of them would run alone in the end.
 LONGEST_RACE := ./internal/api/rest ./internal/runtime/pool
-LONGEST      := ./test/security ./test/e2e ./test/vm ./test/examples ./internal/runtime/gvisor ./internal/runtime/native ./internal/store/sqlite
+LONGEST      := ./test/security ./test/e2e ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
 
 .PHONY: test
 test: packages ## everything that can be tested here; as root on Debian it installs what it needs
@@ -101,7 +101,7 @@ vetted:
 test-go:
 	$(call with-programs, \
 		CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(LONGEST_RACE) $(RACE) || failed=1; \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk

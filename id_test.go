@@ -24,7 +24,7 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-// An id made in a later millisecond sorts behind.
+// An id made in a later millisecond sorts after.
 func TestNewIDSortsByTime(t *testing.T) {
 	first := belljar.NewID()
 	for start := time.Now().UnixMilli(); time.Now().UnixMilli() == start; {

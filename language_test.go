@@ -121,7 +121,7 @@ func TestLanguageNames(t *testing.T) {
 	}
 }
 
-// What nobody has looked for is found inside: the first program that is there, by its name only.
+// A program that was not looked up is found inside: the first program that is there, by its name only.
 func TestProgramIsFoundInside(t *testing.T) {
 	bin := t.TempDir()
 	l := belljar.Language{Name: "x", Extensions: []string{"x"}, Programs: []string{"first", "second", "third"}}

@@ -81,7 +81,7 @@ func TestResolveProperty(t *testing.T) {
 		}
 		startup, timeout := real("startup"), real("timeout")
 		base, most := belljar.DefaultLimits(), belljar.MaxLimits()
-		follows := cmp.Or(ask.Pids, base.NProc) // what nobody asks for follows pids
+		follows := cmp.Or(ask.Pids, base.NProc) // unset, it follows pids
 		got, err := base.Resolve(ask, startup, timeout, most)
 		if err != nil {
 			if c := belljar.CodeOf(err); c != belljar.CodeInvalidRequest && c != belljar.CodePolicyDenied {

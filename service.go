@@ -23,6 +23,7 @@ type Service interface {
 	Inside
 	Secrets() Secrets
 	Images() Images
+	Usage() Usages
 	Node() Node
 	Admin() Admin
 }

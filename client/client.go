@@ -213,6 +213,9 @@ func (c *Client) Terminals() belljar.Terminals { return terminals{c} }
 // Ports gives access to the ports that programs in the caller's sessions listen on.
 func (c *Client) Ports() belljar.Ports { return ports{c} }
 
+// Usage gives access to what the caller's living sandboxes use.
+func (c *Client) Usage() belljar.Usages { return usages{c} }
+
 // Node describes the server and the caller.
 func (c *Client) Node() belljar.Node { return node{c} }
 

@@ -166,7 +166,7 @@ func (w *world) close() error {
 	w.server.Close()
 	left, listed := w.runtime.List(context.Background())
 	if len(left) > 0 {
-		err = errors.Join(err, fmt.Errorf("sandboxes left behind: %v", left))
+		err = errors.Join(err, fmt.Errorf("sandboxes left over: %v", left))
 	}
 	return errors.Join(err, listed, w.runtime.Close())
 }

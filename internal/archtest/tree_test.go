@@ -47,7 +47,7 @@ func parseTree(t *testing.T, root string) []*pkg {
 	var order []*pkg
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != root {
-			return nil // other tests come and go beside this one
+			return nil // other tests create and remove files meanwhile
 		}
 		if err != nil {
 			return err

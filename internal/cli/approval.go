@@ -14,7 +14,7 @@ import (
 // approvalCommands are belljar approval ….
 type approvalCommands struct {
 	LS      approvalList    `cmd:"" name:"ls" help:"List the requests that wait for an operator, and why."`
-	Approve approvalApprove `cmd:"" help:"Let a request go on."`
+	Approve approvalApprove `cmd:"" help:"Let a request continue."`
 	Deny    approvalDeny    `cmd:"" help:"End a request."`
 }
 
@@ -81,7 +81,7 @@ type (
 
 // Help is the long help.
 func (*approvalApprove) Help() string {
-	return `The request goes on as it was made: a changed one waits again. There must be room for it, or it still waits.
+	return `The request continues as it was made: a changed one waits again. There must be room for it, or it still waits.
 
 Examples:
   belljar approval ls
@@ -134,7 +134,7 @@ func findApproval(ctx context.Context, s belljar.Service, prefix string) (string
 	})
 }
 
-// noteApproval tells that a run waits for an operator, and what was decided.
+// noteApproval prints that a run waits for an operator, and what was decided.
 func (c *console) noteApproval(f belljar.Frame) {
 	state, _ := f.Data["state"].(string)
 	switch belljar.ApprovalState(state) {

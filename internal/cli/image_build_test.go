@@ -87,7 +87,7 @@ func TestImageBuild(t *testing.T) {
 				t.Errorf("said in a pipe: %q", told.String())
 			}
 			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+				t.Errorf("left over: %v, %v", left, err)
 			}
 		})
 	}
@@ -130,7 +130,7 @@ func TestImageBuildFails(t *testing.T) {
 				t.Errorf("%v, %q", err, out.String())
 			}
 			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+				t.Errorf("left over: %v, %v", left, err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestImageBuildStopped(t *testing.T) {
 		t.Errorf("%v, %q", err, told.String())
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
 }
 

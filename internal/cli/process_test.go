@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/cli"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/program"
 )
 
@@ -149,10 +150,7 @@ func TestClosedOutput(t *testing.T) {
 // TestIgnoredSignals: a program does not ignore the signals that belljar inherits as ignored from nohup or a shell's &.
 func TestIgnoredSignals(t *testing.T) {
 	program.NeedNative(t)
-	nohup, err := exec.LookPath("nohup")
-	if err != nil {
-		t.Skip("there is no nohup")
-	}
+	nohup := need.Program(t, "nohup")
 	for _, name := range []string{"HUP", "INT"} {
 		script := `trap "" INT; exec "$0" belljar run -- sh -c "kill -` + name + ` \$\$; echo it lives"`
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", script, nohup).CombinedOutput()

@@ -17,7 +17,7 @@ import (
 const maxFile = 1 << 20
 
 // readFile reads a YAML file of keys in their short form.
-func readFile(path string, c *Config, names []string) (settings []setting, problems []string) {
+func readFile(path string, c *Config, rows map[string]*row, names []string) (settings []setting, problems []string) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("file %s cannot be read: %v", path, reason(err))}
@@ -35,9 +35,7 @@ func readFile(path string, c *Config, names []string) (settings []setting, probl
 		return nil, []string{fmt.Sprintf("file %s is longer than %d bytes", path, maxFile)}
 	}
 	settings, problems = parseFile(path, raw, names)
-	secrets := slices.ContainsFunc(settings, func(s setting) bool {
-		return slices.ContainsFunc(table(c), func(r row) bool { return r.name == s.name && r.secret })
-	})
+	secrets := slices.ContainsFunc(settings, func(s setting) bool { return rows[s.name].secret })
 	c.loose = append(c.loose, checkPrivate(path, info, secrets)...)
 	return settings, problems
 }

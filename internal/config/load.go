@@ -31,11 +31,11 @@ type setting struct {
 // details.problems lists the problems one by one.
 func Load(from Sources) (Config, error) {
 	c := Config{origins: map[string]string{}}
-	rows := map[string]row{}
-	var names []string
-	for _, r := range table(&c) {
-		rows[r.name] = r
-		names = append(names, r.name)
+	all := table(&c)
+	rows, names := make(map[string]*row, len(all)), make([]string, 0, len(all))
+	for i := range all {
+		r := &all[i]
+		rows[r.name], names = r, append(names, r.name)
 		if r.def == "" {
 			continue
 		}
@@ -43,7 +43,7 @@ func Load(from Sources) (Config, error) {
 			return Config{}, &belljar.Error{Code: belljar.CodeInternal, Message: "default of " + Prefix + r.name + " is wrong", Err: err}
 		}
 	}
-	settings, problems := gather(&from, &c, names)
+	settings, problems := gather(&from, &c, rows, names)
 	for _, s := range settings {
 		r := rows[s.name]
 		if s.text = strings.TrimSpace(s.text); s.text == "" {
@@ -63,11 +63,11 @@ func Load(from Sources) (Config, error) {
 }
 
 // gather reads all sources, in ascending order of precedence.
-func gather(from *Sources, c *Config, names []string) (settings []setting, problems []string) {
+func gather(from *Sources, c *Config, rows map[string]*row, names []string) (settings []setting, problems []string) {
 	file := from.File
 	var aliased, env, flags []setting
 	aliases := map[string]string{}
-	for _, r := range table(c) {
+	for _, r := range rows {
 		if r.alias != "" {
 			aliases[r.alias] = r.name
 		}
@@ -98,7 +98,7 @@ func gather(from *Sources, c *Config, names []string) (settings []setting, probl
 		flags = append(flags, setting{name, from.Set[flag], "flag " + flag})
 	}
 	if file != "" {
-		lines, wrong := readFile(file, c, names)
+		lines, wrong := readFile(file, c, rows, names)
 		settings, problems = lines, append(wrong, problems...)
 	}
 	return slices.Concat(settings, aliased, env, flags), problems
@@ -113,7 +113,7 @@ func unknown(where, name string, names []string, write func(string) string) stri
 }
 
 // fault returns the problem of a value. It does not repeat a secret.
-func fault(s setting, r row, err error) string {
+func fault(s setting, r *row, err error) string {
 	if r.secret {
 		return fmt.Sprintf("%s %v", s.origin, err)
 	}

@@ -24,7 +24,7 @@ func (r row) key() Key {
 
 // table returns every key, bound to the fields of c.
 func table(c *Config) []row {
-	var all []row
+	all := make([]row, 0, 200) // room for all keys
 	for _, g := range []struct {
 		name string
 		rows []row

@@ -144,11 +144,11 @@ func localPolicy(cfg *config.Config) service.Policy {
 
 // localLimits are the limits of commands without a server: the defaults, with the environment's timeouts.
 func localLimits(cfg *config.Config) belljar.Limits {
-	l, told, most := belljar.DefaultLimits(), cfg.Limits(), belljar.MaxLimits()
-	l.StartupTimeoutSec = min(told.StartupTimeoutSec, most.StartupTimeoutSec)
-	l.BuildTimeoutSec = min(told.BuildTimeoutSec, most.BuildTimeoutSec)
-	l.TimeoutSec, l.GraceSec = min(told.TimeoutSec, most.TimeoutSec), told.GraceSec
-	l.CPUTimeSec = min(told.CPUTimeSec, most.CPUTimeSec)
+	l, set, most := belljar.DefaultLimits(), cfg.Limits(), belljar.MaxLimits()
+	l.StartupTimeoutSec = min(set.StartupTimeoutSec, most.StartupTimeoutSec)
+	l.BuildTimeoutSec = min(set.BuildTimeoutSec, most.BuildTimeoutSec)
+	l.TimeoutSec, l.GraceSec = min(set.TimeoutSec, most.TimeoutSec), set.GraceSec
+	l.CPUTimeSec = min(set.CPUTimeSec, most.CPUTimeSec)
 	return l
 }
 

@@ -70,7 +70,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A cache that is not whole takes nobody's place.
+// An incomplete cache replaces no other.
 func TestReplaceDamaged(t *testing.T) {
 	s := New(t.TempDir())
 	whole := archiveOf(t, tar.Header{Name: entry("5"), Typeflag: tar.TypeReg})

@@ -48,7 +48,7 @@ type flight struct {
 	waiting int // of those who want it; under flights.mu
 
 	mu      sync.Mutex
-	told    []belljar.ImageProgress // the last report of each phase and layer
+	reports []belljar.ImageProgress // the last report of each phase and layer
 	version []int                   // of each of them: when it was reported
 	now     int
 	changed chan struct{} // closed at each word and at the end
@@ -61,7 +61,7 @@ type flight struct {
 // join returns what work returns for name, which runs once for all that ask at the same time. Each receives all phases, those
 // slow ones not every report. ctx ends the caller's wait; work's own context ends with the last wait.
 func (fs *flights) join(ctx context.Context, name string, progress func(belljar.ImageProgress),
-	work func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error),
+	work func(ctx context.Context, report func(belljar.ImageProgress)) (belljar.Image, error),
 ) (belljar.Image, error) {
 	f, err := fs.board(ctx, name, work)
 	if err != nil {
@@ -158,14 +158,14 @@ func (f *flight) report(p belljar.ImageProgress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now++
-	for i := range f.told {
-		if f.told[i].Phase == p.Phase && f.told[i].Layer == p.Layer {
-			f.told[i], f.version[i] = p, f.now
+	for i := range f.reports {
+		if f.reports[i].Phase == p.Phase && f.reports[i].Layer == p.Layer {
+			f.reports[i], f.version[i] = p, f.now
 			f.wake()
 			return
 		}
 	}
-	f.told, f.version = append(f.told, p), append(f.version, f.now)
+	f.reports, f.version = append(f.reports, p), append(f.version, f.now)
 	f.wake()
 }
 
@@ -180,7 +180,7 @@ func (f *flight) since(seen int) (words []belljar.ImageProgress, now int, change
 	defer f.mu.Unlock()
 	for i, v := range f.version {
 		if v > seen {
-			words = append(words, f.told[i])
+			words = append(words, f.reports[i])
 		}
 	}
 	return words, f.now, f.changed

@@ -16,7 +16,7 @@ const layersAtOnce = 3
 
 // gather has all layers of an image unpacked and returns them held, in their order, one that the image has twice twice.
 // The caller releases them.
-func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, tell func(belljar.ImageProgress)) ([]*heldLayer, error) {
+func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report func(belljar.ImageProgress)) ([]*heldLayer, error) {
 	first := map[string]int{} // layer → where it is first
 	held := make([]*heldLayer, len(sources))
 	group, ctx := errgroup.WithContext(ctx)
@@ -31,14 +31,14 @@ func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, tell fun
 				return err
 			}
 			h, made, err := ls.hold(ctx, src.Id, func(dir string) (layer.Stats, error) {
-				return ls.unpack(ctx, src, dir, tell)
+				return ls.unpack(ctx, src, dir, report)
 			})
 			if err != nil {
 				return err
 			}
 			held[i] = h
 			if !made {
-				tell(belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Done: src.Size, Total: src.Size, Shared: true})
+				report(belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Done: src.Size, Total: src.Size, Shared: true})
 			}
 			return nil
 		})

@@ -53,7 +53,7 @@ func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress f
 	return img, nil
 }
 
-func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+func (s *Store) importTar(ctx context.Context, name string, r io.Reader, report func(belljar.ImageProgress)) (belljar.Image, error) {
 	if err := s.sweep(ctx); err != nil {
 		return belljar.Image{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell fu
 		return belljar.Image{}, fault.Wrap("keep the archive", err)
 	}
 	defer f.Close()
-	digest, size, err := s.spool(ctx, f, r, tell)
+	digest, size, err := s.spool(ctx, f, r, report)
 	if err != nil {
 		return belljar.Image{}, err
 	}
@@ -76,7 +76,7 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell fu
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	img, err := s.assemble(ctx, m, tell)
+	img, err := s.assemble(ctx, m, report)
 	if err == nil {
 		img.Ref = m.Names[0] // also of an image that was here by another name
 	}
@@ -84,8 +84,8 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell fu
 }
 
 // spool writes an archive down, uncompressed.
-func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, tell func(belljar.ImageProgress)) (digest string, size int64, err error) {
-	raw := newMeter(stream.WithContext(ctx, r), belljar.ImageProgress{Phase: belljar.ImagePulling}, tell)
+func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, report func(belljar.ImageProgress)) (digest string, size int64, err error) {
+	raw := newMeter(stream.WithContext(ctx, r), belljar.ImageProgress{Phase: belljar.ImagePulling}, report)
 	come := stream.ReadAhead(ctx, raw, nothing)
 	defer come.Abandon() // a reader that waits for a person may not return
 	u, err := stream.Decompress(ctx, come, s.layers.large)

@@ -115,7 +115,7 @@ func TestImport(t *testing.T) {
 				t.Errorf("%+v", root)
 			}
 			if left := leftovers(t, path); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left over: %v", left)
 			}
 			again, err := s.Import(t.Context(), tt.name, bytes.NewReader(tt.archive), nil)
 			if err != nil || again.Digest != img.Digest {
@@ -198,7 +198,7 @@ func TestImportRefused(t *testing.T) {
 				t.Errorf("hostile words: %q", err)
 			}
 			if left := append(leftovers(t, path), entries(t, path, "images")...); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left over: %v", left)
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestImportInterrupted: who gives up waits for no reader, and a reader's own failure is told.
+// TestImportInterrupted: a cancelled import waits for no reader, and a reader's own failure is returned.
 func TestImportInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "images")
 	s := open(t, image.Options{Path: path})
@@ -253,6 +253,6 @@ func TestImportInterrupted(t *testing.T) {
 	_, err = s.Import(t.Context(), "x", iotest.ErrReader(io.ErrUnexpectedEOF), nil)
 	wantError(t, err, belljar.CodeImageInvalid, "cut off")
 	if left := leftovers(t, path); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }

@@ -167,7 +167,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("%s is still there: %v", root.Dir, err)
 	}
 	if left := leftovers(t, path); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	if n := len(entries(t, path, "layers")); n != 1 {
 		t.Errorf("%d layers are left, want that of b", n)
@@ -219,7 +219,7 @@ func TestSharedLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := slices.Concat(entries(t, path, "layers"), entries(t, path, "images"), entries(t, path, "locks"), leftovers(t, path)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("all: %v", got)
 	}
 	if left := slices.Concat(entries(t, path, "layers"), entries(t, path, "images"), leftovers(t, path)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestTwoStores(t *testing.T) {
 	wantError(t, err, belljar.CodeImageUnavailable)
 }
 
-// TestFilesGone: an image whose files somebody has deleted is not here, and can be pulled again.
+// TestFilesGone: an image whose files were deleted by hand is not here, and can be pulled again.
 func TestFilesGone(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))

@@ -141,7 +141,7 @@ func TestChurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestKilled(t *testing.T) {
 
 		s := open(t, image.Options{Path: path}, h)
 		if left := leftovers(t, path); len(left) > 0 {
-			t.Fatalf("round %d: left behind: %v", round, left)
+			t.Fatalf("round %d: left over: %v", round, left)
 		}
 		known := len(names(t, s)) - 1
 		if n := len(entries(t, path, "images")); n != known {
@@ -194,7 +194,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
-			t.Fatalf("round %d: left behind: %v", round, left)
+			t.Fatalf("round %d: left over: %v", round, left)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

@@ -10,34 +10,34 @@ import (
 
 // meter reports how much has been read, now and then.
 type meter struct {
-	r    io.Reader
-	word belljar.ImageProgress
-	tell func(belljar.ImageProgress)
-	said time.Time
+	r        io.Reader
+	progress belljar.ImageProgress
+	report   func(belljar.ImageProgress)
+	said     time.Time
 }
 
 // wordEvery is how often a meter reports.
 const wordEvery = 100 * time.Millisecond
 
-func newMeter(r io.Reader, word belljar.ImageProgress, tell func(belljar.ImageProgress)) *meter {
-	tell(word)
-	return &meter{r: r, word: word, tell: tell, said: time.Now()}
+func newMeter(r io.Reader, progress belljar.ImageProgress, report func(belljar.ImageProgress)) *meter {
+	report(progress)
+	return &meter{r: r, progress: progress, report: report, said: time.Now()}
 }
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
-	m.word.Done += int64(n)
+	m.progress.Done += int64(n)
 	if now := time.Now(); n > 0 && now.Sub(m.said) >= wordEvery {
 		m.said = now
-		m.tell(m.word)
+		m.report(m.progress)
 	}
 	return n, err
 }
 
 // end reports that it was all.
 func (m *meter) end() {
-	m.word.Total = m.word.Done
-	m.tell(m.word)
+	m.progress.Total = m.progress.Done
+	m.report(m.progress)
 }
 
 // listener receives progress: one report at a time, and none after its end.

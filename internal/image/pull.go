@@ -42,12 +42,12 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 	if whole.Remote() == nil {
 		return belljar.Image{}, reference.Invalid(target, errors.New("a digest alone cannot be pulled"))
 	}
-	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
-		img, err := s.pull(ctx, whole, tell)
+	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, report func(belljar.ImageProgress)) (belljar.Image, error) {
+		img, err := s.pull(ctx, whole, report)
 		if err != nil {
 			return img, fault.Named(whole.Name, fault.Wrap("pull an image", err))
 		}
-		tell(finished(img))
+		report(finished(img))
 		return img, nil
 	})
 }
@@ -71,8 +71,8 @@ func (s *Store) tagged(name string) bool {
 }
 
 // pull is one pull, for all callers that wait for it.
-func (s *Store) pull(ctx context.Context, ref reference.Reference, tell func(belljar.ImageProgress)) (belljar.Image, error) {
-	tell(belljar.ImageProgress{Phase: belljar.ImageResolving})
+func (s *Store) pull(ctx context.Context, ref reference.Reference, report func(belljar.ImageProgress)) (belljar.Image, error) {
+	report(belljar.ImageProgress{Phase: belljar.ImageResolving})
 	if err := s.sweep(ctx); err != nil {
 		return belljar.Image{}, err
 	}
@@ -122,12 +122,12 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference, tell func(bel
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Blob(ctx, l), nil },
 		}
 	}
-	return s.assemble(ctx, out, tell)
+	return s.assemble(ctx, out, report)
 }
 
 // assemble makes an image of its parts.
-func (s *Store) assemble(ctx context.Context, m manifest.Image, tell func(belljar.ImageProgress)) (belljar.Image, error) {
-	held, err := s.layers.gather(ctx, m.Layers, tell)
+func (s *Store) assemble(ctx context.Context, m manifest.Image, report func(belljar.ImageProgress)) (belljar.Image, error) {
+	held, err := s.layers.gather(ctx, m.Layers, report)
 	if err != nil {
 		return belljar.Image{}, err
 	}

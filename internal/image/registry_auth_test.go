@@ -166,7 +166,7 @@ func TestHangingKeychain(t *testing.T) {
 	pull(t, relaxed, h.ref("app"))
 }
 
-// password is a keychain that has a password for everybody.
+// password is a keychain that has a password for every registry.
 type password struct{}
 
 func (password) Resolve(authn.Resource) (authn.Authenticator, error) {
@@ -237,7 +237,7 @@ func TestCanceled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := append(leftovers(t, path), entries(t, path, "images")...); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	for _, l := range entries(t, path, "layers") {
 		if "sha256:"+l != digest(first) {

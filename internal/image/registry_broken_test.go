@@ -115,7 +115,7 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// TestStall: a registry that stops in the middle, or drips, is given up.
+// TestStall: a registry that stops in the middle, or sends a few bytes at a time, is abandoned.
 func TestStall(t *testing.T) {
 	layer := noise(t, 300<<10)
 	for name, drip := range map[string]time.Duration{"stops": time.Hour, "drips": 20 * time.Millisecond} {
@@ -199,7 +199,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// refusing is an address at which nobody listens, and nobody else can begin to while the test runs.
+// refusing is an address at which no program listens, and none can begin to while the test runs.
 func refusing(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

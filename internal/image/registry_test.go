@@ -312,7 +312,7 @@ func TestBadRegistries(t *testing.T) {
 				t.Errorf("hostile words: %.200q", said)
 			}
 			if left := append(leftovers(t, path), entries(t, path, "images")...); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left over: %v", left)
 			}
 			if _, err := s.Find(t.Context(), h.ref("bad")); belljar.CodeOf(err) != belljar.CodeImageUnavailable {
 				t.Errorf("Find: %v", err)

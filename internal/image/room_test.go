@@ -41,7 +41,7 @@ func TestDiskFull(t *testing.T) {
 	_, err = s.Import(t.Context(), "x", bytes.NewReader(gzipped(t, tarOf(t, "zeros", string(make([]byte, 2<<20))))), nil)
 	wantError(t, err, belljar.CodeDiskFull)
 	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	pull(t, s, h.ref("small"))
 }
@@ -73,7 +73,7 @@ func TestRoomOfOthers(t *testing.T) {
 	_, err = s.Import(t.Context(), "x", bytes.NewReader(gzipped(t, zeros)), nil)
 	wantError(t, err, belljar.CodeDiskFull, "minimum_bytes")
 	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	pull(t, s, h.ref("small:1"))
 }
@@ -101,7 +101,7 @@ func TestFilesOfOthers(t *testing.T) {
 	_, err := s.Pull(t.Context(), h.ref("crowd:1"), false, nil)
 	wantError(t, err, belljar.CodeDiskFull, "minimum_files:600", "prune")
 	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	pull(t, s, h.ref("small:1"))
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestRootless: a user without rights and with a umask that keeps all to himself has images that everybody may read, and
+// TestRootless: a user without rights and with a umask that hides all files has images that all users may read, and
 // can remove them.
 func TestRootless(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -70,7 +70,7 @@ func TestRootless(t *testing.T) {
 	}
 	as(childChurn, path, h.host(), h.ref("app"), "2")
 	if left := entries(t, path, "layers"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 

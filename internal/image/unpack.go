@@ -15,14 +15,14 @@ import (
 
 // unpack writes a layer's files into dir, and finds out at the end whether it was the layer that it should be. Reading,
 // decompressing and writing continue at the same time.
-func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, tell func(belljar.ImageProgress)) (layer.Stats, error) {
+func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, report func(belljar.ImageProgress)) (layer.Stats, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, err := src.Open(ctx)
 	if err != nil {
 		return layer.Stats{}, err
 	}
-	raw := newMeter(in, belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Total: src.Size}, tell)
+	raw := newMeter(in, belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Total: src.Size}, report)
 	packed := stream.ReadAhead(ctx, raw, in.Close)
 	defer packed.Close()
 	defer cancel() // wakes readers of in
@@ -30,7 +30,7 @@ func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, te
 	if err != nil {
 		return layer.Stats{}, ls.broken(ctx, err, src)
 	}
-	files := newMeter(ls.watch(plain), belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: src.Blob()}, tell)
+	files := newMeter(ls.watch(plain), belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: src.Blob()}, report)
 	tar, content := io.Reader(files), packed
 	if plain.Kind != "" {
 		content = stream.ReadAhead(ctx, files, plain.Close)

@@ -10,12 +10,12 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Needs is what a command wants of an engine. Opening what it does not need takes time.
+// Needs is what a command needs of an engine. Opening more takes time.
 type Needs struct {
 	Runtime string                           // its name, "" for the default one
 	Choose  bool                             // a class of isolation or a trust level is asked for
 	Image   string                           // that the command is about; "" for none besides host
-	Note    func(format string, args ...any) // prints what makes the command slow; nil prints nothing
+	Note    func(format string, args ...any) // prints why the command takes long; nil prints nothing
 }
 
 // Engine is what the commands use: the service in this process, or a client of a server. Both are the same to
@@ -64,7 +64,7 @@ type Build struct {
 	Recipe string
 	Suite  string       // Debian's release, "" for this machine's
 	Mirror string       // where the packages are, "" for this machine's sources
-	Log    func(string) // hears how far it is
+	Log    func(string) // receives lines of progress
 }
 
 // ServeOptions is what belljar serve was asked for.

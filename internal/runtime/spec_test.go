@@ -94,7 +94,7 @@ func TestBlank(t *testing.T) {
 	}
 }
 
-// stub creates what it is told to.
+// stub creates what the test sets.
 type stub struct {
 	runtime.Runtime
 	err     error

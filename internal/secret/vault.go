@@ -16,7 +16,7 @@ const KeySize = 32
 // version begins what [Vault.Seal] returns, followed by the key's mark, the nonce and the ciphertext.
 const version = 1
 
-// markSize is the length of what tells keys apart.
+// markSize is the length of the mark of a key.
 const markSize = 4
 
 // ErrSealed means that sealed bytes cannot be opened: they are damaged, were sealed with another key, or are about something else.

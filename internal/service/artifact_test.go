@@ -120,7 +120,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// What is over the cap is left behind and named; the rest comes, and the run stays good.
+// What is over the cap is left out and named; the rest comes, and the run stays good.
 func TestArtifactCap(t *testing.T) {
 	b := newBench(t)
 	req := shell("head -c 700000 /dev/zero > a; head -c 700000 /dev/zero > b; head -c 300000 /dev/zero > c")
@@ -142,6 +142,6 @@ func TestArtifactCap(t *testing.T) {
 		t.Errorf("%d bytes, warnings %q", r.ResourceUsage.ArtifactBytes, r.Warnings)
 	}
 	if _, _, err := b.Artifacts.Open(t.Context(), r.ID, "b", 0); belljar.CodeOf(err) != belljar.CodeNotFound {
-		t.Errorf("open what was left behind: %v", err)
+		t.Errorf("open what was left out: %v", err)
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/need"
 )
 
 // What is built is the same program for the same user only.
 func TestBuildCache(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/cc"); err != nil {
-		t.Skip("this machine has no cc under /usr")
+		need.Missing(t, "cc under /usr")
 	}
 	b := newBench(t)
 	ask := func(change func(*belljar.RunSpec)) belljar.RunRequest {

@@ -175,7 +175,7 @@ func TestBuildInSession(t *testing.T) {
 	look.SessionID, look.BaseImage = x.ID, ""
 	b.service.WaitIdle()
 	if r := b.run(look); r.stdout != "" {
-		t.Errorf("left behind: %q, %s", r.stdout, r.stderr)
+		t.Errorf("left over: %q, %s", r.stdout, r.stderr)
 	}
 }
 

@@ -283,7 +283,7 @@ func (c *cold) Close() error {
 	return c.Conn.Close()
 }
 
-// A command whose end nobody tells is given up, and its sandbox goes.
+// A command whose end is never reported is abandoned, and its sandbox is removed.
 func TestSilentAgent(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

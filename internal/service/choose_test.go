@@ -209,7 +209,7 @@ func (h hanging) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return h.posing.Probe(ctx)
 }
 
-// Nobody waits for a runtime that takes its time to say how it is, and would be the slower one anyway.
+// No caller waits for a runtime whose probe is slow, and that would be the slower one anyway.
 func TestChoicePastOneThatHangs(t *testing.T) {
 	h := hanging{hangs: &atomic.Bool{}, asked: make(chan struct{}), letGo: make(chan struct{})}
 	b := newBench(t, several, func(o *service.Options) {

@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 )
 
-// Clock tells the time and sets timers.
+// Clock returns the time and sets timers.
 type Clock = clock.Clock
 
 // now is the time as it goes on record.

@@ -42,7 +42,7 @@ func wantText(t *testing.T, got, want string) {
 	t.Fatalf("%d bytes, want %d; they differ at %d: %.40q, want %.40q", len(got), len(want), at, got[at:], want[at:])
 }
 
-// A run goes on behind the death of its process: its log without a gap or a double, to its real end.
+// A run continues after the death of its process: its log without a gap or a double, to its real end.
 func TestRunOutlivesItsProcess(t *testing.T) {
 	for _, where := range []string{"one-shot", "session"} {
 		t.Run(where, func(t *testing.T) {
@@ -100,12 +100,12 @@ func TestCancelOutlivesItsProcess(t *testing.T) {
 		default:
 			t.Errorf("%s, %s: %s", r.Phase, r.ReasonCode, r.Message)
 		}
-		next.gone(run.ID) // which is behind the answer
+		next.gone(run.ID) // which happens after the answer
 		next.kill()
 	}
 }
 
-// What ended while nobody was there is told as it ended, with what it left.
+// What ended while no server was there is reported as it ended, with what it left.
 func TestRunEndsWhileNobodyIsThere(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -183,7 +183,7 @@ func TestSessionOutlivesItsProcess(t *testing.T) {
 	last.gone(s.ID)
 }
 
-// What was never begun stays so, and nothing is left of what was half made, or is nobody's.
+// What was never begun stays so, and nothing is left of what was half made or orphaned.
 func TestNothingIsLeftByADeadProcess(t *testing.T) {
 	w := newWorld(t)
 	rt := w.runtime()
@@ -299,7 +299,7 @@ func TestManyDeaths(t *testing.T) {
 
 func isEnd(f belljar.Frame) bool { return f.Event == belljar.EventEnd }
 
-// A process that is stopped leaves its sessions, and what runs in them, to the next one; unless it is told to end them.
+// A process that is stopped leaves its sessions, and what runs in them, to the next one; unless it is configured to end them.
 func TestCloseLeavesSessions(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()

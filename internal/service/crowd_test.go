@@ -49,7 +49,7 @@ func (c *counted) Destroy(ctx context.Context) error {
 	return err
 }
 
-// Many users at once, some of whom change their minds: every run ends once, for everybody, and no more sandboxes are there
+// Many users at once, some of whom change their minds: every run ends once, for all readers, and no more sandboxes are there
 // at a time than may be.
 func TestCrowd(t *testing.T) {
 	const users, each, slots = 4, 15, 3

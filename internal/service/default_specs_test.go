@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// register is a runtime that notes what is made, whoever it is for.
+// register is a runtime that notes what is made, for any caller.
 type register struct {
 	*fake.Runtime
 	mu    sync.Mutex

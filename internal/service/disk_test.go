@@ -54,7 +54,7 @@ func TestFullAtTheStart(t *testing.T) {
 	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// Output that finds no room is dropped behind a mark, and the command goes on.
+// Output that finds no room is dropped after a mark, and the command continues.
 func TestFullLog(t *testing.T) {
 	for name, test := range map[string]struct {
 		full func(belljar.Frame) bool
@@ -175,7 +175,7 @@ func TestFullForArtifacts(t *testing.T) {
 	}
 }
 
-// Who waits for a run in a session whose end cannot be put on record is told so, soon, and why.
+// A caller who waits for a run in a session whose end cannot be put on record soon gets that error.
 func TestFullForADraft(t *testing.T) {
 	var full atomic.Bool
 	room := func() error {

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// records is a store that says it outlives its process, and fails or waits when it is told to.
+// records is a store that says it outlives its process, and fails or waits on demand.
 type records struct {
 	store.Store
 	insert, finish func() error // called before; nil does nothing. finish before Add too

@@ -263,7 +263,7 @@ func everyOperation(t *testing.T, f belljar.Files, id string) map[string]error {
 	return errs
 }
 
-// Sessions that are not there, are somebody else's, or are over.
+// Sessions that are not there, are another user's, or are over.
 func TestFilesOfOtherSessions(t *testing.T) {
 	b := newBench(t)
 	d := b.cabinet()

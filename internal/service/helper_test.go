@@ -73,7 +73,7 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 			t.Errorf("close the service: %v", err)
 		}
 		if left, err := rt.List(context.Background()); err != nil || len(left) > 0 {
-			t.Errorf("sandboxes left behind: %v, %v", left, err)
+			t.Errorf("sandboxes left over: %v, %v", left, err)
 		}
 		if err := rt.Close(); err != nil {
 			t.Errorf("close the runtime: %v", err)

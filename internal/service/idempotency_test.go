@@ -94,7 +94,7 @@ func TestReplayRace(t *testing.T) {
 	}
 }
 
-// A request that was refused leaves no key behind.
+// A request that was refused leaves no key.
 func TestRefusedRequestHasNoKey(t *testing.T) {
 	b := newBench(t)
 	bad := keyed("k", "true")

@@ -30,8 +30,8 @@ type unpacked struct {
 	mu    sync.Mutex
 	roots []runtime.Root
 	gone  func(n int) bool // whether the image of the nth sandbox is gone; nil for never
-	going func()           // is called before a sandbox goes; nil for nobody
-	ready *os.File         // the lock of an image that it holds for sandboxes that nobody has asked for yet
+	going func()           // is called before a sandbox goes; may be nil
+	ready *os.File         // the lock of an image that it holds for sandboxes that are made ahead
 }
 
 // Release implements [runtime.Releaser].
@@ -150,7 +150,7 @@ func openImages(t *testing.T, hub *registry.Registry) *image.Store {
 	return store
 }
 
-// user is what somebody sees who is no operator.
+// user is the service as an ordinary user sees it.
 func (g *gallery) user() belljar.Images {
 	return g.service.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Images()
 }
@@ -178,7 +178,7 @@ func simple() registry.Image {
 	return registry.Image{Files: map[string]string{"bin/tool": "x", "etc/passwd": "root:x:0:0::/:/bin/sh\napp:x:4321:5432::/:/bin/sh\n"}}
 }
 
-// A user whose registries do not answer keeps nobody else from his.
+// A user whose registries do not answer does not delay other users.
 func TestPullsTakeTurns(t *testing.T) {
 	g := newGallery(t)
 	fine, _ := g.hub.Put(t, "fine:1", simple())
@@ -236,7 +236,7 @@ func TestImageIsFetched(t *testing.T) {
 	if root.UID != 4321 || root.GID != 5432 || root.Dir == "" || root.Lock == "" || root.Ref != ref {
 		t.Errorf("the sandbox was made of %+v", root)
 	}
-	// The second time nobody asks the registry, and the run knows its image at once.
+	// The second time the registry is not asked, and the run knows its image at once.
 	asked := g.hub.Asked("")
 	first := g.start(of(ref, "true"))
 	if first.ImageDigest != digest {
@@ -383,7 +383,7 @@ func TestImagesAreNotPulled(t *testing.T) {
 	g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// What operators do with images, and nobody else; everybody may look.
+// What only operators do with images; all users may look.
 func TestImageRights(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
@@ -426,7 +426,7 @@ func TestImageRights(t *testing.T) {
 	}
 }
 
-// Who names an image that is not allowed hears so; digests let nobody round it.
+// An image that is not allowed is refused with that reason, also by its digest.
 func TestImagesAllowed(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
@@ -455,7 +455,7 @@ func TestImagesAllowed(t *testing.T) {
 	for _, ref := range []string{"host", "app:9", "docker.io/library/app:9", digest} {
 		g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
 	}
-	// A tag beside a digest makes nothing of it that it is not.
+	// A tag next to a digest does not change which image it is.
 	fine, good := g.hub.Put(t, "pinned:1", simple())
 	other, bad := g.hub.Put(t, "pinned:2", registry.Image{Files: map[string]string{"o": "o"}})
 	for _, ref := range []string{fine, other} {

@@ -60,7 +60,7 @@ func fullLogs(t *testing.T, err error) {
 	}
 }
 
-// Whoever has filled their logs prints on without being kept, and begins nothing more until something is swept. Others go on.
+// The output of a user whose logs are full is dropped, and the user starts nothing more until something is swept. Others continue.
 func TestLogQuota(t *testing.T) {
 	clock := newHourglass()
 	var o service.Options

@@ -83,7 +83,7 @@ func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	return w
 }
 
-// runtime is the machine's sandboxes, seen by nobody in particular.
+// runtime is the machine's sandboxes, without an owner.
 func (w *world) runtime() runtime.Runtime { return fake.New(fake.Options{Host: w.host, Dir: w.dir}) }
 
 // boot starts a process, which takes up what the one before has left.

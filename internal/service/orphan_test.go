@@ -51,7 +51,7 @@ func (d distant) Remove(ctx context.Context, id string) error {
 	return d.Runtime.Remove(ctx, id)
 }
 
-// What lives on an engine that is away while the server starts is told to be lost, and is removed when the engine is back.
+// What lives on an engine that is away while the server starts is reported as lost, and is removed when the engine is back.
 // What has been made since stays.
 func TestEngineIsBackAfterTheStart(t *testing.T) {
 	w := newWorld(t)

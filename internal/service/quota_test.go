@@ -39,7 +39,7 @@ func TestCPUQuota(t *testing.T) {
 	if got := told.named(event.Denied); len(got) != 1 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
 		t.Errorf("told %+v", got)
 	}
-	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // somebody else's
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // another user's
 
 	clock.pass(24 * time.Hour)
 	run, err := b.as("greedy").Start(t.Context(), shell("true"))
@@ -146,7 +146,7 @@ func TestSandboxQuota(t *testing.T) {
 			refused(err)
 			_, err = b.as("ann").Start(t.Context(), shell("true"))
 			refused(err)
-			b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // somebody else's
+			b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // another user's
 			me, err := b.service.As(belljar.Caller{ID: "ann"}).Node().Me(t.Context())
 			if err != nil || me.Used.MemoryMB != 300 || me.Used.CPU != 1 || me.Quota.MemoryMB != c.of.MemoryMB || me.Quota.CPU != c.of.CPU {
 				t.Errorf("me: %+v of %+v, %v", me.Used, me.Quota, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// parts are what a service is made of, to look at and to change behind its back.
+// parts are what a service is made of, to look at and to change directly.
 func parts(to *service.Options) func(*service.Options) {
 	return func(o *service.Options) { *to = *o }
 }
@@ -203,7 +203,7 @@ func TestRecoverFromTheLog(t *testing.T) {
 	}
 }
 
-// What is not allowed any more fails, and says so.
+// What is no longer allowed fails with that reason.
 func TestRecoverDenied(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
@@ -226,7 +226,7 @@ func TestRecoverDenied(t *testing.T) {
 	}
 }
 
-// The end of a daemon leaves the queue to the next one, where the store outlives it. Who waits for a log is told.
+// The end of a daemon leaves the queue to the next one, where the store outlives it. Clients that wait for a log get an error.
 func TestCloseLeavesTheQueue(t *testing.T) {
 	var o service.Options
 	kept := &records{}
@@ -270,7 +270,7 @@ func TestCloseLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// A reader never sees the end of a run before the run has ended for everybody, on record.
+// A reader never sees the end of a run before the run has ended on record.
 func TestEndIsOnRecordFirst(t *testing.T) {
 	entered, opened := make(chan struct{}), make(chan struct{})
 	kept := &records{finish: func() error { close(entered); <-opened; return nil }}

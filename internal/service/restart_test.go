@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// The record of a run that has left the queue is behind for a while. It must not run a second time.
+// The record of a run that has left the queue lags for a while. It must not run a second time.
 func TestRecoverRunsNothingTwice(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))

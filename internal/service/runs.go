@@ -104,10 +104,7 @@ func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[bell
 	case r != nil:
 		return v.service.runs.Follow(ctx, r, from)
 	case !row.Phase.Terminal():
-		return failed(&belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "run " + id + " has not ended, and runs in another belljar process",
-			Details: map[string]any{"run_id": id},
-		})
+		return failed(elsewhere(id))
 	}
 	return v.service.runs.Replay(ctx, row, from)
 }

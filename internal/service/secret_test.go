@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// password is a secret; secretly is a request that has it. On the fake runtime, the folder of secrets is beside the workspace.
+// password is a secret; secretly is a request that has it. On the fake runtime, the folder of secrets is next to the workspace.
 const password = `correct horse/battery+"staple"`
 
 func secretly(script string) belljar.RunRequest {

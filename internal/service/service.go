@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/image"
 	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/lifecycle"
+	"github.com/belljar/belljar/internal/service/meter"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/queue"
@@ -53,6 +54,7 @@ type Service struct {
 	images    *image.Images
 	files     *file.Files
 	ports     *port.Ports
+	meter     *meter.Meter
 
 	work  lifecycle.Group // every run and teardown under way
 	gone  context.Context // ends when no work is under way any longer
@@ -112,6 +114,7 @@ func New(opts Options) (*Service, error) {
 	s.ports = port.New(port.Options{
 		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
+	s.meter = meter.New(meter.Options{Living: s.memory.Living, Now: s.clock.Now, AfterFunc: s.clock.AfterFunc})
 	return s, nil
 }
 

@@ -70,7 +70,7 @@ func TestCloseAll(t *testing.T) {
 	}
 }
 
-// What is retained can be looked at until its time is over, is not extended by that, and has no scope any more.
+// What is retained can be looked at until its time is over, is not extended by that, and no longer has a scope.
 func TestRetain(t *testing.T) {
 	clock := newHourglass()
 	kept := memory.New()
@@ -106,7 +106,7 @@ func TestRetain(t *testing.T) {
 	if got := b.state(s.ID, belljar.SessionActive); !got.ExpiresAt.Equal(until) {
 		t.Errorf("it was extended to %v", got.ExpiresAt)
 	}
-	// It is not found any more, so it is not closed again either.
+	// It is no longer found, so it is not closed again either.
 	if closed, err := b.mine().CloseAll(b.context(), belljar.CloseRequest{KeyPrefix: "workflow:1:", RetainSec: 600}); err != nil || slices.Contains(closed, s.ID) {
 		t.Errorf("%v, %v", closed, err)
 	}
@@ -137,7 +137,7 @@ func TestRetainWithinLifetime(t *testing.T) {
 	b.state(s.ID, belljar.SessionExpired)
 }
 
-// stubborn is a store that refuses to update sessions while it is told to.
+// stubborn is a store that refuses to update sessions on demand.
 type stubborn struct {
 	store.Store
 	mu  sync.Mutex

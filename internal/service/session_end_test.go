@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// A session ends when nobody has used it for its time, and not while somebody does.
+// A session ends when it was not used for its time, and not while it is in use.
 func TestSessionExpires(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) {
@@ -69,7 +69,7 @@ func TestSessionTTL(t *testing.T) {
 	b.gone(s.ID)
 }
 
-// Runs in a session are apart: one that is cancelled, or times out, takes all of its processes with it and nobody else's.
+// Runs in a session are apart: one that is cancelled, or times out, ends all of its processes and no others.
 func TestRunsInSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -100,7 +100,7 @@ func TestRunsInSession(t *testing.T) {
 	if r := b.follow(other.ID); r.stdout != "up\nfine\n" || r.Phase != belljar.PhaseCompleted {
 		t.Errorf("the other run: %q, %s", r.stdout, r.Phase)
 	}
-	// What a survivor prints later is nobody's, and does not kill it.
+	// What a survivor prints later is discarded, and does not kill it.
 	b.run(in(s, "while [ ! -e survived ]; do sleep 0.01; done")).want(t, belljar.PhaseCompleted, 0, "")
 	if again := b.follow(background.ID); again.stdout != background.stdout {
 		t.Errorf("the log has grown: %q", again.stdout)

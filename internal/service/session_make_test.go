@@ -105,7 +105,7 @@ func TestSessionStartupTimeout(t *testing.T) {
 	if belljar.CodeOf(err) != belljar.CodeTimeout || belljar.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
-	g.open() // what comes too late is destroyed behind the answer
+	g.open() // what comes too late is destroyed after the answer
 }
 
 // A caller who goes away while his session is made leaves nothing.

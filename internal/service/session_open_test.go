@@ -203,7 +203,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// turnstile is a runtime that lets one Create after the other through, when it is told to.
+// turnstile is a runtime that lets one Create after the other through, on demand.
 type turnstile struct {
 	runtime.Runtime
 	entered chan struct{}
@@ -308,7 +308,7 @@ func TestCreateInScope(t *testing.T) {
 	}
 }
 
-// Nobody finds an isolated session, but it ends with its workflow all the same.
+// No caller finds an isolated session, but it still ends with its workflow.
 func TestIsolated(t *testing.T) {
 	b := newBench(t)
 	var ids []string

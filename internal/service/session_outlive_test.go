@@ -23,7 +23,7 @@ func ways(t *testing.T, test func(t *testing.T, stop func(*process))) {
 	})
 }
 
-// A scope leads to the same session behind a restart, with its files, its runs counted, and its terms.
+// A scope leads to the same session after a restart, with its files, its runs counted, and its terms.
 func TestScopeOutlivesItsProcess(t *testing.T) {
 	ways(t, func(t *testing.T, stop func(*process)) {
 		clock := newHourglass()
@@ -66,7 +66,7 @@ func TestScopeOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// A session that is retained has no scope behind a restart either, and ends when it was to.
+// A session that is retained has no scope after a restart either, and ends when it was to.
 func TestRetainedOutlivesItsProcess(t *testing.T) {
 	ways(t, func(t *testing.T, stop func(*process)) {
 		clock := newHourglass()
@@ -95,7 +95,7 @@ func TestRetainedOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// What was used shortly before the process died is not expired, though its record is behind; what nobody used for long is,
+// What was used shortly before the process died is not expired, though its record lags; what was not used for long is,
 // and its scope is free.
 func TestExpiryBehindARestart(t *testing.T) {
 	clock := newHourglass()

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// forgetful is a store that fails to put sessions on record while it is told to.
+// forgetful is a store that fails to put sessions on record on demand.
 type forgetful struct {
 	store.Store
 	insert, update atomic.Bool
@@ -43,7 +43,7 @@ func (f forgetfulSessions) Update(ctx context.Context, row store.Session) error 
 	return f.Sessions.Update(ctx, row)
 }
 
-// A session that can be used at once goes on record with one write; with an idempotency key, before and behind.
+// A session that can be used at once goes on record with one write; with an idempotency key, before and after.
 func TestSessionIsOneWrite(t *testing.T) {
 	s := &witness{}
 	b := newBench(t, timeless, func(o *service.Options) { s.Store, o.Store = o.Store, s })
@@ -101,12 +101,12 @@ func (c witnessedSessions) Update(ctx context.Context, row store.Session) error 
 	return c.Sessions.Update(ctx, row)
 }
 
-// A session that cannot be put on record, before its sandbox is made or behind it, is none: its sandbox is gone, and its
+// A session that cannot be put on record, before its sandbox is made or after it, is none: its sandbox is gone, and its
 // scope is free.
 func TestSessionWithoutRecord(t *testing.T) {
 	s := &forgetful{}
 	b := newBench(t, func(o *service.Options) { s.Store, o.Store = o.Store, s })
-	for name, fails := range map[string]*atomic.Bool{"before": &s.insert, "behind": &s.update} {
+	for name, fails := range map[string]*atomic.Bool{"before": &s.insert, "after": &s.update} {
 		fails.Store(true)
 		_, _, err := b.mine().Open(b.context(), scoped("thread:1"))
 		if belljar.CodeOf(err) != belljar.CodeInternal {

@@ -66,7 +66,7 @@ func TestTerminalFlood(t *testing.T) {
 		now, err := b.terminals("").Get(b.context(), made.ID)
 		return err == nil && now.Attached > 1
 	}
-	for taken := 0; taken < 4<<20 || crowded(); { // whoever stops to take is slow himself
+	for taken := 0; taken < 4<<20 || crowded(); { // a reader that stops is slow itself
 		if !fast.next() || fast.last != nil {
 			t.Fatalf("who takes all is let go: %+v", fast.last)
 		}
@@ -83,7 +83,7 @@ func TestTerminalFlood(t *testing.T) {
 	if got := fast.Terminal(); got.Attached != 1 {
 		t.Errorf("%+v", got)
 	}
-	// Whoever was let go comes back, and finds the end of it.
+	// A client that was dropped comes back, and finds the end of it.
 	slow = b.watch(made.ID)
 	slow.await("over")
 	if len(slow.seen) > 256<<10 {
@@ -91,7 +91,7 @@ func TestTerminalFlood(t *testing.T) {
 	}
 }
 
-// A flood that nobody watches does not block its program, and its history ends where it ended.
+// A flood that no client watches does not block its program, and its history ends where it ended.
 func TestTerminalUnwatched(t *testing.T) {
 	b := newBench(t)
 	made := b.terminal(b.open().ID, "sh", "-c", "seq 1 200000; echo done; cat")

@@ -50,7 +50,7 @@ func (b *bench) watch(id string) *screen {
 	return &screen{Attachment: a, b: b}
 }
 
-// next takes one event; false behind the last one.
+// next takes one event; false after the last one.
 func (s *screen) next() bool {
 	s.b.t.Helper()
 	e, err := s.Next(s.b.context())
@@ -118,7 +118,7 @@ func TestTerminalShell(t *testing.T) {
 	if err := s.Resize(132, 50); err != nil {
 		t.Fatal(err)
 	}
-	for { // the size is told apart from what is typed
+	for { // the size is distinct from what is typed
 		s.typed("stty size\n")
 		s.await("stty size\r\n")
 		for !bytes.Contains(s.seen, []byte("READY> ")) {
@@ -248,7 +248,7 @@ func TestTerminalReplaced(t *testing.T) {
 	first.await("from two\r\nfrom two\r\n")
 }
 
-// Strangers learn nothing about terminals, and nobody of those that are gone.
+// Strangers learn nothing about terminals, and no caller of those that are gone.
 func TestTerminalOwners(t *testing.T) {
 	b := newBench(t)
 	x, err := b.sessions("ann").Create(b.context(), spec())
@@ -356,7 +356,7 @@ func (b *bench) eventually(what string, f func() bool) {
 	}
 }
 
-// A terminal's clocks: nobody watches, nothing happens, it is old.
+// A terminal's clocks: no client is attached, nothing happens, it is old.
 func TestTerminalClocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		watched bool

@@ -92,7 +92,7 @@ func TestTokenRefusals(t *testing.T) {
 	}
 }
 
-// What is the operators' is nobody else's.
+// Operations of operators are refused to others.
 func TestOperatorsOnly(t *testing.T) {
 	b := newBench(t)
 	v := b.service.As(belljar.Caller{ID: "a"})
@@ -153,7 +153,7 @@ func TestList(t *testing.T) {
 		b.follow(run.ID)
 		ids = append(ids, run.ID)
 	}
-	b.run(shell("true")) // somebody else's
+	b.run(shell("true")) // another user's
 	page, err := mine.List(t.Context(), belljar.RunQuery{Limit: 2, Offset: 1, Sort: "created_at:asc"})
 	if err != nil || page.Total != 3 || page.HasMore || page.Offset != 1 {
 		t.Errorf("%+v, %v", page, err)

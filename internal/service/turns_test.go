@@ -139,7 +139,7 @@ func TestStartupTimeoutBeginsWithTheTurn(t *testing.T) {
 	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// A user at his bound waits, and nobody else does.
+// Only a user at their bound waits.
 func TestConcurrentRunsOfAUser(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.ConcurrentRuns = 1 })
 	_, end := b.busy()

@@ -40,6 +40,9 @@ func (v view) Ports() belljar.Ports { return v.service.ports.As(v.caller) }
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 
+// Usage is what the caller's living sandboxes use.
+func (v view) Usage() belljar.Usages { return usages{v} }
+
 // Node is what this server can do, and what the caller may.
 func (v view) Node() belljar.Node { return node{v} }
 

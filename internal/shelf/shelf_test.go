@@ -92,7 +92,7 @@ func TestShelf(t *testing.T) {
 		t.Errorf("a folder elsewhere: %v, %v", l, err)
 	}
 
-	// Above the bound, what nobody holds goes, the least recently used first.
+	// Above the bound, unused folders are evicted, the least recently used first.
 	b, err := s.Put("b", nil, now, stream(t, file{name: "big", text: string(make([]byte, 58))}))
 	if err != nil {
 		t.Fatal(err)

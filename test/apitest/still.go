@@ -60,6 +60,7 @@ type (
 	ports     struct{}
 	secrets   struct{}
 	images    struct{}
+	usages    struct{}
 	node      struct{}
 	admin     struct{}
 )
@@ -72,6 +73,7 @@ func (still) Terminals() belljar.Terminals { return terminals{} }
 func (still) Ports() belljar.Ports         { return ports{} }
 func (still) Secrets() belljar.Secrets     { return secrets{} }
 func (still) Images() belljar.Images       { return images{} }
+func (still) Usage() belljar.Usages        { return usages{} }
 func (still) Node() belljar.Node           { return node{} }
 func (still) Admin() belljar.Admin         { return admin{} }
 
@@ -398,3 +400,17 @@ func (secrets) Set(_ context.Context, name string, spec belljar.SecretSpec) (bel
 
 func (secrets) List(context.Context) ([]belljar.StoredSecret, error) { return nil, nil }
 func (secrets) Remove(_ context.Context, name string, _ bool) error  { return known(name) }
+
+// Run yields one sample.
+func (usages) Run(_ context.Context, id string) iter.Seq2[belljar.UsageSample, error] {
+	return func(yield func(belljar.UsageSample, error) bool) {
+		yield(belljar.UsageSample{At: then(), Scope: "run"}, known(id))
+	}
+}
+
+// Session yields one sample.
+func (usages) Session(_ context.Context, id string) iter.Seq2[belljar.UsageSample, error] {
+	return func(yield func(belljar.UsageSample, error) bool) {
+		yield(belljar.UsageSample{At: then(), Scope: "session"}, known(id))
+	}
+}

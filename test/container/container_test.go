@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/need"
 )
 
 // image holds busybox and belljar.
@@ -198,9 +199,7 @@ func run(t *testing.T, host string, flags []flag, first string, args ...string) 
 // engine starts an engine that has the image, and returns its address.
 func engine(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skipf("nothing is tested in a container: %v", err)
-	}
+	need.Program(t, "docker")
 	host := dockerd.Start(t).Host()
 	cmd := exec.Command("docker", "--host", host, "import", "-", image)
 	cmd.Stdin = bytes.NewReader(tree(t))
@@ -218,10 +217,7 @@ func tree(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Skipf("nothing is tested in a container: %v", err)
-	}
+	busybox := need.Program(t, "busybox")
 	names, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
 		t.Fatal(err)

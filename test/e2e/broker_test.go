@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/peer"
 )
 
@@ -55,7 +56,7 @@ func lent(p *peer.Peer, more map[string]any) map[string]any {
 	return request
 }
 
-// TestBroker runs real clients, which send a placeholder or nothing: the host gets the secret, and nobody else does.
+// TestBroker runs real clients, which send a placeholder or nothing: only the host gets the secret.
 func TestBroker(t *testing.T) {
 	p, start := brokering(t, t.TempDir())
 	repository := filepath.Join(t.TempDir(), "repo.git")
@@ -106,7 +107,7 @@ public class Main { public static void main(String[] args) throws Exception {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := exec.LookPath(tt.tool); err != nil {
-				lacks(t, err.Error())
+				need.Missing(t, "%v", err)
 			}
 			got := run(t, tt.request)
 			if got["stdout"] != tt.want || got["exit_code"] != 0.0 {

@@ -44,7 +44,7 @@ func continuity(t *testing.T, l lane, rounds int) {
 		e := begin(t, s, l.image)
 		for range min(episodeRounds, rounds-round) {
 			round++
-			e.stir(s)
+			e.exercise(s)
 			time.Sleep(rand.N(250 * time.Millisecond))
 			s.kill()
 			time.Sleep(rand.N(100 * time.Millisecond))
@@ -118,8 +118,8 @@ func (e *episode) start(s *server, body map[string]any) string {
 	return id
 }
 
-// stir has the runs do something, and a client wait for one.
-func (e *episode) stir(s *server) {
+// exercise has the runs do something, and a client wait for one.
+func (e *episode) exercise(s *server) {
 	e.t.Helper()
 	e.stirred++
 	label := fmt.Sprint("waited-", e.stirred)

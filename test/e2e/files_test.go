@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // workspace is that of a session of a test's own.
@@ -258,10 +260,11 @@ while not os.path.exists('stop'):
 		status, _ := w.fs("stat", map[string]any{"path": "swapping"})
 		return status == http.StatusOK
 	})
+	rounds := tier.Rounds(t, 30, 100)
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
-			for i := range 100 {
+			for i := range rounds {
 				for op, body := range map[string]map[string]any{
 					"write": {"path": fmt.Sprintf("d/evil-%d-%d", g, i), "contents": "evil"}, "read": {"path": "d/f"}, "delete": {"path": "d/f"}, "mkdir": {"path": "d/m/n"},
 					"list": {"path": "d"}, "search": {"path": "d", "content": "secret"}, "rename": {"from": fmt.Sprintf("d/evil-%d-%d", g, i-1), "to": "d/evil", "overwrite": true},

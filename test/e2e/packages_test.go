@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar/test/index"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/peer"
 )
 
@@ -19,7 +20,7 @@ import (
 func installing(t *testing.T, more ...string) (*server, *index.Index) {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-m", "pip", "--version").CombinedOutput(); err != nil {
-		lacks(t, "pip of the machine's own Python: "+string(out))
+		need.Missing(t, "pip of the machine's own Python: %s", out)
 	}
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")
@@ -165,7 +166,7 @@ func TestPackages(t *testing.T) {
 // TestNodePackages installs packages for Node, with their programs.
 func TestNodePackages(t *testing.T) {
 	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
-		lacks(t, err.Error())
+		need.Missing(t, "%v", err)
 	}
 	s, x := installing(t)
 	evil := map[string]string{"postinstall": "node -e \"require('fs').writeFileSync('pwned', process.cwd())\""}

@@ -20,7 +20,7 @@ import (
 //   - the run is known, comes to one end and is then in that phase; it has started at most once
 //   - once its command runs it is not lost, whatever becomes of the server
 //   - its log is numbered from 1 without a gap, and begins with the frames that were seen
-//   - whoever saw its end, or the finished run, finds it finished so; its artifacts have the same bytes
+//   - a client that saw its end, or the finished run, finds it finished so; its artifacts have the same bytes
 //   - cancelled, it does not run on
 //   - its Idempotency-Key stands for it
 type promise struct {

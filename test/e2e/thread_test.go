@@ -90,7 +90,7 @@ func TestThreads(t *testing.T) {
 		t.Errorf("%d %v", status, late)
 	}
 	if left := a.run(0, "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep '[s]leep(1000)' | cat"); left != "" {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("left over: %q", left)
 	}
 
 	// What a program fills counts as much as what was uploaded.
@@ -124,11 +124,11 @@ func TestThreads(t *testing.T) {
 	}
 	status, again := s.ask(http.MethodPost, "/thread/create_session", map[string]any{"user_id": "user_abc123", "thread_id": "a"})
 	if status != 409 || again["status"] != "existing" || again["session_id"] != a.id {
-		t.Errorf("behind a kill: %d %v", status, again)
+		t.Errorf("after a kill: %d %v", status, again)
 	}
 	a.server = s
 	if got := a.run(0, "cat total.json"); got != "{\"total\": 200}\n" {
-		t.Errorf("behind a kill: %q", got)
+		t.Errorf("after a kill: %q", got)
 	}
 	for _, id := range []string{a.id, b.id} {
 		if status, gone := s.ask(http.MethodPost, "/thread/cleanup", map[string]any{"session_id": id}); status != 200 || gone["status"] != "cleaned_up" {

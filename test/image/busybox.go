@@ -7,16 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // Busybox returns the tar of a root file system with a static busybox and its applets as links in /bin, and nothing else:
-// no /etc/passwd, no /tmp. The test is skipped where there is no busybox.
+// no /etc/passwd, no /tmp.
 func Busybox(t testing.TB) string {
 	t.Helper()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Skip("there is no busybox to make an image of: apt install busybox-static")
-	}
+	busybox := need.Program(t, "busybox")
 	program, err := os.ReadFile(busybox)
 	if err != nil {
 		t.Fatal(err)

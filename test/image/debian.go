@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/image/debian"
+	"github.com/belljar/belljar/test/need"
 )
 
 // fresh is how long an image that was built is good for further tests.
@@ -20,7 +21,7 @@ const fresh = 7 * 24 * time.Hour
 
 // Debian returns the tar of an image as belljar image build makes it: shell, python, node, go or java. It is made once and
 // kept in the temporary folder, for all tests on the machine. BELLJAR_TEST_MIRROR is where the
-// packages are, on a machine without sources of Debian. The test is skipped where that cannot be done.
+// packages are, on a machine without sources of Debian. It needs mmdebstrap and those packages.
 func Debian(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("belljar-test-images-%d", os.Geteuid()))
@@ -56,7 +57,7 @@ func Debian(t testing.TB, name string) string {
 	defer f.Close()
 	begin := time.Now()
 	if err := debian.Build(t.Context(), debian.Options{Name: name, Mirror: os.Getenv("BELLJAR_TEST_MIRROR")}, f); err != nil {
-		t.Skipf("image %s cannot be built here: %v", name, err)
+		need.Missing(t, "image %s cannot be built: %v", name, err)
 	}
 	if err := errors.Join(f.Close(), os.Rename(making, path)); err != nil {
 		t.Fatal(err)

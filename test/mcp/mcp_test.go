@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/need"
 )
 
 // patience bounds what must happen, on a machine that has other things to do as well.
@@ -26,7 +27,7 @@ const patience = 10 * time.Minute
 // programs are built once, and the client installed.
 type programs struct {
 	belljar, node string
-	missing       string // why nothing can be checked here; "" if it can
+	missing       string // a program that is missing; "" for none
 	dir           string // that the tests remove; "" for none
 }
 
@@ -48,12 +49,12 @@ func TestMain(m *testing.M) {
 func prepare() (programs, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return programs{missing: "no node"}, nil
+		return programs{missing: "node"}, nil
 	}
 	if _, err := os.Stat("node_modules/@modelcontextprotocol/sdk"); err != nil {
 		npm, err := exec.LookPath("npm")
 		if err != nil {
-			return programs{missing: "no npm"}, nil
+			return programs{missing: "npm"}, nil
 		}
 		if out, err := exec.Command(npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts").CombinedOutput(); err != nil {
 			return programs{}, fmt.Errorf("npm ci: %w\n%s", err, out)
@@ -74,7 +75,7 @@ func ready(t testing.TB) programs {
 		t.Fatal(err)
 	}
 	if p.missing != "" {
-		t.Skip(p.missing)
+		need.Missing(t, "%s", p.missing)
 	}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/need"
 )
 
 // bombs are sources that attack their compiler.
@@ -49,7 +50,7 @@ type bomb struct {
 func TestBuildBombs(t *testing.T) {
 	for _, compiler := range []string{"cc", "c++"} {
 		if found, err := exec.LookPath(compiler); err != nil || !strings.HasPrefix(found, "/usr/") {
-			t.Skipf("this machine has no %s under /usr", compiler)
+			need.Missing(t, "%s under /usr", compiler)
 		}
 	}
 	for _, l := range lanes() {
@@ -100,7 +101,7 @@ func TestBuildBombs(t *testing.T) {
 // where memory has none the run is refused.
 func TestBuildMemory(t *testing.T) {
 	if found, err := exec.LookPath("cc"); err != nil || !strings.HasPrefix(found, "/usr/") {
-		t.Skip("this machine has no cc under /usr")
+		need.Missing(t, "cc under /usr")
 	}
 	source := `#include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,8 @@
 //	                           "if FACT" is for the lanes of which that is true (lane.is)
 //
 // Every script runs on every lane (lane_test.go), with a shell and the usual small programs of busybox; what needs more is in
-// the probe. LANE_RUNTIME and LANE_IMAGE tell it where it is, for the few things that are otherwise there. What comes of each is
+// the probe. LANE_RUNTIME and LANE_IMAGE tell it where it is, for the few things that are otherwise there, and LANE_TIER whether
+// make test or make soak runs it. What comes of each is
 // in the table of docs/security.md, which -update writes.
 //
 // A script prints BREACH and fails when an attack works, and also when a control does not: an attack that could not

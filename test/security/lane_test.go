@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -197,7 +198,7 @@ func (l *lane) makeUser(t *testing.T) {
 	add := func(path, line string) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			t.Skipf("lane %s cannot run: %v (install uidmap)", l.name, err)
+			need.Missing(t, "lane %s: %v (uidmap)", l.name, err)
 		}
 		source := filepath.Join(l.home, filepath.Base(path))
 		if err := os.WriteFile(source, append(raw, line...), 0o644); err != nil {

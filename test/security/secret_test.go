@@ -52,7 +52,7 @@ func secret(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// forms are how a program may print a secret by accident. Of base64 it is a part that does not depend on what is beside it.
+// forms are how a program may print a secret by accident. Of base64 it is a part that does not depend on its neighbours.
 func forms(value string) []string {
 	list := []string{value, hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value)))}
 	for before := range 3 {

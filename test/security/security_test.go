@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // runTime bounds one run, from outside.
@@ -129,7 +130,7 @@ func attack(t *testing.T, l *lane, s script) verdict {
 		}
 		verify = append(verify, prepare(t, tr))
 	}
-	args := append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + l.runtime, "--env", "LANE_IMAGE=" + tr.root}, tr.where()...)
+	args := append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + l.runtime, "--env", "LANE_IMAGE=" + tr.root, "--env", "LANE_TIER=" + tier.Pick("test", "soak")}, tr.where()...)
 	if s.probe {
 		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
 	}

@@ -15,7 +15,7 @@ func elsewherePath() string { return fmt.Sprintf("/tmp/belljar-elsewhere-%d", os
 
 // elsewhere checks that nothing was written where the image's links lead.
 func elsewhere(t *testing.T, _ *trial) func(outcome) {
-	// In the image's eyes; several lanes may look at the same time, so nobody takes it away.
+	// In the image's eyes; several lanes may look at the same time, so none removes it.
 	if err := os.MkdirAll(elsewherePath(), 0o777); err != nil {
 		t.Fatal(err)
 	}

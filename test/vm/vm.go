@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // Command is a program to be run in the machine, as root and with no standard input.
@@ -46,11 +48,11 @@ type Result struct {
 	Output string
 }
 
-// Need skips the test, saying why, on a machine that cannot run ours.
+// Need ends the test on a machine that cannot run ours.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, err := tools(); err != nil {
-		t.Skip(err)
+		need.Missing(t, "%v", err)
 	}
 }
 

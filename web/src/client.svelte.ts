@@ -99,7 +99,7 @@ export async function signOut(): Promise<void> {
 export function noteFailure(error: unknown): boolean {
   if (!(error instanceof UnauthorizedError)) return false;
   const had = localStorage.getItem(key) !== null;
-  forget(had ? error : undefined);
+  forget(had ? error : caller.problem); // that a code was spent stays said
   return true;
 }
 

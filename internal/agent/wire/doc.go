@@ -155,7 +155,7 @@
 //	5 data    both   bytes of a stream
 //	6 window  both   4 bytes: so many more bytes of the stream may the receiver send
 //	7 close   both   nothing more of the stream comes from the sender, and it takes nothing more
-//	8 broken  agent  the agent could not go on with the epoch
+//	8 broken  agent  the agent could not continue with the epoch
 //
 // Epochs. A new host writes a 0x00, which ends an unfinished frame of its predecessor, and reset with a random nonce. It then
 // discards everything until it reads ready with its nonce. An agent that reads reset closes every stream of the previous epoch

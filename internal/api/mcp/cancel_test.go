@@ -91,7 +91,7 @@ func TestImpatientClient(t *testing.T) {
 		}
 	}
 	if again := p.tool("sandbox_fs_list", map[string]any{"sandbox_id": sandbox}).good(t); strings.Contains(again.text, run.ID) {
-		t.Errorf("it is told twice: %s", again.text)
+		t.Errorf("it is reported twice: %s", again.text)
 	}
 	until(t, "the command ends", func() bool {
 		return p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": run.ID}).good(t).data["done"] == true
@@ -110,7 +110,7 @@ func TestImpatientOneShot(t *testing.T) {
 	run := begun(t, w, "ann")
 	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "context deadline exceeded"}})
 	p.answer(id)
-	until(t, "its end is told", func() bool {
+	until(t, "its end is reported", func() bool {
 		r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t)
 		if !strings.Contains(r.text, run.ID) {
 			t.Fatalf("it is not told: %s", r.text)
@@ -118,7 +118,7 @@ func TestImpatientOneShot(t *testing.T) {
 		return strings.Contains(r.text, "begun\nwent")
 	})
 	if r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t); strings.Contains(r.text, run.ID) {
-		t.Errorf("its end is told twice: %s", r.text)
+		t.Errorf("its end is reported twice: %s", r.text)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestEndOfInput(t *testing.T) {
 		t.Errorf("the run is %s", got)
 	}
 	if left := w.sessions("ann"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	one := w.peer("ann", mcp.Terms{})
 	one.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 100"}})

@@ -37,7 +37,7 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("DELETE: %s", got)
 	}
 	if left := w.sessions("ann"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		body := ""
@@ -231,7 +231,7 @@ func TestRestart(t *testing.T) {
 	}
 	c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
 	if left := w.sessions("ann"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	if got := bodyOf(t, c.post(context.Background(), `{"jsonrpc":"2.0","id":9,"method":"ping"}`)); !strings.HasPrefix(got, "404") {
 		t.Errorf("it is taken up after its end: %s", got)

@@ -41,7 +41,7 @@ func (t *Terms) reach(none, words string) string {
 	return words + strings.Join(rules, ", ") + " only"
 }
 
-// secrets tells a client which secrets its sandboxes have; "" if there are none.
+// secrets describes for a client which secrets its sandboxes have; "" if there are none.
 func (t *Terms) secrets() string {
 	var files, lent []string
 	for _, name := range slices.Sorted(maps.Keys(t.Secrets)) {

@@ -214,7 +214,7 @@ func transcript(frames []belljar.Frame) string {
 	return b.String()
 }
 
-// report returns how a run ended and what it printed. more tells a model how to get what is left out.
+// report returns how a run ended and what it printed. more says how to get what is left out.
 func report(run belljar.Run, stdout, stderr excerpt, more string) string {
 	return headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + truncationNote(stdout, stderr, more)
 }

@@ -161,7 +161,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	return s, created, err
 }
 
-// approved waits for an operator's approval of a sandbox, and tells the client so.
+// approved waits for an operator's approval of a sandbox, and notifies the client.
 func (c *call) approved(s belljar.Session) (belljar.Session, error) {
 	if s.Approval == nil || s.State != belljar.SessionStarting {
 		return s, nil

@@ -87,7 +87,7 @@ func TestSandboxLasts(t *testing.T) {
 	}
 	p.close()
 	if left := w.sessions("ann"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestIsolatedRestart(t *testing.T) {
 			p.rpc("ping", map[string]any{})
 			c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
 			if left := w.sessions("ann"); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left over: %v", left)
 			}
 		})
 	}

@@ -291,7 +291,7 @@ func parse(t *testing.T, raw []byte) reply {
 func (l *lines) close() {
 	l.once.Do(func() {
 		l.out.Close()
-		go func() { // nobody reads what is still said
+		go func() { // no client reads what is still sent
 			_, _ = io.Copy(io.Discard, l.in)
 			l.mine.Close()
 		}()

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-func newDoor(t *testing.T, dial func(context.Context, string) (net.Conn, error)) *Door {
+func newDoor(t testing.TB, dial func(context.Context, string) (net.Conn, error)) *Door {
 	t.Helper()
 	d, err := New(Options{
 		Domain: "preview.example.net", Dial: dial,
@@ -142,6 +142,34 @@ func FuzzCookie(f *testing.F) {
 		}
 		if c, err := http.ParseSetCookie(got); err == nil && (c.Domain != "" || strings.EqualFold(c.Name, cookieName)) {
 			t.Errorf("%q became %+v", text, c)
+		}
+	})
+}
+
+// FuzzRequest sends any path, query, cookie and host to the door. It answers each, and redirects to no other host.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []string{"/?" + tokenParameter + "=token", "//evil.example/?" + tokenParameter + "=token", `/\evil.example?` + tokenParameter + "=token&a=b", "/%2f%2fevil.example?" + tokenParameter + "=token", "/?a;b", "/?%zz"} {
+		path, query, _ := strings.Cut(seed, "?")
+		f.Add(path, query, cookieName+"=token", "abc.preview.example.net")
+	}
+	f.Add("/", "", "", "preview.example.net:8443")
+	f.Add("/", "", cookieName+"=x; "+cookieName+"=token", "ABC.preview.example.net.")
+	d := newDoor(f, func(context.Context, string) (net.Conn, error) { return nil, errors.New("no") })
+	f.Fuzz(func(t *testing.T, path, query, cookie, host string) {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.URL.Path, r.URL.RawQuery, r.Host = path, query, host
+		r.Header.Set("Cookie", cookie)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		switch w.Code {
+		case http.StatusUnauthorized, http.StatusBadGateway:
+		case http.StatusSeeOther:
+			to, err := r.URL.Parse(w.Header().Get("Location"))
+			if err != nil || to.Host != "" || to.Scheme != "" || strings.HasPrefix(w.Header().Get("Location"), "//") || to.Query().Has(tokenParameter) {
+				t.Errorf("%q?%q redirects to %q: %v", path, query, w.Header().Get("Location"), err)
+			}
+		default:
+			t.Errorf("%q?%q %q at %q: %d %s", path, query, cookie, host, w.Code, w.Body)
 		}
 	})
 }

@@ -47,6 +47,7 @@ func (d *Door) declareByHand() {
 	declareShellSessions(doc)
 	declareThreads(doc)
 	declareLogin(doc)
+	declareUsage(doc, schema(reflect.TypeFor[belljar.UsageSample]()))
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"}, Security: streaming,
 		Summary: "Download an artifact",

@@ -9,13 +9,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/need"
 )
 
 // execAnswer is the response of the exec routes.
@@ -131,9 +131,7 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 
 // TestCodeMode is an agent's cycle: write, run, read the traceback, fix, rerun.
 func TestCodeMode(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3 here")
-	}
+	need.Program(t, "python3")
 	c := newCoding(t)
 	write := func(text string) {
 		t.Helper()
@@ -314,7 +312,10 @@ func TestExecFlood(t *testing.T) {
 	if stdout, _, last := c.text(a.ExecID); len(stdout) != 3000004 || last.Truncated {
 		t.Errorf("%d bytes, %v", len(stdout), last.Truncated)
 	}
-	a = c.sh("head -c 12000000 /dev/urandom")
+	var small belljar.Session
+	c.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "host", "resources": {"log_bytes": 2097152}}`, &small)
+	c.id = small.ID
+	a = c.sh("head -c 3000000 /dev/urandom")
 	if !a.StdoutTruncated || a.StdoutEncoding != "base64" {
 		t.Errorf("%v, %s", a.StdoutTruncated, a.StdoutEncoding)
 	}

@@ -66,6 +66,7 @@ func (v view) Files() belljar.Files         { return v.workspace }
 func (v view) Terminals() belljar.Terminals { return nil }
 func (v view) Ports() belljar.Ports         { return v.ports }
 func (v view) Images() belljar.Images       { return v.images }
+func (v view) Usage() belljar.Usages        { return nil } // streams have it
 func (v view) Node() belljar.Node           { return node{v} }
 func (v view) Admin() belljar.Admin         { return admin{v} }
 

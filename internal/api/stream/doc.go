@@ -3,7 +3,8 @@
 //
 //	GET  /api/v1/sandbox/runs/{id}/stream   WebSocket: from_seq= (inclusive, or tail), since_seq= (exclusive)
 //	GET  /api/v1/sandbox/runs/{id}/logs     text, format=json, or SSE; from_seq=, since_seq=, stream=, follow=
-//	POST /api/v1/sandbox/tickets            a token that either of the above accepts once
+//	GET  /api/v1/sandbox/runs/{id}/usage    what the run's sandbox uses: SSE, or one sample as JSON; sessions/{id}/usage, too
+//	POST /api/v1/sandbox/tickets            a token that each of the above accepts once
 //
 // # The WebSocket
 //

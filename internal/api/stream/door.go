@@ -105,6 +105,8 @@ func New(opts Options) (*Door, error) {
 func (d *Door) Register(mux *http.ServeMux) {
 	mux.Handle("GET "+api.Prefix+"/runs/{id}/stream", d.sameOrigin(api.Guard(d, http.HandlerFunc(d.webSocket))))
 	mux.Handle("GET "+api.Prefix+"/runs/{id}/logs", api.Guard(d, http.HandlerFunc(d.logs)))
+	mux.Handle("GET "+api.Prefix+"/runs/{id}/usage", api.Guard(d, d.usage(belljar.Usages.Run)))
+	mux.Handle("GET "+api.Prefix+"/sessions/{id}/usage", api.Guard(d, d.usage(belljar.Usages.Session)))
 	mux.Handle("POST "+api.Prefix+"/tickets", api.Guard(d.opts.Auth, http.HandlerFunc(d.issue)))
 }
 

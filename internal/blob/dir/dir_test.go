@@ -64,7 +64,7 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	if list, _ := filepath.Glob(filepath.Join(path, "*", "runs", "*", "put-*")); len(list) != 0 {
-		t.Errorf("left behind: %v", list)
+		t.Errorf("left over: %v", list)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(path); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func fillDisk(t *testing.T, path string) {
 		t.Errorf("Open: %v, want ErrNotFound", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(path, "user", "runs", run, "put-*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	if _, err := s.Put(t.Context(), k, strings.NewReader("fits")); err != nil {
 		t.Errorf("Put of what fits: %v", err)

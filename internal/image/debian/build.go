@@ -142,9 +142,9 @@ func (r *reader) Write(b []byte) (int, error) {
 
 // journal keeps the last of what a tool prints and passes it on.
 type journal struct {
-	tell  func(string)
-	part  []byte
-	lines []string
+	report func(string)
+	part   []byte
+	lines  []string
 }
 
 // How much of what a tool prints is kept.
@@ -153,7 +153,7 @@ const (
 	longLine  = 400
 )
 
-func newJournal(tell func(string)) *journal { return &journal{tell: tell} }
+func newJournal(report func(string)) *journal { return &journal{report: report} }
 
 // Write implements [io.Writer]. A line that is written over and over is logged once, as it ends.
 func (l *journal) Write(b []byte) (int, error) {
@@ -179,8 +179,8 @@ func (l *journal) end() {
 	if l.lines = append(l.lines, line); len(l.lines) > keptLines {
 		l.lines = slices.Delete(l.lines, 0, 1)
 	}
-	if l.tell != nil {
-		l.tell(line)
+	if l.report != nil {
+		l.report(line)
 	}
 }
 

@@ -77,7 +77,7 @@ func stub(t *testing.T, script string) {
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
-		t.Errorf("left behind: %v, %v", list, err)
+		t.Errorf("left over: %v, %v", list, err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// rig is a folder to unpack in, beside one that nothing may touch.
+// rig is a folder to unpack in, next to one that nothing may touch.
 type rig struct {
 	dir, sentinel string
 	before        []string
@@ -37,7 +37,7 @@ func newRig(t testing.TB) rig {
 	return r
 }
 
-// look lists the sentinel, and what else lies beside the layer.
+// look lists the sentinel, and what else lies next to the layer.
 func (r rig) look(t testing.TB) []string {
 	list := look(t, r.sentinel)
 	beside, err := os.ReadDir(filepath.Dir(r.dir))

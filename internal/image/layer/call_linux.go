@@ -93,7 +93,7 @@ func (e *entries) next() (name string, kind byte, err error) {
 	}
 }
 
-// kindOf asks for a type that the file system does not tell with the name.
+// kindOf asks for a type that the file system does not return with the name.
 func kindOf(at int, name string) (byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

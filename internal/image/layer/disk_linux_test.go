@@ -181,7 +181,7 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// TestDiskFull has a thread of its own with a tiny file system that nobody else sees and that goes with it.
+// TestDiskFull has a thread of its own with a tiny file system that no other thread sees and that ends with it.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a tiny file system")

@@ -76,7 +76,7 @@ func archive(b *testing.B, fill func(*tar.Writer) error) (string, int64) {
 	return f.Name(), size
 }
 
-// BenchmarkUnpack has tar(1) beside it, which is what it is measured against.
+// BenchmarkUnpack is compared with tar(1).
 func BenchmarkUnpack(b *testing.B) {
 	for name, fill := range map[string]func(*tar.Writer) error{"500MB": large, "20000files": small} {
 		b.Run(name, func(b *testing.B) {

@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestReasons: who has mistyped a name is told what is wrong with it.
+// TestReasons: the error for a mistyped name says what is wrong with it.
 func TestReasons(t *testing.T) {
 	for ref, want := range map[string]string{
 		"Python": "small letters", "r.example/Team/app:V1": "small letters", "https://r.example/a": "address of a page", "a b": "space", "a\n": "space",

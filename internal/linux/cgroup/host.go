@@ -35,7 +35,7 @@ type Host struct {
 // hierarchy is one tree of groups that we use.
 type hierarchy struct {
 	version     int
-	controllers []string // of ours that live here; none in a cgroup2 that only serves to tell execs apart
+	controllers []string // of ours that live here; none in a cgroup2 that only separates execs
 	mount       string
 	parent      string // below which folderName is made
 }
@@ -236,7 +236,7 @@ func remount(point string) string {
 	return point + " is mounted read-only; in a container that has CAP_SYS_ADMIN: mount -o remount,rw,bind " + point
 }
 
-// isTrueRoot tells the root of the machine's cgroup2 from a cgroup namespace's: only the first has no type.
+// isTrueRoot distinguishes the root of the machine's cgroup2 from a cgroup namespace's: only the first has no type.
 func isTrueRoot(point string) bool { return !exists(filepath.Join(point, "cgroup.type")) }
 
 // swapOn reports whether the machine has any swap, after its line of headings.

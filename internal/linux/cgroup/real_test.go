@@ -298,7 +298,7 @@ func TestOwnerMakesChildren(t *testing.T) {
 		t.Error("the owner changed what bounds it")
 	}
 	if exists(filepath.Join(filepath.Dir(dir), "escape")) {
-		t.Error("the owner made a group beside its own")
+		t.Error("the owner made a group next to its own")
 	}
 	if !exists(filepath.Join(dir, "run")) {
 		t.Error("no child for Remove to remove")

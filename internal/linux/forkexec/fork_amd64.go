@@ -78,7 +78,7 @@ func alone(a *arena, pc uintptr) {
 		end = heapEnd
 	}
 	// Every time, since there are new ones; what has grown since is merely copied. There are gaps, of which the kernel
-	// tells by an error when it is done.
+	// reports by an error when it is done.
 	syscall.RawSyscall(unix.SYS_MADVISE, heapStart, end-heapStart, unix.MADV_DONTFORK)
 	for _, block := range a.blocks {
 		unix.Madvise(block, unix.MADV_DOFORK)

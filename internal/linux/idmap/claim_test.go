@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 func newPool(t testing.TB) *Pool {
@@ -225,9 +227,7 @@ func TestRootless(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become the test's users")
 	}
-	if _, err := exec.LookPath("newuidmap"); err != nil {
-		t.Skip("newuidmap is missing; install the uidmap package")
-	}
+	need.Program(t, "newuidmap")
 	const passwd = "root:x:0:0::/root:/bin/sh\nada:x:4242:4242::/:/bin/sh\n"
 	dir := t.TempDir()
 	run := func(t *testing.T, sub string) report {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSealHeldPage: a program is sealed although one of its pages is held elsewhere, here in a pipe, and nobody writes to it then.
+// TestSealHeldPage: a program is sealed although one of its pages is held elsewhere, here in a pipe, and no process writes to it then.
 func TestSealHeldPage(t *testing.T) {
 	t.Parallel()
 	fd, err := unix.MemfdCreate("held", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

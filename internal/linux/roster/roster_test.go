@@ -104,7 +104,7 @@ func TestSomebodyElsesFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := roster.Open(top, []string{"kind", "here"}, valid); err == nil {
-		t.Error("a folder that everybody can write to is trusted")
+		t.Error("a folder that all users can write to is trusted")
 	}
 }
 

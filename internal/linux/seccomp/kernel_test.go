@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/test/need"
 )
 
 // role makes this test binary a program that a test runs under the filters.
@@ -291,10 +292,7 @@ func TestOrdinaryProgramsWork(t *testing.T) {
 		}
 	})
 	t.Run("python", func(t *testing.T) {
-		path, err := exec.LookPath("python3")
-		if err != nil {
-			t.Skip("no python3 on this machine")
-		}
+		path := need.Program(t, "python3")
 		out, status := confined(t, path, []string{path, "-c", pythonProgram}, os.Environ())
 		if status != 0 || out != "fine\n" {
 			t.Errorf("status %#x, printed %q", status, out)

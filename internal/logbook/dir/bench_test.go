@@ -103,7 +103,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// A thousand readers, at the end or behind, cost little and do not delay the writer.
+// A thousand readers, at the end or slow, cost little and do not delay the writer.
 func TestThousandReaders(t *testing.T) {
 	const readers, frames = 1000, 64
 	book := openBook(t, t.TempDir())

@@ -237,7 +237,7 @@ func TestLayout(t *testing.T) {
 	}
 	check(t, book.Remove(id))
 	if left := must(os.ReadDir(book.path)); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	check(t, log.Append(sample()...)) // readers may be active
 	check(t, log.Seal())

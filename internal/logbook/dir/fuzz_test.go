@@ -64,7 +64,7 @@ func FuzzFile(f *testing.F) {
 		check(t, log.Seal())
 		got := frames(t, log)
 		if grew && (uint64(len(got)) != last+1 || string(got[last].Output) != "next") {
-			t.Fatalf("%d frames behind %d", len(got), last)
+			t.Fatalf("%d frames after %d", len(got), last)
 		}
 		for i, f := range got {
 			if f.Seq != uint64(i+1) {

@@ -21,7 +21,7 @@ type facts struct {
 	at     time.Time
 }
 
-// fresh is how long facts are used before they are refreshed. An engine takes tens of milliseconds to tell them, since it
+// fresh is how long facts are used before they are refreshed. An engine takes tens of milliseconds to report them, since it
 // runs programs to find out their versions.
 const fresh = time.Minute
 

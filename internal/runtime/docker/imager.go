@@ -131,7 +131,7 @@ func unavailable(ref string, err error) error {
 
 // progressed reads what an engine reports while it pulls or imports, and returns its last status. A failure comes in the
 // stream.
-func progressed(r io.Reader, tell func(belljar.ImageProgress)) (last string, err error) {
+func progressed(r io.Reader, report func(belljar.ImageProgress)) (last string, err error) {
 	in := json.NewDecoder(r)
 	for {
 		var m jsonstream.Message
@@ -143,7 +143,7 @@ func progressed(r io.Reader, tell func(belljar.ImageProgress)) (last string, err
 		if m.Error != nil {
 			return last, errors.New(m.Error.Message)
 		}
-		if last = m.Status; tell == nil || m.ID == "" {
+		if last = m.Status; report == nil || m.ID == "" {
 			continue
 		}
 		p := belljar.ImageProgress{Layer: m.ID}
@@ -160,7 +160,7 @@ func progressed(r io.Reader, tell func(belljar.ImageProgress)) (last string, err
 		if m.Progress != nil {
 			p.Done, p.Total = m.Progress.Current, max(m.Progress.Total, 0)
 		}
-		tell(p)
+		report(p)
 	}
 }
 

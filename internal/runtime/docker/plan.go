@@ -104,11 +104,11 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	tasks, each := pids, pids+agentTasks
 	no := false
 	// Always by its name: the engine's default may be another one by now, and a weaker one, than it said when it was asked.
-	wall, _ := f.ociRuntime(e.opts.OCIRuntime)
+	ociRuntime, _ := f.ociRuntime(e.opts.OCIRuntime)
 	if !f.PidsLimit { // then programs have all of their own limit, which a command could not be given beyond this one
 		each = max(each, int64(l.NProc)+agentTasks)
 	}
-	if f.isolation(wall) == runtime.IsolationUserKernel {
+	if f.isolation(ociRuntime) == runtime.IsolationUserKernel {
 		memory, tasks, each = memory+kernelBytes, kernelTasks+kernelTasksEach*int64(l.Pids), pids
 	}
 	h := &container.HostConfig{
@@ -119,7 +119,7 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 		// So that the agent may bind the ports of DNS and of the web, although it has no capability. Most engines have it so.
 		Sysctls:   map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
-		Runtime: wall, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
+		Runtime: ociRuntime, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
 		Tmpfs: map[string]string{
 			belljar.WorkspaceDir: tmpfs(spec.Workspace.Bytes, spec.Workspace.Inodes, "0755", spec.Workspace.Exec, uid, gid),
 			"/tmp":               tmpfs(tmp, int64(l.Inodes), "1777", spec.Workspace.Exec, uid, gid),

@@ -190,7 +190,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	return c
 }
 
-func (e *engine) protections(f *facts, wall runtime.Isolation) []runtime.Protection {
+func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protection {
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true, By: "a random uid and gid for each sandbox, no capabilities, no new privileges",
 	}
@@ -199,15 +199,15 @@ func (e *engine) protections(f *facts, wall runtime.Isolation) []runtime.Protect
 		identity.Hint = "run the engine rootless, or with userns-remap"
 	}
 	filesystem := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "a read-only image and no mounts of the engine's host"}
-	if !f.has("apparmor") && !f.has("selinux") && wall == runtime.IsolationNamespace {
+	if !f.has("apparmor") && !f.has("selinux") && class == runtime.IsolationNamespace {
 		filesystem.Weaker = "no AppArmor or SELinux in addition"
 		filesystem.Hint = "boot the engine's kernel with AppArmor"
 	}
-	seccomp := runtime.Protection{Name: runtime.ProtectSeccomp, Enforced: f.has("seccomp") || wall != runtime.IsolationNamespace, By: "a seccomp allow-list of the engine's, and the agent's on every command"}
+	seccomp := runtime.Protection{Name: runtime.ProtectSeccomp, Enforced: f.has("seccomp") || class != runtime.IsolationNamespace, By: "a seccomp allow-list of the engine's, and the agent's on every command"}
 	if !seccomp.Enforced {
 		seccomp.By, seccomp.Weaker = "", "only the agent's own filter on every command"
 		seccomp.Hint = "use an engine and a kernel with seccomp"
-	} else if wall != runtime.IsolationNamespace {
+	} else if class != runtime.IsolationNamespace {
 		seccomp.By = "the agent's allow-list on every command, and the sandbox's own kernel"
 	}
 	group := "cgroup" + f.CgroupVersion
@@ -217,7 +217,7 @@ func (e *engine) protections(f *facts, wall runtime.Isolation) []runtime.Protect
 		memory.Hint = "boot the engine's kernel with swapaccount=1"
 	}
 	pids := limitBy(runtime.ProtectPids, f.PidsLimit, group+" pids")
-	if wall == runtime.IsolationUserKernel {
+	if class == runtime.IsolationUserKernel {
 		pids = runtime.Protection{
 			Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in a kernel of the sandbox's own, which has its processes only",
 			Weaker: "no figures: what the engine's host counts are that kernel's threads",
@@ -232,7 +232,7 @@ func (e *engine) protections(f *facts, wall runtime.Isolation) []runtime.Protect
 		seccomp,
 		identity,
 		runtime.WallTime(),
-		cpuTime(wall),
+		cpuTime(class),
 		runtime.MemoryDisk(),
 		memory,
 		pids,
@@ -242,13 +242,13 @@ func (e *engine) protections(f *facts, wall runtime.Isolation) []runtime.Protect
 }
 
 // cpuTime returns how the agent knows what a command has used: it has no cgroups in a container.
-func cpuTime(wall runtime.Isolation) runtime.Protection {
+func cpuTime(class runtime.Isolation) runtime.Protection {
 	p := runtime.Protection{
 		Name: runtime.ProtectCPUTime, Enforced: true, By: "the clocks of the command's processes, read by the agent",
 		Weaker: "children that end within milliseconds are not counted where their parent ignores SIGCHLD",
 		Hint:   "the native runtime counts them, where it may make cgroups of version 2",
 	}
-	if wall == runtime.IsolationUserKernel {
+	if class == runtime.IsolationUserKernel {
 		p.By = "the clocks of the command's processes in a kernel of the sandbox's own, read by the agent"
 		p.Weaker = "that kernel looks every 10 ms at what runs: a program that sleeps just then is not charged"
 		p.Hint = "the native runtime counts exactly"

@@ -416,7 +416,7 @@ func nothingLeft(t *testing.T, dir string) {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".agent-") {
-			t.Errorf("left behind: %s", e.Name())
+			t.Errorf("left over: %s", e.Name())
 		}
 	}
 }

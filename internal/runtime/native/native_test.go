@@ -24,6 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // agentPath names the built agent, for the tests that run this binary again as another user.
@@ -31,6 +32,9 @@ const agentPath = "BELLJAR_TEST_AGENT"
 
 // netPath names the built test/net in the same way.
 const netPath = "BELLJAR_TEST_NET"
+
+// shortSuite has the suite leave out what the agent alone decides.
+const shortSuite = "BELLJAR_TEST_SHORT"
 
 var agentProgram []byte
 
@@ -126,7 +130,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath),
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath), Short: os.Getenv(shortSuite) != "",
 	})
 }
 
@@ -169,7 +173,7 @@ func TestRootless(t *testing.T) {
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath)}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath), shortSuite + "=" + tier.Pick("1", "")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -397,6 +401,6 @@ func nothingLeft(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		t.Errorf("left behind: %s", e.Name())
+		t.Errorf("left over: %s", e.Name())
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Connections by the relay, beside those to a program in the same sandbox, in turns: one byte each way, and a stream to the
+// Connections by the relay, compared with those to a program in the same sandbox, in turns: one byte each way, and a stream to the
 // program. And queries for a name. The host serves them itself.
 func BenchmarkRelay(b *testing.B) {
 	box, err := open(b, b.TempDir()).Create(b.Context(), spec())

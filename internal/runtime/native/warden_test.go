@@ -31,7 +31,7 @@ import (
 // smallMB and smallSpace are the limits of the sandboxes here: a machine without a real processor fills them as well.
 const (
 	smallMB    = 32
-	smallSpace = 32
+	smallSpace = 16
 )
 
 func small() runtime.Spec {

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/tier"
 )
 
 func TestConformanceNative(t *testing.T) {
@@ -38,7 +39,7 @@ func TestConformanceNative(t *testing.T) {
 			mu.Unlock()
 			return open(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: net,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: net, Short: tier.Pick(true, false),
 	})
 }
 
@@ -73,7 +74,7 @@ func TestConformanceFake(t *testing.T) {
 	runtimetest.Run(t, runtimetest.Options{
 		UID: os.Getuid(), GID: os.Getgid(),
 		New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
-		RestartKills: true, Parallel: true,
+		RestartKills: true, Parallel: true, Short: tier.Pick(true, false),
 		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 			end(t, r)
 			mu.Lock()

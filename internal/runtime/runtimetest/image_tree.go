@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/need"
 )
 
 // rootTree is an image in the making: a folder as an unpacked image is, with the static busybox in it and a lock next to it.
@@ -26,10 +27,7 @@ type rootTree struct {
 // tree makes an image of /bin alone, with a shell and its usual companions.
 func tree(t *testing.T) *rootTree {
 	t.Helper()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Skip("there is no busybox to make an image of: apt install busybox-static")
-	}
+	busybox := need.Program(t, "busybox")
 	base := t.TempDir()
 	r := &rootTree{T: t, dir: filepath.Join(base, "root"), lock: filepath.Join(base, "root.lock")}
 	program, err := os.ReadFile(busybox)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 )
 
 // relayHost is a host that answers an agent's questions.
@@ -233,7 +234,7 @@ func (j *jar) program(path, name string) {
 // Resolvers of C libraries ask in their own ways. A program for which there is no IPv6 should not wait for it.
 func relayMusl(j *jar) {
 	if _, err := os.Stat(j.o.Net + "-musl"); err != nil {
-		j.Skip("musl-gcc is missing")
+		need.Missing(j, "musl-gcc")
 	}
 	j.program(j.o.Net+"-musl", "musl")
 	j.relayed(echo)

@@ -9,7 +9,7 @@ import (
 func testUsage(t *testing.T, o Options) {
 	j := open(t, o)
 	j.sub("of a command", func(j *jar) {
-		got := j.run(j.sh("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 0")).exit
+		got := j.run(j.sh("i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 0")).exit
 		if got.Usage.Source == "" || got.Usage.UserMicros+got.Usage.SystemMicros < 10_000 || got.Usage.MaxRSS < 100<<10 {
 			j.Errorf("%+v", got.Usage)
 		}
@@ -17,7 +17,7 @@ func testUsage(t *testing.T, o Options) {
 			j.Errorf("it took %v ms", got.WallMS)
 		}
 		// What its children used counts too.
-		got = j.run(j.sh("(i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done) & wait")).exit
+		got = j.run(j.sh("(i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done) & wait")).exit
 		if got.Usage.UserMicros+got.Usage.SystemMicros < 10_000 {
 			j.Errorf("with a child: %+v", got.Usage)
 		}
@@ -27,7 +27,7 @@ func testUsage(t *testing.T, o Options) {
 		if err != nil {
 			j.Fatal(err)
 		}
-		j.must("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+		j.must("i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done")
 		after, err := j.Usage(j.ctx)
 		if err != nil {
 			j.Fatal(err)

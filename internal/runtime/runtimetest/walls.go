@@ -16,7 +16,7 @@ var bornWith = []string{"tunl0", "sit0", "gre0", "gretap0", "erspan0", "ip_vti0"
 // testWalls holds what only an isolated runtime can stand. The programs are hostile: they never run on another.
 func testWalls(t *testing.T, o Options) {
 	if !o.Isolated {
-		t.Skip("this runtime has no walls")
+		t.Skip("this runtime has no isolation")
 	}
 	limited := func(t *testing.T, name string, change func(*runtime.Spec)) *jar {
 		r := o.New(t)

@@ -14,7 +14,7 @@ type Stream struct {
 // Stream returns a stream at its beginning.
 func (p *Patterns) Stream() *Stream { return &Stream{patterns: p} }
 
-// Write takes bytes, which it may change, and returns those that may go on: all that came so far without an end that may be the
+// Write takes bytes, which it may change, and returns those that may be passed on: all that came so far without an end that may be the
 // beginning of a secret. They are valid until the next call.
 func (s *Stream) Write(b []byte) []byte {
 	if s == nil || s.patterns == nil || len(b) == 0 {
@@ -66,7 +66,7 @@ func (s *Stream) Flush() []byte {
 func (s *Stream) Rewind(again int) {
 	switch {
 	case s == nil:
-	case again > 0: // none of them is hidden, so no secret goes on beyond them
+	case again > 0: // none of them is hidden, so no secret continues after them
 		s.held, s.passed, s.stars = nil, 0, 0
 	default:
 		s.held = s.held[:s.passed]

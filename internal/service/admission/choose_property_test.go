@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// claimed is a runtime that says what it is told to, and can do nothing.
+// claimed is a runtime that reports what the test sets, and can do nothing.
 type claimed struct {
 	runtime.Runtime
 	name string
@@ -56,12 +56,12 @@ func drawRuntimes(t *rapid.T) (list []claimed) {
 	return list
 }
 
-// strength orders the classes; a remote one is as strong as nobody knows.
+// strength orders the classes; the strength of a remote one is unknown.
 func strength(class runtime.Isolation) int {
 	return slices.Index([]runtime.Isolation{runtime.IsolationNone, runtime.IsolationNamespace, runtime.IsolationUserKernel, runtime.IsolationMicroVM}, class)
 }
 
-// Whatever runtimes there are, whatever the policy says and whoever asks for what: nothing weaker than any of them wants is
+// Whatever runtimes there are, whatever the policy says and any caller asks for: nothing weaker than any of them wants is
 // chosen, nothing that does not work, nothing slower than need be; who is refused hears why, of every runtime.
 func TestChoiceHolds(t *testing.T) {
 	classes := rapid.SampledFrom([]runtime.Isolation{runtime.IsolationNamespace, runtime.IsolationUserKernel, runtime.IsolationMicroVM})
@@ -90,7 +90,7 @@ func TestChoiceHolds(t *testing.T) {
 			w.runtime = rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "r4", "vm"}).Draw(t, "asked runtime")
 		}
 
-		// What everybody who has a say wants, at least.
+		// At least what every party wants.
 		least := strength(w.isolation)
 		if w.trust != "" {
 			least = max(least, strength(s.Policy.WeakestIsolation(w.trust)))

@@ -44,7 +44,7 @@ func TestStandsFor(t *testing.T) {
 		{"**", "host", false},
 		{"host", "docker.io/library/host", false},
 		{"**", "", false},
-		// A digest may be that of any tag, whatever stands beside it.
+		// A digest may be that of any tag, whatever stands next to it.
 		{"python:3.11", "python:3.11" + sum, false},
 		{"python", "python:latest" + sum, false},
 		{"python:3.*", "python:3.11" + sum, false},

@@ -40,7 +40,8 @@ type claim struct {
 	user   string
 	memory int64 // bytes of programs and files
 	cpu    float64
-	placed bool // it counts against the node's bound
+	placed bool  // it counts against the node's bound
+	limit  int64 // bytes that its programs may hold; 0 where that is not enforced
 	box    runtime.Sandbox
 	end    func(why error) // ends what has the sandbox
 }
@@ -65,7 +66,11 @@ type Memory struct {
 // claimOf is what a sandbox may use.
 func claimOf(user string, p *placement.Placement) *claim {
 	l := p.Limits
-	return &claim{user: user, cpu: l.CPU, memory: int64(max(p.InstallMB, p.MemoryMB()+l.WorkspaceMB)+l.TmpMB)<<20 + besideFiles}
+	limit := int64(0)
+	if p.Caps.Protection(runtime.ProtectMemory).Enforced {
+		limit = int64(p.MemoryMB()) << 20
+	}
+	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(max(p.InstallMB, p.MemoryMB()+l.WorkspaceMB)+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless its user may have no more. A claim that is there already stays.
@@ -178,6 +183,18 @@ func (n *Memory) Hold(id string, box runtime.Sandbox, end func(why error)) {
 	if c := n.claims[id]; c != nil {
 		c.box, c.end = box, end
 	}
+}
+
+// Living returns the sandbox of a run or session, nil if it has none now, and the limit in bytes on its programs' memory, 0 if none is
+// enforced.
+func (n *Memory) Living(id string) (sandbox runtime.Sandbox, limit int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.claims[id]
+	if c == nil {
+		return nil, 0
+	}
+	return c.box, c.limit
 }
 
 // greediest is the sandbox that uses most above its share, which is its cap's part of the bound; nil if none is there, or none

@@ -85,7 +85,7 @@ func TestMemoryRunsShort(t *testing.T) {
 	begin("innocent", 200*mega, 10*mega)
 	look := func() bool { return s.relieve(t.Context(), whole) }
 	if look() || s.pressed {
-		t.Error("at 80 % somebody was disturbed")
+		t.Error("at 80 % a sandbox was disturbed")
 	}
 	whole.used["large, within its share"] = 660 * mega
 	if !look() || !s.pressed || whole.used["ahead"] != 0 || len(ended) > 0 {

@@ -225,7 +225,7 @@ func (n *Network) opened() *egress.Gate {
 	return n.gate.Load()
 }
 
-// Pin begins a run: the hosts of the policy are resolved anew.
+// Pin begins a run: the hosts of the policy are resolved again.
 func (n *Network) Pin(ctx context.Context) error {
 	if g := n.opened(); g != nil {
 		return g.Pin(ctx)

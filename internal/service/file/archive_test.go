@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// stream makes a tar stream as an agent that is somebody else's might.
+// stream makes a tar stream as a hostile agent might.
 func stream(t testing.TB, heads ...tar.Header) []byte {
 	t.Helper()
 	var buf bytes.Buffer

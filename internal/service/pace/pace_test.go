@@ -16,7 +16,7 @@ func TestReserve(t *testing.T) {
 		{0, 10, 0}, // the bucket is full at first
 		{0, 5, 500 * time.Millisecond},
 		{500 * time.Millisecond, 30, 3 * time.Second}, // more than the bucket holds
-		{0, 1, 3100 * time.Millisecond},               // the debt is everybody's
+		{0, 1, 3100 * time.Millisecond},               // all share the debt
 		{time.Hour, 10, 0},
 	} {
 		now = now.Add(step.after)

@@ -101,7 +101,7 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// An owner at his bound waits while slots are free, and is in nobody's way.
+// An owner at its bound waits while slots are free, and delays no other.
 func TestBoundOfAnOwner(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	first, second := enter(t, q, "a", 1), enter(t, q, "a", 1)
@@ -109,7 +109,7 @@ func TestBoundOfAnOwner(t *testing.T) {
 		t.Fatal("bound of one")
 	}
 	if other := enter(t, q, "b", 0); other.Waited() {
-		t.Error("another owner waits behind one at his bound")
+		t.Error("another owner waits for one at its bound")
 	}
 	if running, waiting := q.Count("a"); running != 1 || waiting != 1 {
 		t.Errorf("%d run, %d wait", running, waiting)
@@ -181,7 +181,7 @@ func TestBranch(t *testing.T) {
 		t.Error("over his bound")
 	}
 	if other := enter(t, side, "c", 0); other.Waited() {
-		t.Error("another owner waits behind one at his bound")
+		t.Error("another owner waits for one at its bound")
 	}
 	if running, waiting := q.Count("a"); running != 2 || waiting != 1 {
 		t.Errorf("%d run, %d wait", running, waiting)
@@ -220,7 +220,7 @@ func TestBoundIsRaisedElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever happens, slots are never given twice or lost, bounds hold, nobody who may run waits beside a free slot, and an
+// Whatever happens, slots are never given twice or lost, bounds hold, no owner that may run waits while a slot is free, and an
 // owner's tickets keep their order. A branch is as good as the queue that it is of.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -261,7 +261,7 @@ func TestInvariants(t *testing.T) {
 				for _, each := range queues {
 					l := q.owners[name]
 					if l != nil && l.line(each) != nil && each.taken < each.opts.Slots && (most == 0 || running[name] < most) {
-						t.Fatalf("%s waits beside a free slot", name)
+						t.Fatalf("%s waits while a slot is free", name)
 					}
 				}
 				if r, w := q.Count(name); r != running[name] || w != waiting[name] {
@@ -315,7 +315,7 @@ func TestInvariants(t *testing.T) {
 			ticket.Leave()
 		}
 		if len(q.owners) != 0 || len(q.turns) != 0 || q.taken != 0 || q.waiting != 0 {
-			t.Fatalf("left behind: %+v", q)
+			t.Fatalf("left over: %+v", q)
 		}
 	})
 }

@@ -139,7 +139,7 @@ func recoverApproval(s *Runs, row store.Run, p *plan) (*belljar.Approval, error)
 	return new(s.opts.Desk.Begin(*now, row.ID)), nil
 }
 
-// requeueAsked parks a run of a former process until its approval says how it goes on.
+// requeueAsked parks a run of a former process until its approval is decided.
 func requeueAsked(ctx context.Context, s *Runs, r *Run, a belljar.Approval) (err error) {
 	if before := r.state.Approval; before == nil || !before.RequestedAt.Equal(a.RequestedAt) {
 		r.appendLog(approvalFrame(a))

@@ -13,7 +13,7 @@ func TestBuiltProgramsAreBounded(t *testing.T) {
 			first = key
 		}
 		if b.get(first) == nil {
-			t.Fatalf("what is used again and again is gone behind %d others", i)
+			t.Fatalf("what is used again and again is gone after %d others", i)
 		}
 	}
 	if b.size > maxBuiltAll || len(b.byKey) != 8 || b.order.Len() != 8 {

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Cancel stops a run. It returns when the run ends even if this process dies: its agent has been told to end the command, or its
+// Cancel stops a run. It returns when the run ends even if this process dies: its agent has the order to end the command, or its
 // end is on record.
 func (r *Run) Cancel(ctx context.Context) error {
 	r.stop(fault.ErrCanceled)

@@ -60,7 +60,7 @@ func (c *execution) detach() {
 	close(c.run.detached)
 }
 
-// endCommand tells the agent to end the command: it ends even if this process dies.
+// endCommand has the agent end the command: it ends even if this process dies.
 func (c *execution) endCommand(p *agent.Process) {
 	if err := p.End(clock.Seconds(c.plan.Limits.GraceSec)); err == nil {
 		c.run.sendEnd.Do(func() { close(c.run.endSent) })

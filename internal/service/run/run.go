@@ -39,7 +39,7 @@ type Run struct {
 	done     chan struct{} // closed when the run's end is on record, and its log too
 	stuck    chan struct{} // closed when it has ended and its end cannot be recorded; recordErr says why
 	detached chan struct{} // closed when its command is left to the next process
-	endSent  chan struct{} // closed when its agent has been told to end its command
+	endSent  chan struct{} // closed when its agent has the order to end its command
 	sendEnd  sync.Once     // closes endSent
 
 	mu        sync.Mutex

@@ -16,7 +16,7 @@ func (c stopped) AfterFunc(time.Duration, func()) (_ func() bool) {
 	return func() bool { return false }
 }
 
-// A session is not given up because its record is behind by what the record may be behind; one that is over for good is.
+// A session is not ended because its record lags as much as it may; one that is over for good is.
 func TestLapsed(t *testing.T) {
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	scope := belljar.Scope{Namespace: "workflow", ID: "1"}

@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/terminal"
@@ -60,3 +62,9 @@ func (u Use) KeepAlive() { u.session.KeepAlive() }
 
 // Release ends the use.
 func (u Use) Release() { u.session.Release() }
+
+// Life returns a context that ends when the session does, or is left to the next process. It is no use of the session.
+func Life(x *Session) context.Context { return x.ctx }
+
+// Detached reports whether a session whose [Life] has ended is left to the next process.
+func Detached(x *Session) bool { return errors.Is(context.Cause(x.ctx), fault.ErrDetached) }

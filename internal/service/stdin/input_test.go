@@ -195,7 +195,7 @@ func TestInputIdles(t *testing.T) {
 		in.Attach(p)
 		time.Sleep(29 * time.Second)
 		blocked := write(h, "x")
-		time.Sleep(time.Minute) // the program does not read: nobody is idle but it
+		time.Sleep(time.Minute) // only the program is idle: it does not read
 		wantOpen(t, h)
 		p.gate <- struct{}{}
 		if got := <-blocked; got.err != nil {
@@ -247,7 +247,7 @@ func TestInputBlocks(t *testing.T) {
 	})
 }
 
-// Whoever waits when the run ends is told so.
+// A writer that waits when the run ends gets an error.
 func TestInputOfARunThatEnds(t *testing.T) {
 	for name, end := range map[string]func(*Input, *program){
 		"dead program": func(in *Input, p *program) { p.dead = errors.New("gone"); in.Attach(p) },

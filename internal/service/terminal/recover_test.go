@@ -82,7 +82,7 @@ func TestTerminalRecovered(t *testing.T) {
 	for _, id := range []string{alive.ID, ended.ID, damaged.ID} { // as a process dies
 		gone := w.table.get(id)
 		if id == ended.ID {
-			typed(id, "\n") // it ends while nobody follows, or nearly so
+			typed(id, "\n") // it ends while no client follows, or nearly so
 		}
 		gone.stop()
 		<-gone.over

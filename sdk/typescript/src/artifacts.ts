@@ -28,6 +28,11 @@ export class Artifacts {
     return downloadAll(this.#connection, ask(runId, path), options);
   }
 
+  /** url is a link that downloads an artifact, good once within a minute: for an `<a download>` in a page. */
+  url(runId: string, path: string, options?: CallOptions): Promise<string> {
+    return this.#connection.ticketUrl(ask(runId, path).path, {}, options);
+  }
+
   /** open opens an artifact of any size, to be read as it comes. */
   async open(runId: string, path: string, options: DownloadOptions = {}): Promise<ByteStream> {
     return download(this.#connection, ask(runId, path), options);

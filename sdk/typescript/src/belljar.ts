@@ -2,7 +2,7 @@
 import { Admin, Tokens } from "./admin.js";
 import { Artifacts } from "./artifacts.js";
 import type { CallOptions } from "./call.js";
-import { Connection, type Ask } from "./connection.js";
+import { Connection, route, type Ask } from "./connection.js";
 import { invalid } from "./error.js";
 import { Images } from "./images.js";
 import type { LocalOptions, LocalServer } from "./local.js";
@@ -15,7 +15,7 @@ import { Sessions } from "./sessions.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
 import { Terminals } from "./terminals.js";
 import { fetchTransport, type Transport } from "./transport.js";
-import type { Discovery, Me, NetworkCheck, NetworkQuery, RunSpec } from "./types.js";
+import type { Discovery, Login, LoginCode, Me, NetworkCheck, NetworkQuery, RunSpec } from "./types.js";
 
 /** Where the server is, who calls, and how patient the client is. */
 export interface BelljarOptions {
@@ -127,15 +127,30 @@ export class Belljar {
   }
 
   /**
-   * ticketUrl is an address with a ticket in it, good once within a minute: for what cannot set headers, such as
-   * `new EventSource(await belljar.ticketUrl("/api/v1/sandbox/runs/…/logs"))`.
+   * login signs in with a one-time code, or with an API key or JWT. The answer's token is the `token` of another client: it has the same
+   * user and role, and ends after at most 12 hours. A code works once, so that the request is not repeated.
    */
-  async ticketUrl(path: string, query: Record<string, string | number> = {}, options?: CallOptions): Promise<string> {
-    const { token } = await this.#connection.json<{ token: string }>(
-      { method: "POST", path: "/api/v1/sandbox/tickets", json: { path } },
-      options,
-    );
-    return this.#connection.url(path, { ...query, token });
+  login(credential: { code: string } | { key: string }, options?: CallOptions): Promise<Login> {
+    return this.#connection.json({ method: "POST", path: route("login"), json: credential, once: true }, options);
+  }
+
+  /** logout ends the sign-in whose token this client has. */
+  async logout(options?: CallOptions): Promise<void> {
+    await this.#connection.json({ method: "DELETE", path: route("login"), once: true }, options);
+  }
+
+  /** loginLink makes a one-time code for this client's user, and the web page's address that signs in with it. It works once, within 5 minutes. */
+  loginLink(options?: CallOptions): Promise<LoginCode> {
+    return this.#connection.json({ method: "POST", path: route("login", "codes"), once: true }, options);
+  }
+
+  /**
+   * ticketUrl is an address with a ticket in it, good once within a minute: for what cannot set headers, such as
+   * `new EventSource(await belljar.ticketUrl("/api/v1/sandbox/runs/…/logs"))`, and for links to downloads. The ticket is for this path
+   * and query. Segments of the path are percent-encoded.
+   */
+  ticketUrl(path: string, query: Record<string, string | number> = {}, options?: CallOptions): Promise<string> {
+    return this.#connection.ticketUrl(path, query, options);
   }
 
   /**

@@ -86,6 +86,16 @@ export class Connection {
     }
   }
 
+  /** ticketUrl is an address with a ticket for its path and query, good once within a minute. */
+  async ticketUrl(path: string, query: Record<string, string | number | undefined> = {}, options?: CallOptions): Promise<string> {
+    const target = this.url(path, query).slice(this.options.baseUrl.length); // the server knows no path in front of it
+    const { token } = await this.json<{ token: string }>(
+      { method: "POST", path: route("tickets"), json: { path: target } },
+      options,
+    );
+    return this.url(path, { ...query, token });
+  }
+
   /** opened is an answer to be read as it comes. With a call, reading ends that too. */
   opened(answer: Answer, watch: Watch, call?: Call): Opened {
     const end = (cut: boolean): void => {

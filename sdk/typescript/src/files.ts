@@ -53,6 +53,16 @@ export class Files {
     return entry;
   }
 
+  /** url is a link that downloads a file, good once within a minute: for an `<a download>` in a page. */
+  url(path: string, options?: CallOptions): Promise<string> {
+    return this.#connection.ticketUrl(this.#route("raw"), { path }, options);
+  }
+
+  /** archiveUrl is a link that downloads a folder, good once within a minute. */
+  archiveUrl(path = ".", format: ArchiveFormat = "tar", options?: CallOptions): Promise<string> {
+    return this.#connection.ticketUrl(this.#route("archive"), { path, format }, options);
+  }
+
   /** writeAll writes many small files, all of them or none: at most 1,000 of 2 MiB together. */
   async writeAll(
     files: Record<string, string | Uint8Array> | NamedContent[],

@@ -292,6 +292,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign in
+         * @description Exchanges a one-time code, or any credential, for a token that is sent as `Authorization: Bearer …`. It has the same user and role, and ends after 12 hours, or with the credential that it was made with. A token of a sign-in makes no other one.
+         */
+        post: operations["login"];
+        /**
+         * Sign out
+         * @description Ends the sign-in whose token authenticates the request.
+         */
+        delete: operations["logout"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/login/codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a one-time code
+         * @description For the caller's own user and role. It signs in once, within 5 minutes.
+         */
+        post: operations["create-login-code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/me": {
         parameters: {
             query?: never;
@@ -465,6 +509,26 @@ export interface paths {
          * @description Every message is one Frame as JSON text, at most 64 KB. The stream starts with seq 1 by default and closes with 1000 after the end event. If requested frames were removed, an event `resume` comes before the first frame. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader; after 1001, 1011 and 1013 reconnect with since_seq.
          */
         get: operations["stream-run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/runs/{run_id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch what a run's sandbox uses
+         * @description With `Accept: text/event-stream`: an event usage about once a second, each a UsageSample, and an event end when the run has ended. Otherwise one sample as JSON. Samples are taken only while a client watches, and are kept nowhere. Figures without an honest source are absent. A run in a session has the figures of the session's sandbox.
+         */
+        get: operations["watch-run-usage"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1106,6 +1170,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch what a session's sandbox uses
+         * @description With `Accept: text/event-stream`: an event usage about once a second, each a UsageSample, and an event end when the session has ended. Otherwise one sample as JSON. Samples are taken only while a client watches, and are kept nowhere. Figures without an honest source are absent. A run in a session has the figures of the session's sandbox.
+         */
+        get: operations["watch-session-usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/terminals/{terminal_id}": {
         parameters: {
             query?: never;
@@ -1137,8 +1221,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Get a ticket for one stream
-         * @description For clients that cannot set headers: send the token as ?token=. It works once, within 60 seconds, for one stream of this caller.
+         * Get a ticket for one stream or download
+         * @description For clients that cannot set headers, and links of a browser: send the token as ?token=. It works once, within 60 seconds, for one stream or download of this caller. A download needs a ticket for its path and query.
          */
         post: operations["create-ticket"];
         delete?: never;
@@ -4191,6 +4275,34 @@ export interface components {
             /** @description The entries */
             items: components["schemas"]["UserUsage"][];
         };
+        UsageSample: {
+            /** Format: date-time */
+            at: string;
+            /** Format: double */
+            cpu_percent?: number;
+            /** Format: double */
+            cpu_time_ms?: number;
+            /** Format: int64 */
+            file_bytes?: number;
+            /** Format: int64 */
+            memory_bytes?: number;
+            /** Format: int64 */
+            memory_limit_bytes?: number;
+            /**
+             * Format: int64
+             * @description Processes and threads at once
+             */
+            pids?: number;
+            /**
+             * @description Namespace, id and key by which it is found again
+             * @enum {string}
+             */
+            scope: "run" | "session";
+            /** @description Source of each figure */
+            sources?: {
+                [key: string]: string;
+            };
+        };
         Used: {
             /**
              * Format: int64
@@ -4805,6 +4917,96 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description A one-time code */
+                    code?: string;
+                    /** @description An API key or a JWT, in place of a code */
+                    key?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The sign-in */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description When it ends
+                         */
+                        expires_at: string;
+                        /** @enum {string} */
+                        role: "user" | "admin";
+                        /** @description The token, shown once */
+                        token: string;
+                        user_id: string;
+                    };
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    logout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The token is invalid from now on */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "create-login-code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The code */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        code: string;
+                        /**
+                         * Format: date-time
+                         * @description When it ends
+                         */
+                        expires_at: string;
+                        /** @description The web page's address, which signs in with the code; absent without the page */
+                        url?: string;
+                    };
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "get-me": {
         parameters: {
             query?: never;
@@ -4988,7 +5190,10 @@ export interface operations {
     };
     "get-artifact": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description A ticket for this path and query */
+                token?: string;
+            };
             header?: {
                 /** @description bytes=first-last, bytes=first- or bytes=-length */
                 Range?: string;
@@ -5138,6 +5343,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "watch-run-usage": {
+        parameters: {
+            query?: {
+                /** @description A ticket */
+                token?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The samples */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageSample"];
+                    "text/event-stream": string;
+                };
             };
             default: components["responses"]["Failure"];
         };
@@ -5563,6 +5796,8 @@ export interface operations {
                 path?: string;
                 /** @description Default: tar */
                 format?: "tar" | "tar.gz" | "zip";
+                /** @description A ticket for this path and query */
+                token?: string;
             };
             header?: never;
             path: {
@@ -5704,6 +5939,8 @@ export interface operations {
             query: {
                 /** @description The file */
                 path: string;
+                /** @description A ticket for this path and query */
+                token?: string;
             };
             header?: {
                 /** @description bytes=first-last, bytes=first- or bytes=-length */
@@ -6240,6 +6477,34 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "watch-session-usage": {
+        parameters: {
+            query?: {
+                /** @description A ticket */
+                token?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The samples */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageSample"];
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "get-terminal": {
         parameters: {
             query?: never;
@@ -6296,7 +6561,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description The path that the ticket is valid for, absolute and without a query */
+                    /** @description The path and query of the URL that the ticket is valid for; a stream accepts one without a query, too */
                     path?: string;
                 };
             };

@@ -6,7 +6,8 @@ import type { Frame, OutputFrame } from "./frame.js";
 import { RunInput } from "./input.js";
 import { Excerpt, Output, resultOf, RunResult } from "./result.js";
 import type { Doorway } from "./socket.js";
-import type { Cancellation, InlineFile, Run, RunPage, RunSpec, StartedRun } from "./types.js";
+import type { Cancellation, InlineFile, Run, RunPage, RunSpec, StartedRun, UsageSample } from "./types.js";
+import { watchUsage } from "./usage.js";
 
 /** How a run is started. */
 export interface StartOptions extends CallOptions {
@@ -140,6 +141,14 @@ export class Runs {
   /** input opens the standard input of a run that was started with `interactive: true`, until the signal is aborted. */
   input(id: string, options: CallOptions = {}): Promise<RunInput> {
     return RunInput.open(this.#doorway, id, options);
+  }
+
+  /**
+   * usage is what a run's sandbox uses, about once a second, until the run ends. Before it has a sandbox there is none. A run in a session
+   * has the figures of the session's sandbox.
+   */
+  usage(id: string, options?: CallOptions): AsyncGenerator<UsageSample> {
+    return watchUsage(this.#connection, route("runs", id, "usage"), options);
   }
 
   /** cancel ends a run: TERM, a grace period, KILL. It returns at once. One that has ended is left as it is. */

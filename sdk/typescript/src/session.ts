@@ -9,7 +9,8 @@ import { exec, type ExecOptions, type ExecResult } from "./shell.js";
 import type { Doorway } from "./socket.js";
 import type { Terminal } from "./terminal.js";
 import type { Terminals, TerminalSpec } from "./terminals.js";
-import type { NetworkSpec, Port, Preview, RunSpec, SessionState, StartedRun, TerminalState } from "./types.js";
+import type { NetworkSpec, Port, Preview, RunSpec, SessionState, StartedRun, TerminalState, UsageSample } from "./types.js";
+import { watchUsage } from "./usage.js";
 
 /** What a session is made of. */
 interface Parts {
@@ -66,6 +67,11 @@ export class Session {
 
   #inside(spec: RunSpec | string[]): RunSpec {
     return { ...(Array.isArray(spec) ? { command: spec } : spec), session_id: this.id };
+  }
+
+  /** usage is what the sandbox uses, about once a second, until the session ends. To watch is no use of the session. */
+  usage(options?: CallOptions): AsyncGenerator<UsageSample> {
+    return watchUsage(this.#parts.doorway.connection, route("sessions", this.id, "usage"), options);
   }
 
   /** terminal opens a terminal: a shell, an interpreter, an editor. */

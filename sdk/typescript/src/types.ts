@@ -1,6 +1,6 @@
 // The nouns of the API, under the names that its documentation has. All come from spec/openapi.yaml; what the server says
 // keeps the server's names (snake_case), what this package adds is in camelCase.
-import type { components } from "./openapi.js";
+import type { components, operations } from "./openapi.js";
 
 type Schemas = components["schemas"];
 
@@ -104,3 +104,9 @@ export type StoredSecret = Schemas["StoredSecret"];
 export type Token = Schemas["Token"];
 /** What can be asked of a new API key. */
 export type TokenSpec = Schemas["TokenSpec"];
+/** A sign-in: the `token` of a client. */
+export type Login = operations["login"]["responses"]["200"]["content"]["application/json"];
+/** A one-time code, and the web page's address that signs in with it. */
+export type LoginCode = operations["create-login-code"]["responses"]["200"]["content"]["application/json"];
+/** What a living sandbox uses at a moment. Figures without an honest source are absent. */
+export type UsageSample = Schemas["UsageSample"];

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  Belljar, BelljarError, CanceledError, ConflictError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
+  Belljar, BelljarError, CanceledError, ConflictError, ForbiddenError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
   SandboxClient, SessionExpiredError, UnauthorizedError, type Session, type TerminalEvent,
 } from "belljar-sdk";
 import { atEnd, client, fake, local, serve, until, within, type Owner } from "./world.js";
@@ -378,4 +378,55 @@ test("the node, images, tickets and anything else", async (t) => {
   const url = await far.ticketUrl(path, { stream: "stdout" });
   assert.equal(await (await fetch(url)).text(), "seen\n");
   assert.equal((await fetch(url)).status, 401); // good once
+});
+
+test("sign-ins", async (t) => {
+  const server = await serve(t);
+  const owner = client(t, server.url, { apiKey: server.apiKey });
+  const nobody = client(t, server.url, { apiKey: "wrong" });
+  const link = await owner.loginLink();
+  assert.equal(link.url, `${server.url}/webui/#k=${link.code}`);
+  const login = await nobody.login({ code: link.code });
+  assert.deepEqual([login.user_id, login.role], ["operator", "admin"]);
+  await assert.rejects(nobody.login({ code: link.code }), UnauthorizedError); // it works once
+  const page = client(t, server.url, { apiKey: login.token });
+  assert.equal((await page.me()).user_id, "operator");
+  await assert.rejects(page.loginLink(), ForbiddenError);
+  await page.logout();
+  await assert.rejects(page.me(), UnauthorizedError);
+  assert.ok((await nobody.login({ key: server.apiKey })).token.startsWith("u1."));
+});
+
+test("links to downloads", async (t) => {
+  const server = await serve(t);
+  const far = client(t, server.url, { apiKey: server.apiKey });
+  const session = await far.sessions.create();
+  atEnd(t, () => session.destroy());
+  await session.write("a b/é%.txt", "in the workspace");
+  const run = await session.run({ command: ["sh", "-c", "echo kept > 'x y.txt'"], capture_patterns: ["*.txt"] });
+  for (const [link, want] of [
+    [await session.files.url("a b/é%.txt"), /^in the workspace$/],
+    [await session.files.archiveUrl("a b"), /in the workspace/],
+    [await far.artifacts.url(run.id, "x y.txt"), /^kept\n$/],
+  ] as const) {
+    const answer = await fetch(link);
+    assert.match(await answer.text(), want);
+    assert.match(answer.headers.get("content-disposition")!, /^attachment/);
+    assert.equal((await fetch(link)).status, 401);
+  }
+});
+
+test("what sandboxes use", async (t) => {
+  const session = await keep(t);
+  const run = await session.start(["sh", "-c", "while :; do :; done"]);
+  for await (const sample of belljar.runs.usage(run.id)) {
+    assert.equal(sample.scope, "session");
+    assert.ok(Date.parse(sample.at) > 0);
+    if (sample.cpu_percent) await belljar.runs.cancel(run.id);
+  }
+  for await (const sample of session.usage()) {
+    assert.ok(sample.memory_bytes! > 0 && sample.pids! > 0);
+    await session.destroy();
+  }
+  await assert.rejects(belljar.runs.usage("01900000-0000-7000-8000-000000000000").next(), NotFoundError);
 });

@@ -74,7 +74,7 @@ export interface Server {
 export const apiKey = "a-key-for-tests-0123456789";
 
 /** patient is how a belljar is set that has a busy machine. */
-export const patient = { image_pull: "never", default_startup_timeout_sec: 300, default_exec_timeout_sec: 300, queue_ttl_sec: 900 };
+export const patient = { image_pull: "never", default_startup_timeout_sec: 300, default_exec_timeout_sec: 300, queue_ttl_sec: 900, cancel_grace_seconds: 60 };
 
 // What whoever started the tests has set is for other belljars.
 for (const name of Object.keys(process.env)) {

@@ -30,17 +30,17 @@ func budgets() map[string]func() error {
 	}
 }
 
-// take takes as much as it can of a budget, reports it and holds it.
-func take(_ *report, args []string) {
-	most := 120_000
-	switch args[0] { // a process's limit comes first for these, and gVisor takes its time
+// take takes as much as it can of a budget, at most a number, reports it and holds it.
+func take(r *report, args []string) {
+	most, err := strconv.Atoi(args[1])
+	r.works("parse", err)
+	switch args[0] { // a process's limit comes first for these
 	case "flight":
-		most = 3000
+		most = min(most, 3000)
 	case "watches":
-		most = 30_000
+		most = min(most, 30_000)
 	}
 	n, one := 0, budgets()[args[0]]
-	var err error
 	for ; n < most && err == nil; n++ {
 		err = one()
 	}

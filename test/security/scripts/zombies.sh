@@ -5,6 +5,6 @@
 # Run: --pids 64
 
 case "$LANE_RUNTIME" in
-gvisor) ./probe zombies 500 ;; # births take their time there
+gvisor) ./probe zombies 200 ;; # births take their time there
 *) ./probe zombies 5000 ;;
 esac

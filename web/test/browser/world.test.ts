@@ -1,18 +1,8 @@
 // The watch over the page works, or the other tests would prove little.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { visit, type Owner } from "./world.ts";
-
-/** An owner whose end a test can bring about itself. */
-class Ended implements Owner {
-  #ends: (() => unknown)[] = [];
-  after(end: () => unknown): void {
-    this.#ends.push(end);
-  }
-  async end(): Promise<void> {
-    for (const one of this.#ends) await one();
-  }
-}
+import { Until } from "./owner.ts";
+import { visit } from "./world.ts";
 
 const faults: [string, RegExp, () => unknown][] = [
   ["an inline style element", /violation of style-src-elem/, () => document.head.append(Object.assign(document.createElement("style"), { textContent: "p{}" }))],
@@ -24,7 +14,7 @@ const faults: [string, RegExp, () => unknown][] = [
 
 for (const [name, pattern, fault] of faults) {
   test(`the watch notes ${name}`, async () => {
-    const inner = new Ended();
+    const inner = new Until();
     const v = await visit(inner);
     await v.open("sandbox");
     const seen = name === "an uncaught error" ? v.context.waitForEvent("weberror") : v.context.waitForEvent("console");

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- Columns up to policy_hash are S0 §29's. Times are ISO-8601 in UTC, of one width, so that they sort as text; NULL is
--- "not yet". Rows of one instant keep the order in which they came by their rowid.
+-- Columns up to policy_hash are those of the sandbox API (docs/compatibility.md#records). Times are ISO-8601 in UTC, of one width,
+-- so that they sort as text; NULL is "not yet". Rows of one instant keep the order in which they came by their rowid.
 CREATE TABLE sandbox_runs (
     id              TEXT    NOT NULL PRIMARY KEY,
     user_id         TEXT    NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE sandbox_runs (
     search          TEXT GENERATED ALWAYS AS (lower(base_image || char(10) || message)) VIRTUAL
 );
 
--- S0 §29's.
+-- Those of the sandbox API (docs/compatibility.md#records).
 CREATE INDEX idx_runs_started_at      ON sandbox_runs(started_at);
 CREATE INDEX idx_runs_finished_at     ON sandbox_runs(finished_at);
 CREATE INDEX idx_runs_phase           ON sandbox_runs(phase);

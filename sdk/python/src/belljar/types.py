@@ -2119,6 +2119,24 @@ class UsageList(TypedDict):
     """The entries."""
 
 
+class _UsageSample(TypedDict):
+    at: str
+    scope: Literal["run", "session"]
+    """Namespace, id and key by which it is found again."""
+
+
+class UsageSample(_UsageSample, total=False):
+    cpu_percent: float
+    cpu_time_ms: float
+    file_bytes: int
+    memory_bytes: int
+    memory_limit_bytes: int
+    pids: int
+    """Processes and threads at once."""
+    sources: Dict[str, str]
+    """Source of each figure."""
+
+
 class Used(TypedDict):
     artifact_bytes: int
     """Bytes of artifacts."""

@@ -39,7 +39,7 @@ export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
     git: run.git && present({ url: run.git.url, ref: run.git.commit ?? run.git.ref }),
     ...(hosts.length > 0 && !run.session_id ? { network_policy: "allowlist", egress: rulesOf([...new Set(hosts)]) } : {}),
   }) as RunSpec;
-  const missing = ["files", "the values and names of environment variables (add them as env: {\"NAME\": \"…\"})", "standard input", "secrets"];
+  const missing = ["files, such as a program that was sent as code", "the values and names of environment variables (add them as env: {\"NAME\": \"…\"})", "standard input", "secrets"];
   if (run.command_truncated) missing.unshift("the whole command: it is longer than 16 KiB");
   if (hosts.length > 0) missing.push("rules for hosts that the run did not reach");
   return { spec, missing };

@@ -4,6 +4,9 @@ import { api } from "../../client.svelte.ts";
 /** What a run, or a session, used at a moment. A figure that cannot be measured is absent. */
 export interface Sample {
   at: string;
+  /** session if a session's runs share the sandbox: the figures are those of all. */
+  scope?: "run" | "session";
+  /** Of one core. */
   cpu_percent?: number;
   memory_bytes?: number;
   memory_limit_bytes?: number;
@@ -22,8 +25,9 @@ export function watchUsage(runId: string, on: () => boolean): { readonly samples
     return () => document.removeEventListener("visibilitychange", look);
   });
 
+  const wanted = $derived(on() && visible);
   $effect(() => {
-    if (!on() || !visible) return;
+    if (!wanted) return;
     const stop = new AbortController();
     let source: EventSource | undefined;
     let waitMs = 1000;
@@ -43,6 +47,7 @@ export function watchUsage(runId: string, on: () => boolean): { readonly samples
           source?.close(); // not a server that has this
         }
       });
+      source.addEventListener("end", () => source?.close());
       source.onerror = () => {
         const gone = source?.readyState === EventSource.CLOSED && !heard;
         source?.close();

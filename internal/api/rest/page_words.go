@@ -35,3 +35,22 @@ func declareLogin(doc *huma.OpenAPI) {
 		doc.AddOperation(op)
 	}
 }
+
+// declareUsage adds the samples of package stream to the document.
+func declareUsage(doc *huma.OpenAPI, sample *huma.Schema) {
+	for _, of := range []struct{ id, noun, path, param string }{
+		{"watch-run-usage", "run", "/runs/{run_id}/usage", "run_id"}, {"watch-session-usage", "session", "/sessions/{session_id}/usage", "session_id"},
+	} {
+		doc.AddOperation(&huma.Operation{
+			OperationID: of.id, Method: http.MethodGet, Path: api.Prefix + of.path, Tags: []string{"streams"}, Security: byTicket(),
+			Summary: "Watch what a " + of.noun + "'s sandbox uses",
+			Description: "With `Accept: text/event-stream`: an event usage about once a second, each a UsageSample, and an event end when the " + of.noun + " has ended. " +
+				"Otherwise one sample as JSON. Samples are taken only while a client watches, and are kept nowhere. Figures without an honest source are absent. " +
+				"A run in a session has the figures of the session's sandbox.",
+			Parameters: []*huma.Param{inPath(of.param, "The "+of.noun+"'s id"), inQuery("token", "A ticket", textField(""))},
+			Responses: map[string]*huma.Response{"200": {Description: "The samples", Content: map[string]*huma.MediaType{
+				"application/json": {Schema: sample}, "text/event-stream": {Schema: textField("")},
+			}}},
+		})
+	}
+}

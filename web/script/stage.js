@@ -1,0 +1,34 @@
+// What scripts stand on that use a browser: compiled TypeScript, a server, and a Chromium.
+import { spawn, spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+process.chdir(fileURLToPath(new URL("..", import.meta.url)));
+process.env["BELLJAR_BIN"] ??= fileURLToPath(new URL("../../bin/belljar", import.meta.url));
+
+/** Where the compiler puts test/. */
+export const built = "build/web/test";
+
+/** compile compiles test/, without a look at its types: npm run check has that. */
+export function compile() {
+  rmSync("build", { recursive: true, force: true });
+  const { status } = spawnSync("node_modules/.bin/tsc", ["-p", "test/tsconfig.json", "--noCheck"], { stdio: "inherit" });
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/** stage starts a server and a Chromium for `act`, which it gives their environment, and ends them after it. */
+export async function stage(act) {
+  const ends = [];
+  try {
+    const { open } = await import(`../${built}/browser/stage.js`);
+    Object.assign(process.env, await open({ after: (end) => ends.push(end) }));
+    return await act();
+  } finally {
+    for (const end of ends) await end();
+  }
+}
+
+/** node runs a program of Node's to its end and returns its status. */
+export function node(...command) {
+  return new Promise((resolve) => spawn(process.execPath, command, { stdio: "inherit" }).on("exit", (code) => resolve(code ?? 1)));
+}

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessible, visit } from "./world.ts";
+
+test("operators see everybody's runs and usage", async (t) => {
+  const v = await visit(t, { role: "admin" });
+  const [one, two] = [await visit(t), await visit(t)];
+  await one.api.run({ command: ["echo", "of one"] });
+  await two.api.run({ command: ["sh", "-c", "exit 2"] });
+  await v.open(`sandbox/admin?user=${one.user}`);
+  const row = (text: string) => v.page.getByRole("row").filter({ hasText: text });
+  await row("of one").getByText(one.user).waitFor();
+  assert.equal(await row("exit 2").count(), 0);
+  await v.page.getByLabel("User").fill(two.user);
+  await row("exit 2").getByText(two.user).waitFor();
+  await accessible(v.page, "admin-runs");
+  await v.page.getByRole("link", { name: "Usage" }).click();
+  await v.page.getByRole("listitem").filter({ hasText: one.user }).waitFor();
+  await accessible(v.page, "admin-usage");
+  await v.page.getByRole("link", { name: one.user, exact: true }).click();
+  await row("of one").waitFor();
+});
+
+test("a key is made, shown once, works, and is revoked", async (t) => {
+  const v = await visit(t, { role: "admin" });
+  await v.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: v.place.url });
+  await v.open("sandbox/admin?view=keys");
+  await v.page.getByRole("button", { name: "New key" }).click();
+  const dialog = v.page.getByRole("dialog", { name: "New key" });
+  const user = `new-${v.user}`;
+  await dialog.getByLabel("User", { exact: true }).fill(user);
+  await dialog.getByLabel("What it is for").fill("<b>tests</b>");
+  await accessible(v.page, "admin-new-key");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await dialog.getByText("it is not shown again").waitFor();
+  await accessible(v.page, "admin-key");
+  await dialog.getByRole("button", { name: "Copy" }).click();
+  await dialog.getByRole("button", { name: "Copied" }).waitFor();
+  const secret = await v.page.evaluate(() => navigator.clipboard.readText());
+  const me = () => fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { "X-API-KEY": secret } });
+  assert.equal(((await (await me()).json()) as { user_id: string }).user_id, user);
+  await dialog.getByRole("button", { name: "I have it" }).click();
+
+  const item = v.page.getByRole("listitem").filter({ hasText: user });
+  await item.getByText("<b>tests</b>").waitFor();
+  assert.ok(!(await v.page.content()).includes(secret));
+  await accessible(v.page, "admin-keys");
+  await item.getByRole("button", { name: "Revoke" }).click();
+  await v.page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+  await item.getByText("revoked", { exact: true }).waitFor();
+  assert.equal((await me()).status, 401);
+});

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { accessible, atEnd, operator, serve, until, visit, type Owner, type Place, type Server, type Visit } from "./world.ts";
+
+let server: Server;
+const ends: (() => unknown)[] = [];
+before(async () => {
+  server = await serve({ after: (end) => ends.push(end) }, { set: ["approval=timeout_sec>30"] });
+});
+test.after(async () => {
+  for (const end of ends) await end();
+});
+
+/** asked is a run of another user that waits for an operator. */
+async function asked(t: Owner, place: Place, command: string[]): Promise<{ user: string; v: Visit; id: string }> {
+  const v = await visit(t, { place });
+  const { id } = await v.api.runs.start({ command, timeout_sec: 120 });
+  atEnd(t, () => v.api.runs.cancel(id).catch(() => {}));
+  return { user: v.user, v, id };
+}
+
+test("a run that waits is approved, another denied with a note", async (t) => {
+  const boss = await visit(t, { place: server, role: "admin" });
+  const good = await asked(t, server, ["echo", "approved & done"]);
+  const bad = await asked(t, server, ["sh", "-c", "echo '<img src=x onerror=alert(1)>'"]);
+  await boss.open("sandbox/approvals");
+  const card = (user: string) => boss.page.getByRole("article").filter({ hasText: user });
+  await card(good.user).waitFor();
+  const text = await card(good.user).innerText();
+  assert.match(text, /wants to run a program[\s\S]*It may run for 120 s; more than 30 s needs an approval[\s\S]*echo 'approved & done'/);
+  assert.match(text, /expires in \d+/);
+  await accessible(boss.page, "approvals");
+
+  await card(good.user).getByRole("button", { name: "Approve" }).click();
+  await card(good.user).waitFor({ state: "detached" });
+  assert.equal((await good.v.api.runs.wait(good.id)).phase, "completed");
+
+  await card(bad.user).getByLabel(`Note for ${bad.user}`).fill("not today");
+  await card(bad.user).getByRole("button", { name: "Deny" }).click();
+  await card(bad.user).waitFor({ state: "detached" });
+  await until("the denied run has ended", async () => (await bad.v.api.runs.get(bad.id)).phase === "failed");
+  const denied = boss.page.getByRole("listitem").filter({ hasText: bad.user });
+  await denied.waitFor();
+  assert.match(await denied.innerText(), new RegExp(`denied[\\s\\S]*onerror[\\s\\S]*by ${boss.user}[\\s\\S]*not today`));
+  await boss.page.getByRole("heading", { name: "Nothing waits for you" }).waitFor();
+  await accessible(boss.page, "approvals-decided");
+});
+
+test("a decision that another operator took first is said", async (t) => {
+  const boss = await visit(t, { place: server, role: "admin" });
+  boss.allow(/409/);
+  const one = await asked(t, server, ["true"]);
+  await boss.open("sandbox/approvals");
+  const card = boss.page.getByRole("article").filter({ hasText: one.user });
+  await card.waitFor();
+  // The page does not hear of it before it is too late.
+  await boss.page.route(/admin\/approvals\?state=pending/, () => {});
+  const other = await visit(t, { place: server, role: "admin" });
+  await other.api.admin.decide(one.id, { decision: "deny" });
+  await card.getByRole("button", { name: "Approve" }).click();
+  const alert = boss.page.getByRole("alert");
+  await alert.waitFor();
+  assert.match(await alert.innerText(), new RegExp(`was decided before you: ${other.user} denied it. Your decision had no effect.`));
+  await accessible(boss.page, "approvals-late");
+});
+
+test("users see that the page is for operators", async (t) => {
+  const v = await visit(t, { place: server });
+  await v.open("sandbox/approvals");
+  await v.page.getByRole("heading", { name: "This page is for operators" }).waitFor();
+  await accessible(v.page, "operators");
+  assert.equal(await v.page.getByRole("link", { name: "Approvals" }).count(), 0);
+  await assert.rejects(operator(t, { ...server, apiKey: v.key }).admin.approvals());
+});

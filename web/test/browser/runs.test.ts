@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessible, visit } from "./world.ts";
+
+test("a fresh list of runs says what a run is", async (t) => {
+  const v = await visit(t);
+  await v.open("sandbox/runs");
+  await v.page.getByRole("heading", { name: "No runs yet" }).waitFor();
+  await accessible(v.page, "runs-empty");
+  await v.page.getByRole("link", { name: "on this page" }).click();
+  await v.page.waitForURL(/\/webui\/sandbox$/);
+});
+
+test("runs are listed, filtered, paged and cancelled", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.api.run({ command: ["echo", "hello world"] });
+  await v.api.run({ command: ["sh", "-c", "exit 3"], labels: { for: "test" } });
+  const { id } = await v.api.runs.start({ command: ["sleep", "300"] });
+
+  await v.open("sandbox/runs");
+  const row = (text: string) => page.getByRole("row").filter({ hasText: text });
+  await row("sleep 300").getByText("running").waitFor();
+  assert.match(await row("echo").innerText(), /completed[\s\S]*echo 'hello world'[\s\S]*host/);
+  assert.match(await row("exit 3").innerText(), /failed/);
+  await accessible(page, "runs");
+
+  // The address is the state: a filter can be linked to, reloaded, left and come back to.
+  await page.getByLabel("Phase").selectOption("failed");
+  await page.waitForURL(/phase=failed/);
+  await row("echo").waitFor({ state: "detached" });
+  await row("exit 3").waitFor();
+  await page.reload();
+  await row("exit 3").waitFor();
+  assert.equal(await row("echo").count(), 0);
+  await page.getByRole("link", { name: "Sessions" }).click();
+  await page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
+  await page.goBack();
+  await row("exit 3").waitFor();
+  assert.equal(await page.getByLabel("Phase").inputValue(), "failed");
+  await page.getByLabel("Phase").selectOption("queued");
+  await page.getByRole("heading", { name: "No run matches" }).waitFor();
+  await page.getByRole("link", { name: "Clear" }).click();
+  await row("echo").waitFor();
+
+  await v.open("sandbox/runs?offset=1&sort=created_at:desc");
+  await row("exit 3").waitFor();
+  assert.equal(await row("sleep 300").count(), 0);
+  await page.getByText("2–3 of 3").waitFor();
+  await page.getByRole("button", { name: "Newer" }).click();
+
+  // The row changes by itself.
+  await row("sleep 300").getByRole("button", { name: "Cancel" }).click();
+  await row("sleep 300").getByText("killed").waitFor();
+  assert.equal((await v.api.runs.get(id)).phase, "killed");
+});
+
+test("text filters work with the keyboard alone", async (t) => {
+  const v = await visit(t);
+  await v.api.run({ command: ["true"] });
+  await v.open("sandbox/runs");
+  await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
+  await v.page.getByLabel("Image").focus();
+  await v.page.keyboard.type("python");
+  await v.page.waitForURL(/image=python/);
+  await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
+  await v.page.keyboard.press("Control+A");
+  await v.page.keyboard.press("Delete");
+  await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
+  await v.page.keyboard.press("Escape");
+});
+
+test("a limit of requests is waited for, and said if it lasts", async (t) => {
+  const v = await visit(t);
+  v.allow(/429/);
+  await v.api.run({ command: ["true"] });
+  let asked = 0;
+  let after = "1";
+  await v.page.route(/\/sandbox\/runs\?/, async (route) => {
+    if (++asked > 1 && after === "1") return route.continue();
+    await route.fulfill({
+      status: 429, headers: { "Retry-After": after }, contentType: "application/json",
+      body: JSON.stringify({ error: { code: "rate_limited", message: "too many requests", hint: "wait a little" } }),
+    });
+  });
+  await v.open("sandbox/runs");
+  await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
+  assert.equal(asked, 2);
+  after = "3600";
+  await v.page.reload();
+  const alert = v.page.getByRole("alert");
+  await alert.waitFor();
+  assert.match(await alert.innerText(), /Too many requests\.\s+Wait a little\.\s+rate_limited/);
+  after = "1";
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
+  await alert.waitFor({ state: "detached" });
+});

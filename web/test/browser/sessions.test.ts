@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessible, atEnd, visit } from "./world.ts";
+
+test("a session is made, listed and ended", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.open("sandbox/sessions");
+  await page.getByRole("heading", { name: "No session is open" }).waitFor();
+  await accessible(page, "sessions-empty");
+  await page.getByRole("button", { name: "New session" }).first().click();
+  const dialog = page.getByRole("dialog", { name: "New session" });
+  await dialog.getByLabel("Image").fill("no such image!");
+  await accessible(page, "sessions-new");
+  v.allow(/503/);
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await dialog.locator("[aria-invalid=true], [role=alert]").first().waitFor();
+  await dialog.getByLabel("Image").fill("host");
+  await dialog.getByLabel("Lifetime").selectOption({ label: "15 minutes" });
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await page.waitForURL(/\/sessions\/[0-9a-f-]{36}$/);
+  const id = page.url().split("/").at(-1)!;
+  const state = await v.api.sessions.use(id).get();
+  const left = Date.parse(state.expires_at) - Date.now();
+  assert.ok(left > 600_000 && left <= 900_000, `${left} ms`);
+
+  await v.open("sandbox/sessions");
+  const item = page.getByRole("listitem").filter({ hasText: id.slice(-8) });
+  await item.getByText("active").waitFor();
+  await accessible(page, "sessions");
+  await item.getByRole("button", { name: /^End/ }).click();
+  const sure = page.getByRole("dialog", { name: "End this session?" });
+  await accessible(page, "sessions-end");
+  await sure.getByRole("button", { name: "Keep it" }).click();
+  await item.getByRole("button", { name: /^End/ }).click();
+  await sure.getByRole("button", { name: "End it" }).click();
+  await item.waitFor({ state: "detached" });
+  assert.equal((await v.api.sessions.use(id).get()).state, "closed");
+  await page.getByLabel("Show those that have ended, too").check();
+  await page.getByRole("listitem").filter({ hasText: id.slice(-8) }).getByText("closed").waitFor();
+});
+
+const hostile = ["<img src=x onerror=window.hit=1>", "\u202egnp.exe", "a".repeat(120), "'\"><script>window.hit=1</script>"];
+
+test("hostile names are text", async (t) => {
+  const v = await visit(t);
+  v.allow(/40[04]/); // what the server refuses to name so
+  await v.api.run({ command: ["echo", ...hostile, "\u0007\u001b[31m"] });
+  const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "n", id: "1", key: hostile[0]! } }).catch(() => v.api.sessions.create({}));
+  atEnd(t, () => session.destroy());
+  await v.open(`sandbox/runs?q=${encodeURIComponent(hostile[0]!)}&image=${encodeURIComponent(hostile[3]!)}`);
+  await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
+  await v.open("sandbox/runs");
+  await v.page.getByRole("row").filter({ hasText: hostile[0]! }).waitFor();
+  await accessible(v.page, "runs-hostile");
+  await v.open("sandbox/sessions");
+  await v.page.getByRole("listitem").filter({ hasText: "active" }).waitFor();
+  await accessible(v.page, "sessions-hostile");
+  await v.open(`sandbox/${encodeURIComponent("'\"><script>alert(1)</script>\u202e")}`);
+  await v.page.getByRole("heading", { name: "There is no such page" }).waitFor();
+  assert.equal(await v.page.evaluate(() => (window as unknown as { hit?: number }).hit), undefined);
+  assert.equal(await v.page.locator("main img, main script").count(), 0);
+});

@@ -1,0 +1,84 @@
+// What stands around every page.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessible, serve, visit } from "./world.ts";
+
+test("an unknown path has a page, too", async (t) => {
+  const v = await visit(t);
+  await v.open("sandbox/nothing/here");
+  await v.page.getByRole("heading", { name: "There is no such page" }).waitFor();
+  await accessible(v.page, "unknown");
+  await v.page.getByRole("link", { name: "your runs" }).click();
+  await v.page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
+});
+
+test("without JavaScript the page says what else there is", async (t) => {
+  const v = await visit(t, { javaScript: false });
+  await v.page.goto(`${v.place.url}/webui/sandbox/runs`);
+  const said = v.page.locator("noscript p"); // which looks at texts leave out
+  await said.waitFor();
+  assert.match(await said.innerText(), /This page needs JavaScript/);
+  await v.page.locator("noscript a").click();
+  await v.page.waitForURL(`${v.place.url}/docs`);
+});
+
+test("the root leads browsers to the page", async (t) => {
+  const v = await visit(t);
+  await v.page.goto(v.place.url);
+  await v.page.waitForURL(/\/webui\//);
+  await v.page.locator("main h1").waitFor();
+});
+
+test("keys lead everywhere, and ? lists them", async (t) => {
+  const v = await visit(t);
+  await v.open("sandbox/runs");
+  await v.page.keyboard.press("?");
+  await v.page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await accessible(v.page, "keys");
+  await v.page.keyboard.press("Escape");
+  await v.page.getByRole("dialog").waitFor({ state: "detached" });
+  await v.page.keyboard.press("g");
+  await v.page.keyboard.press("s");
+  await v.page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
+  await v.page.keyboard.press("Tab");
+  await v.page.getByLabel("Show those that have ended, too").focus();
+  await v.page.keyboard.press("Space");
+  await v.page.waitForURL(/all=true/);
+});
+
+test("the colours are the system's, unless they are chosen", async (t) => {
+  const v = await visit(t);
+  await v.open("sandbox/runs");
+  const ground = () => v.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  await v.page.emulateMedia({ colorScheme: "dark" });
+  const dark = await ground();
+  await v.page.emulateMedia({ colorScheme: "light" });
+  const light = await ground();
+  assert.notEqual(dark, light);
+  await v.page.getByRole("button", { name: "Colours: system" }).click();
+  await v.page.getByRole("button", { name: "Colours: light" }).click();
+  await v.page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  assert.equal(await ground(), dark);
+  await v.page.reload();
+  assert.equal(await ground(), dark);
+});
+
+test("a server that is away is said, asked again, and welcomed back", async (t) => {
+  const first = await serve(t);
+  const v = await visit(t, { place: first });
+  v.allow(/Failed to load resource.*ERR_CONNECTION/);
+  await v.api.run({ command: ["true"] });
+  await v.open("sandbox/sessions");
+  await v.page.getByRole("heading", { name: "No session is open" }).waitFor();
+  await first.kill();
+  await v.page.getByRole("link", { name: "Runs", exact: true }).click();
+  const banner = v.page.getByRole("status").filter({ hasText: "The server does not answer." });
+  await banner.waitFor();
+  await banner.getByText(/Next try in \d+ s/).waitFor();
+  await accessible(v.page, "away");
+  await serve(t, { data: first.data, listen: new URL(first.url).host });
+  await banner.getByRole("button", { name: "Try now" }).click({ timeout: 5000 }).catch(() => {}); // it may have noticed already
+  await banner.waitFor({ state: "detached" });
+  await v.page.getByRole("alert").getByRole("button", { name: "Try again" }).click(); // the page of runs had not been loaded
+  await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
+});

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Page } from "playwright-core";
+import { accessible, login, operator, until, visit } from "./world.ts";
+
+const token = (page: Page) => page.evaluate(() => localStorage.getItem("belljar.token"));
+const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true, level: 1 });
+
+test("a one-time code signs in, once", async (t) => {
+  const v = await visit(t, { signedIn: false });
+  const { code } = await v.api.request<{ code: string }>("POST", "/api/v1/sandbox/login/codes");
+  await v.page.goto(`${v.place.url}/webui/sandbox/runs#k=${code}`);
+  await heading(v.page, "Runs").waitFor();
+  assert.equal(v.page.url(), `${v.place.url}/webui/sandbox/runs`, "the code left the address");
+  assert.match((await token(v.page)) ?? "", /^u1\./);
+  assert.deepEqual(await v.context.cookies(), []);
+  await v.page.goBack();
+  assert.equal(v.page.url(), "about:blank", "the code is in no entry of the history");
+
+  const other = await visit(t, { signedIn: false });
+  other.allow(/401/);
+  await other.page.goto(`${v.place.url}/webui/#k=${code}`);
+  await heading(other.page, "Sign in to Belljar").waitFor();
+  await other.page.getByRole("alert").waitFor();
+  assert.equal(await token(other.page), null);
+});
+
+test("a key signs in; a wrong one says so", async (t) => {
+  const v = await visit(t, { signedIn: false });
+  v.allow(/401/);
+  await v.open("sandbox/runs");
+  await heading(v.page, "Sign in to Belljar").waitFor();
+  assert.equal(await v.page.getByRole("alert").count(), 0, "to be not signed in yet is no error");
+  assert.equal(await v.page.getByRole("link", { name: "Runs" }).count(), 0);
+  await accessible(v.page, "sign-in");
+  await v.page.getByLabel("API key").fill("wrong-key-0123456789");
+  await v.page.keyboard.press("Enter");
+  await v.page.getByRole("alert").waitFor();
+  await accessible(v.page, "sign-in-wrong");
+  await v.page.getByLabel("API key").fill(v.key);
+  await v.page.keyboard.press("Enter");
+  await heading(v.page, "Runs").waitFor();
+  assert.ok(!(await token(v.page))!.includes(v.key), "the key itself is not kept");
+});
+
+test("signing out ends the token, here and in other tabs", async (t) => {
+  const v = await visit(t);
+  v.allow(/401/);
+  const second = await v.tab();
+  await v.open("sandbox/runs");
+  await v.open("sandbox/sessions", second);
+  const had = (await token(v.page))!;
+  await v.page.getByRole("button", { name: "Sign out" }).click();
+  await heading(v.page, "Sign in to Belljar").waitFor();
+  await heading(second, "Sign in to Belljar").waitFor();
+  const answer = await fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { Authorization: `Bearer ${had}` } });
+  assert.equal(answer.status, 401, "what was stolen before is useless");
+
+  // Signing in again is seen by the other tab, too, which goes on where it was.
+  await v.page.getByLabel("API key").fill(v.key);
+  await v.page.keyboard.press("Enter");
+  await heading(v.page, "Runs").waitFor();
+  await heading(second, "Sessions").waitFor();
+});
+
+test("a revoked token asks for a new sign-in, with the reason", async (t) => {
+  const v = await visit(t);
+  v.allow(/401/);
+  await v.open("sandbox/runs");
+  await heading(v.page, "Runs").waitFor();
+  const admin = operator(t, v.place);
+  for (const one of await admin.tokens.list()) if (one.user_id === v.user) await admin.tokens.revoke(one.id);
+  await v.page.getByRole("link", { name: "Sessions" }).click();
+  await heading(v.page, "Sign in to Belljar").waitFor();
+  await v.page.getByRole("alert").waitFor();
+  assert.equal(await token(v.page), null);
+});
+
+test("an expired token asks for a new sign-in", async (t) => {
+  const v = await visit(t, { signedIn: false });
+  v.allow(/401/);
+  const { secret } = await operator(t, v.place).tokens.create({ user_id: v.user, role: "user", ttl_sec: 2 });
+  const old = await login(v.place, secret!);
+  await until("the token has expired", async () => (await fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { Authorization: `Bearer ${old}` } })).status === 401);
+  await v.open("sandbox");
+  await v.page.evaluate((text) => localStorage.setItem("belljar.token", text), old);
+  await v.page.reload();
+  await heading(v.page, "Sign in to Belljar").waitFor();
+  await v.page.getByRole("alert").waitFor();
+  await until("the token is forgotten", async () => (await token(v.page)) === null);
+});
