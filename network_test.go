@@ -37,6 +37,10 @@ func TestNetworkValidate(t *testing.T) {
 		{belljar.NetworkSpec{Egress: some}, "egress", belljar.CodeInvalidRequest},
 		{belljar.NetworkSpec{NetworkPolicy: "deny_all", Egress: some}, "egress", belljar.CodeInvalidRequest},
 		{belljar.NetworkSpec{NetworkPolicy: "allowlist", Egress: many}, "egress", belljar.CodeInvalidRequest},
+		{spec: belljar.NetworkSpec{NetworkPolicy: "allowlist", Egress: belljar.Egress{Presets: belljar.EgressPresets()}}},
+		{belljar.NetworkSpec{NetworkPolicy: "allowlist", Egress: belljar.Egress{Presets: []string{"pip", "gem"}}}, "egress.presets[1]", belljar.CodeInvalidRequest},
+		{belljar.NetworkSpec{NetworkPolicy: "allowlist", Egress: belljar.Egress{Presets: []string{"pip", "pip"}}}, "egress.presets[1]", belljar.CodeInvalidRequest},
+		{belljar.NetworkSpec{Egress: belljar.Egress{Presets: []string{"pip"}}}, "egress", belljar.CodeInvalidRequest},
 		{belljar.NetworkSpec{NetworkPolicy: "bridge"}, "network_policy", belljar.CodePolicyDenied},
 	} {
 		err := test.spec.Validate()

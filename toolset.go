@@ -28,6 +28,7 @@ type Toolset struct {
 	Egress         Egress
 	Secrets        map[string]Secret // of every sandbox
 	Packages       Packages          // of every sandbox
+	Git            *GitSpec          // whose files every sandbox begins with; nil is none
 
 	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
 	Session string

@@ -220,6 +220,10 @@ func TestNode(t *testing.T) {
 	if err != nil || len(found.Runtimes) != 1 || found.Runtimes[0].Name != "fake" || found.StoreMode != "memory" {
 		t.Errorf("%+v, %v", found, err)
 	}
+	presets, err := w.client().Node().NetworkPresets(within(t), "")
+	if err != nil || len(presets) != len(belljar.EgressPresets()) || presets[0].Name != "pip" || presets[0].Enabled || presets[0].Reason == "" {
+		t.Errorf("%+v, %v", presets, err)
+	}
 }
 
 func TestAdmin(t *testing.T) {

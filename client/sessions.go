@@ -26,7 +26,7 @@ func (s sessions) Create(ctx context.Context, req belljar.SessionRequest) (bellj
 	var session belljar.Session
 	err = s.c.ask(ctx, request{
 		method: http.MethodPost, path: route("sessions"), body: body, header: http.Header{"Idempotency-Key": {key}},
-		longer: startup(req.StartupTimeoutSec),
+		longer: making(req.SessionSpec),
 	}, &session)
 	return session, err
 }
@@ -61,6 +61,21 @@ func startup(sec float64) time.Duration {
 	return time.Duration(min(max(sec, 60), 86400) * float64(time.Second))
 }
 
+// making is startup for a session: what comes before its sandbox takes time of its own.
+func making(s belljar.SessionSpec) time.Duration {
+	d := startup(s.StartupTimeoutSec)
+	if s.Git != nil {
+		d += max(2*time.Minute, d)
+	}
+	if len(s.Egress.Presets) > 0 {
+		d += 2 * time.Minute
+	}
+	if !s.Packages.IsZero() {
+		d += 10 * time.Minute
+	}
+	return d
+}
+
 // Open returns the active session of a scope, or creates one. After a broken connection it retries with the same
 // idempotency key, so that created is still right.
 func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
@@ -78,7 +93,7 @@ func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar
 	}
 	err = s.c.ask(ctx, request{
 		method: http.MethodPost, path: route("sessions", "open"), body: body, header: http.Header{"Idempotency-Key": {key}},
-		longer: startup(req.StartupTimeoutSec),
+		longer: making(req.SessionSpec),
 	}, &answer)
 	return answer.Session, answer.Created, err
 }

@@ -24,7 +24,7 @@ func OpenToolset(ctx context.Context, s belljar.Service, tools belljar.Toolset) 
 		Resources: tools.Resources, TimeoutSec: tools.TimeoutSec,
 		// Runs extend the TTL but not the idle time. Neither may end the session before the toolset's idle time.
 		IdleTimeoutSec: tools.IdleTimeoutSec, TTLSec: tools.IdleTimeoutSec,
-		Scope: tools.Scope(), WorkspaceExec: true, Secrets: tools.Secrets,
+		Scope: tools.Scope(), WorkspaceExec: true, Secrets: tools.Secrets, Packages: tools.Packages, Git: tools.Git,
 	}
 	if tools.Network {
 		spec.NetworkPolicy, spec.Egress = belljar.NetworkAllowlist, tools.Egress

@@ -37,6 +37,8 @@ func TestOpenToolset(t *testing.T) {
 	}{
 		"mode compute": {belljar.Toolset{}, belljar.CodeInvalidRequest},
 		"the network":  {belljar.Toolset{Mode: belljar.ToolsCode, Network: true}, belljar.CodePolicyDenied},
+		"packages":     {belljar.Toolset{Mode: belljar.ToolsCode, Packages: belljar.Packages{Pip: []string{"a;b"}}}, belljar.CodeInvalidRequest},
+		"git":          {belljar.Toolset{Mode: belljar.ToolsCode, Git: &belljar.GitSpec{URL: "ssh://git.example/a"}}, belljar.CodeInvalidRequest},
 		"a name":       {belljar.Toolset{Mode: belljar.ToolsCode, Workflow: "w\n"}, belljar.CodeInvalidRequest},
 	} {
 		if _, _, err := client.OpenToolset(within(t), c, test.tools); belljar.CodeOf(err) != test.code {

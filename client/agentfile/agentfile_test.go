@@ -161,6 +161,7 @@ func TestRefused(t *testing.T) {
 		"a fraction":                {front("sandbox:", "  timeout_seconds: 1.5"), []string{"must be a whole number"}},
 		"a number in quotes":        {front("sandbox:", `  timeout_seconds: "5"`), []string{"must be a whole number"}},
 		"rules without a network":   {front("sandbox:", "  network: {allow: [a.example]}"), []string{"line 3: sandbox.network.allow needs network.enabled"}},
+		"presets without a network": {front("sandbox:", "  network: {presets: [pip]}"), []string{"line 3: sandbox.network.presets needs network.enabled"}},
 		"not a flag":                {front("sandbox:", "  allow_network: yes"), []string{"line 3: sandbox.allow_network must be true or false"}},
 		"an image with a blank":     {front("sandbox:", "  image: python 3"), []string{"line 3: sandbox.image"}},
 		"a long image":              {front("sandbox:", "  image: "+strings.Repeat("x", 600)), []string{"is longer than 512 bytes"}},
@@ -169,6 +170,17 @@ func TestRefused(t *testing.T) {
 		"idle time in compute":      {front("sandbox:", "  limits: {timeout_seconds: 5}"), []string{"line 3: sandbox.limits.timeout_seconds is the idle time", "next to limits"}},
 		"packages as a text":        {front("sandbox:", "  pip_packages: numpy"), []string{"line 3: sandbox.pip_packages must be a list"}},
 		"packages that are no text": {front("sandbox:", "  npm_packages: [1]"), []string{"sandbox.npm_packages must be a text"}},
+		"a value of a secret":       {front("sandbox:", "  secrets:", "    T: {value: hunter2hunter2}"), []string{"line 4: sandbox.secrets.T.value is not known", "from, header, host, template"}},
+		"a secret without a source": {front("sandbox:", "  secrets: {T: {host: a.example}}"), []string{"line 3: sandbox.secrets.T needs from", "belljar secret set"}},
+		"a secret as a text":        {front("sandbox:", "  secrets: {T: token}"), []string{"line 3: sandbox.secrets.T must be a mapping"}},
+		"secrets in a list":         {front("sandbox:", "  secrets: [T]"), []string{"line 3: sandbox.secrets must be a mapping"}},
+		"a name of a secret":        {front("sandbox:", "  secrets: {a-b: {from: x}}"), []string{`line 3: sandbox.secrets "a-b" is not the name of a secret`}},
+		"a host without a network":  {front("sandbox:", "  secrets: {T: {from: x, host: a.example}}"), []string{"line 3: sandbox.secrets.T.host", "network.enabled: true, and list a.example in network.allow"}},
+		"a header":                  {front("sandbox:", "  network: {enabled: true, allow: [a.example]}", "  secrets:", "    T: {from: x, host: a.example, header: Host}"), []string{"line 5: sandbox.secrets.T.header"}},
+		"git over ssh":              {front("sandbox:", "  git: {url: 'ssh://git.example/a'}"), []string{"line 3: sandbox.git.url", "https"}},
+		"git without a URL":         {front("sandbox:", "  git: {ref: main}"), []string{"line 3: sandbox.git.url"}},
+		"git with a patch":          {front("sandbox:", "  git: {url: 'https://git.example/a', patch: x}"), []string{"line 3: sandbox.git.patch is not known"}},
+		"git with a stray secret":   {front("sandbox:", "  git: {url: 'https://git.example/a', secret: T}"), []string{"line 3: sandbox.git.secret"}},
 		"a bomb":                    {front(bomb...), []string{"more than 10000 values"}},
 		"an endless alias":          {front("a: &a [*a]"), []string{"contains itself"}},
 		"not UTF-8":                 {"---\nsandbox: \xff\n---\n", []string{"not UTF-8"}},
@@ -301,6 +313,14 @@ func TestToolset(t *testing.T) {
 	if err != nil || !slices.Equal(wanted.Packages.Pip, []string{"numpy", "pandas>=2"}) || !slices.Equal(wanted.Packages.Npm, []string{"left-pad"}) {
 		t.Errorf("%+v, %v", wanted.Packages, err)
 	}
+	kept, err := parse(t, front("sandbox:", "  network: {enabled: true, allow: [api.example.com]}", "  secrets:",
+		"    API_TOKEN: {from: api_token, host: api.example.com, header: X-Api-Key, template: '{}'}", "    DEPLOY: {from: deploy}",
+		"  git: {url: 'https://git.example/a.git', ref: main, depth: 3, keep_git: true, keep_ignored: true, secret: DEPLOY}")).Sandbox.Toolset(ExecutionContext{})
+	if err != nil || !reflect.DeepEqual(kept.Secrets, map[string]belljar.Secret{
+		"API_TOKEN": {From: "api_token", Host: "api.example.com", Header: "X-Api-Key", Template: "{}"}, "DEPLOY": {From: "deploy"},
+	}) || !reflect.DeepEqual(kept.Git, &belljar.GitSpec{URL: "https://git.example/a.git", Ref: "main", Depth: 3, KeepGit: true, KeepIgnored: true, Secret: "DEPLOY"}) {
+		t.Errorf("%+v %+v %v", kept.Secrets, kept.Git, err)
+	}
 	s := &Sandbox{Runtime: "Python", TimeoutSeconds: 5, Limits: Limits{CPUMillicores: 250}}
 	tools, err := s.Toolset(ExecutionContext{})
 	if err != nil || !reflect.DeepEqual(tools, belljar.Toolset{
@@ -312,6 +332,10 @@ func TestToolset(t *testing.T) {
 	tools, err = parse(t, front(open)).Sandbox.Toolset(ExecutionContext{})
 	want := belljar.Egress{Hosts: []string{"api.example.com", "*.example.org"}, CIDRs: []string{"203.0.113.0/24"}, IPs: []string{"2001:db8::7"}}
 	if err != nil || !tools.Network || !reflect.DeepEqual(tools.Egress, want) {
+		t.Errorf("%+v %v", tools, err)
+	}
+	tools, err = parse(t, front("sandbox: {network: {enabled: true, presets: [pip, npm]}}")).Sandbox.Toolset(ExecutionContext{})
+	if err != nil || !tools.Network || !reflect.DeepEqual(tools.Egress, belljar.Egress{Presets: []string{"pip", "npm"}}) {
 		t.Errorf("%+v %v", tools, err)
 	}
 	if got := Runtimes(); !slices.Contains(got, "python") || !slices.Contains(got, "c++") || slices.Contains(got, "javascript") || slices.Contains(got, "shell") {

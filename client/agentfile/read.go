@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/nearest"
 )
 
@@ -38,9 +39,17 @@ func readSandbox(p *problems, n *yaml.Node) *Sandbox {
 	}
 	for _, i := range s.issues() {
 		name, hint := "sandbox."+i.field, i.hint
-		p.add(r.at[i.field], name, hint, "%s %v", name, i.err)
+		p.add(r.where(i.field), name, hint, "%s %v", name, i.err)
 	}
 	return s
+}
+
+// where returns the key of a field, or of what it is in.
+func (r *reader) where(field string) *yaml.Node {
+	for r.at[field] == nil && field != "" {
+		field = field[:max(strings.LastIndexByte(field, '.'), 0)]
+	}
+	return r.at[field]
 }
 
 // fields returns the function that reads each key of a sandbox.
@@ -53,6 +62,11 @@ func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) 
 		"allow_network": func(f string, n *yaml.Node) { r.flag(f, n, &s.AllowNetwork) },
 		"pip_packages":  func(f string, n *yaml.Node) { r.texts(f, n, &s.PipPackages) },
 		"npm_packages":  func(f string, n *yaml.Node) { r.texts(f, n, &s.NpmPackages) },
+		"secrets":       func(f string, n *yaml.Node) { r.secrets(f, n, s) },
+		"git": func(f string, n *yaml.Node) {
+			s.Git = &belljar.GitSpec{}
+			r.mapping(f, n, r.repository(s.Git))
+		},
 		"network": func(f string, n *yaml.Node) {
 			r.mapping(f, n, map[string]func(string, *yaml.Node){
 				"enabled": func(f string, n *yaml.Node) { r.flag(f, n, &s.Network.Enabled) },
@@ -72,6 +86,41 @@ func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) 
 	}
 	keys["limits"] = func(f string, n *yaml.Node) { r.mapping(f, n, limits) }
 	return keys
+}
+
+// secrets reads a mapping of secrets by their names.
+func (r *reader) secrets(field string, n *yaml.Node, s *Sandbox) {
+	s.Secrets = map[string]belljar.Secret{}
+	names := map[string]func(string, *yaml.Node){}
+	if at := resolve(n); at.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(at.Content); i += 2 {
+			name := at.Content[i].Value
+			names[name] = func(f string, n *yaml.Node) {
+				var secret belljar.Secret
+				r.mapping(f, n, map[string]func(string, *yaml.Node){
+					"from":     func(f string, n *yaml.Node) { r.text(f, n, &secret.From) },
+					"host":     func(f string, n *yaml.Node) { r.text(f, n, &secret.Host) },
+					"header":   func(f string, n *yaml.Node) { r.text(f, n, &secret.Header) },
+					"template": func(f string, n *yaml.Node) { r.text(f, n, &secret.Template) },
+				})
+				s.Secrets[name] = secret
+			}
+		}
+	}
+	r.mapping(field, n, names)
+}
+
+// repository returns the function that reads each key of a repository.
+func (r *reader) repository(g *belljar.GitSpec) map[string]func(field string, n *yaml.Node) {
+	return map[string]func(string, *yaml.Node){
+		"url":          func(f string, n *yaml.Node) { r.text(f, n, &g.URL) },
+		"ref":          func(f string, n *yaml.Node) { r.text(f, n, &g.Ref) },
+		"subdir":       func(f string, n *yaml.Node) { r.text(f, n, &g.Subdir) },
+		"secret":       func(f string, n *yaml.Node) { r.text(f, n, &g.Secret) },
+		"depth":        func(f string, n *yaml.Node) { r.number(f, n, number{f, &g.Depth, 1, 1 << 30}) },
+		"keep_git":     func(f string, n *yaml.Node) { r.flag(f, n, &g.KeepGit) },
+		"keep_ignored": func(f string, n *yaml.Node) { r.flag(f, n, &g.KeepIgnored) },
+	}
 }
 
 // mapping reads a mapping; unknown keys are errors.

@@ -3,6 +3,8 @@ package agentfile
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -24,6 +26,10 @@ type Sandbox struct {
 	AllowNetwork   bool
 	PipPackages    []string
 	NpmPackages    []string
+
+	// Secrets are stored ones, by their names in the sandbox: each has From, and may be brokered. A file never has a value.
+	Secrets map[string]belljar.Secret
+	Git     *belljar.GitSpec // that workspaces begin with; without a patch
 }
 
 // Limits are the limits of the sandbox. 0 means the server's default.
@@ -122,12 +128,39 @@ func (s *Sandbox) issues() (found []issue) {
 	add("npm_packages", "write names, with versions if need be: left-pad@1.3.0", checkPackages(belljar.Packages{Npm: s.NpmPackages}))
 	add("network.allow", "set network.enabled: true, too", s.checkAllow(s.Network.Allow))
 	add("network.presets", "set network.enabled: true, too", s.checkAllow(s.Network.Presets))
+	found = append(found, s.checkSources()...)
 	for _, n := range s.numbers() {
 		if *n.value != 0 {
 			add(n.field, "", n.check(*n.value))
 		}
 	}
 	return found
+}
+
+// checkSources checks secrets and the repository, as a server checks those of a session.
+func (s *Sandbox) checkSources() (found []issue) {
+	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+		if s.Secrets[name].From == "" {
+			found = append(found, issue{"secrets." + name, errors.New("needs from, the name of a stored secret"), "belljar secret set stores one"})
+		}
+	}
+	if len(found) > 0 || len(s.Secrets) == 0 && s.Git == nil {
+		return found
+	}
+	spec := belljar.SessionSpec{NetworkPolicy: belljar.NetworkDenyAll, Secrets: s.Secrets, Git: s.Git}
+	if s.networked() {
+		spec.NetworkPolicy, spec.Egress = belljar.NetworkAllowlist, belljar.ParseEgress(s.Network.Allow)
+	}
+	var e *belljar.Error
+	if !errors.As(spec.Validate(), &e) {
+		return nil
+	}
+	field, _ := e.Details["field"].(string)
+	if part, _, _ := strings.Cut(field, "."); part != "secrets" && part != "git" {
+		return nil // of another field, which has its own check
+	}
+	hint := strings.NewReplacer(" network_policy to "+belljar.NetworkAllowlist, " network.enabled: true", "egress.hosts", "network.allow").Replace(e.Hint)
+	return []issue{{field, errors.New(strings.TrimPrefix(e.Message, field+" ")), hint}}
 }
 
 func checkPackages(p belljar.Packages) error {
@@ -231,6 +264,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 		},
 	}
 	t.Packages = belljar.Packages{Pip: s.PipPackages, Npm: s.NpmPackages}
+	t.Secrets, t.Git = s.Secrets, s.Git
 	if s.networked() {
 		t.Network, t.Egress = true, belljar.ParseEgress(s.Network.Allow)
 		t.Egress.Presets = s.Network.Presets

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -57,7 +58,12 @@ Examples:
 func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	set, err := m.toolset()
 	if err == nil {
-		set.Secrets, err = (&secretFlags{Secret: m.Secret, Broker: m.Broker}).secrets(c)
+		var more map[string]belljar.Secret
+		more, err = (&secretFlags{Secret: m.Secret, Broker: m.Broker}).secrets(c)
+		if set.Secrets == nil {
+			set.Secrets = map[string]belljar.Secret{}
+		}
+		maps.Copy(set.Secrets, more)
 	}
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func (n *networkPresets) Run(ctx context.Context, c *console) error {
 		}
 		rows = append(rows, row)
 	}
-	return show.Table(c.stdout, "PRESET\tSTATE\tFROM\tINDEX\tHOSTS\tWHY NOT", rows)
+	return show.Table(c.stdout, "PRESET STATE FROM INDEX HOSTS REASON", rows)
 }
 
 func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.NetworkPreset, err error) {

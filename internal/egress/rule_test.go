@@ -230,7 +230,7 @@ func TestAnyWithRanges(t *testing.T) {
 		p := Policy{Run: run, Server: tt.server, Ports: []uint16{443}, Private: tt.private}
 		var opened []string
 		for _, ip := range []string{"198.51.100.1", "10.1.2.3", "10.2.3.4", "10.3.0.1", "203.0.113.7"} { // as addresses of a name
-			if p.admits(netip.MustParseAddr(ip), own) {
+			if p.admits("api.example.com", netip.MustParseAddr(ip), own) {
 				opened = append(opened, ip)
 			}
 		}

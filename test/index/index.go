@@ -85,7 +85,7 @@ func (x *Index) put(path string, body []byte) {
 	x.pages[path] = body
 }
 
-// pip puts a file of a project into the index, which has no other.
+// pip puts a file of a project into the index, which has no other. The list of the index has the last project alone.
 func (x *Index) pip(project, file string, body []byte) {
 	sum := sha256.Sum256(body)
 	page, _ := json.Marshal(map[string]any{
@@ -95,6 +95,7 @@ func (x *Index) pip(project, file string, body []byte) {
 		}},
 	})
 	x.put("/pip/"+project+"/", page)
+	x.put("/pip/", fmt.Appendf(nil, `{"meta": {"api-version": "1.0"}, "projects": [{"name": %q}]}`, project))
 	x.put("/files/"+file, body)
 }
 

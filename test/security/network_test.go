@@ -32,6 +32,9 @@ func network(t *testing.T, tr *trial) func(outcome) {
 	p.Lie("bait.wild.test", bait.ip)
 	p.Lie("loopback.wild.test", netip.MustParseAddr("127.0.0.1"))
 	p.Lie("metadata.wild.test", netip.MustParseAddr("169.254.169.254"))
+	p.Lie("zero.wild.test", netip.MustParseAddr("0.0.0.0"))
+	p.Lie("local.wild.test", netip.MustParseAddr("fd00:ec2::254"))
+	p.Lie("translated.wild.test", netip.MustParseAddr("64:ff9b::7f00:1"))
 	p.Lie("mapped.wild.test", netip.MustParseAddr("::ffff:10.0.0.1"))
 	first, last := marks(p, tr)
 	tr.env = append(tr.env, "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_EGRESS_PORTS=53,80,443,"+bait.port)
@@ -100,6 +103,7 @@ func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
 	tr.flags = append(tr.flags, "--env", other.flags[peer])
 	other.flags = append(other.flags, "--workspace-exec", "--file", built.Probe+":probe")
 	end := other.hold("./probe reach api.test >&2")
+	tr.server = other.server
 	return func(got outcome) {
 		end()
 		verify(got)

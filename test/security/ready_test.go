@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +27,7 @@ const readyKey = "only-for-the-tests-of-this-lane"
 // warm makes the lane's runs use a server with a pool of ready sandboxes, and checks at the end that they came from the pool.
 func (l *lane) warm(t *testing.T) {
 	t.Helper()
-	url := serveReady(t, l)
+	url := serveReady(t, l.home, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32")
 	l.env = append(l.env, "BELLJAR_SERVER="+url, "BELLJAR_API_KEY="+readyKey)
 	// A busy machine makes them more slowly than scripts use them.
 	l.stock = func(t *testing.T) {
@@ -44,15 +45,51 @@ func (l *lane) warm(t *testing.T) {
 	})
 }
 
-// serveReady starts a server whose pool is large enough for scripts at full speed, and returns its address.
-func serveReady(t *testing.T, l *lane) string {
+// environment is that of belljar run with args. On a lane with ready sandboxes, settings of the network are those of a server, so
+// that a trial which has some gets one of its own.
+func (tr *trial) environment(args []string) []string {
+	network := func(setting string) bool { return strings.HasPrefix(setting, "SANDBOX_EGRESS_") }
+	if tr.lane.ready && slices.ContainsFunc(tr.env, network) && tr.server == "" {
+		tr.serve(slices.Contains(args, "--workspace-exec"))
+	}
+	env := slices.Concat(tr.lane.env, tr.env)
+	if tr.server != "" {
+		env = append(env, "BELLJAR_SERVER="+tr.server)
+	}
+	return env
+}
+
+// serve starts a server with the trial's settings, and waits until it has a ready sandbox of the kind that the trial needs.
+func (tr *trial) serve(exec bool) {
+	tr.t.Helper()
+	// What is not set is as without a server.
+	own := []string{"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=2"}
+	tr.server = serveReady(tr.t, tr.dir, append(own, tr.env...)...)
+	kinds := 1
+	if exec { // the kind is known from its first request on
+		kinds++
+		tr.run(tr.t.Context(), slices.Concat([]string{"run", "--json", "--workspace-exec"}, tr.where(), []string{"--", "true"}))
+	}
+	for deadline := time.Now().Add(runTime); figure(tr.t, tr.server, `sandbox_pool_available{runtime="native"}`) < kinds && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	before := claims(tr.t, tr.server, "hit")
+	tr.t.Cleanup(func() {
+		if claims(tr.t, tr.server, "hit") == before {
+			tr.t.Error("the sandbox was not ready before, which proves little")
+		}
+	})
+}
+
+// serveReady starts a server with a folder and settings of its own, and returns its address.
+func serveReady(t *testing.T, dir string, settings ...string) string {
 	t.Helper()
 	cmd := exec.Command(built.Belljar, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
 	cmd.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "XDG_RUNTIME_DIR=" + l.home,
-		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32", "SANDBOX_LOG_LEVEL=warn",
-		"SANDBOX_END_SESSIONS=true",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_LOG_LEVEL=warn", "SANDBOX_END_SESSIONS=true",
 	}
+	cmd.Env = append(cmd.Env, settings...)
 	cmd.Env = append(cmd.Env, build.Patient()...)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -74,7 +111,7 @@ func serveReady(t *testing.T, l *lane) string {
 		if err := <-ended; err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
-		left, err := filepath.Glob(filepath.Join(l.home, "belljar", "native", "*", "*"))
+		left, err := filepath.Glob(filepath.Join(dir, "belljar", "native", "*", "*"))
 		if err != nil || len(left) > 0 {
 			t.Errorf("left when the server had gone: %v, %v", left, err)
 		}

@@ -24,13 +24,14 @@ import (
 
 // trial is one run on a lane, with folders of its own.
 type trial struct {
-	t     *testing.T
-	lane  *lane
-	dir   string   // of the lane's user; out of reach for the sandbox
-	ref   string   // the image's name, "" for the host's
-	root  string   // the image in a word
-	flags []string // more flags of belljar run
-	env   []string // more of belljar's own environment
+	t      *testing.T
+	lane   *lane
+	dir    string   // of the lane's user; out of reach for the sandbox
+	ref    string   // the image's name, "" for the host's
+	root   string   // the image in a word
+	flags  []string // more flags of belljar run
+	env    []string // more of belljar's own environment
+	server string   // of the trial's own; "" is the lane's, if any
 
 	account account
 }
@@ -132,7 +133,7 @@ func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdo
 		Env: append([]string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + tr.dir,
 			"TMPDIR=" + filepath.Join(tr.dir, "tmp"), "XDG_RUNTIME_DIR=" + tr.lane.home,
-		}, slices.Concat(tr.lane.env, tr.env)...),
+		}, tr.environment(args)...),
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {

@@ -109,7 +109,7 @@ func (c *call) oneShot(image string) belljar.RunSpec {
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages,
+		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git,
 	}
 }
 

@@ -127,7 +127,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	spec := belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages,
+		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git,
 		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
 	}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.

@@ -66,6 +66,9 @@ func (t *Terms) complete() error {
 	if err := t.Packages.Validate(); err != nil {
 		return err
 	}
+	if err := t.Git.Validate(); err != nil {
+		return err
+	}
 	if t.Workflow != "" && t.Agent != "" {
 		return api.Refuse("workflow", "workflow and agent exclude each other")
 	}

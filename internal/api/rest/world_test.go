@@ -348,6 +348,14 @@ func (v node) CheckNetwork(_ context.Context, q belljar.NetworkQuery) (belljar.N
 	return belljar.NetworkCheck{URL: q.URL, Host: "api.example.com", Port: 443, Reason: "no_match", Message: "no rule covers api.example.com"}, nil
 }
 
+func (node) NetworkPresets(_ context.Context, image string) ([]belljar.NetworkPreset, error) {
+	learnt := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return []belljar.NetworkPreset{
+		{Name: "pip", Enabled: true, Indexes: []string{"https://" + image + ".example.com/"}, Hosts: []string{"files.example.com"}, Source: "image", LearntAt: &learnt},
+		{Name: "npm", Reason: "this server has the preset npm switched off", Hint: "an operator adds npm to SANDBOX_EGRESS_PRESETS"},
+	}, nil
+}
+
 func (v node) Me(context.Context) (belljar.Me, error) {
 	return belljar.Me{UserID: v.caller.ID, Role: v.caller.Role, PolicyHash: "9f86", Limits: belljar.DefaultLimits(), MaxLimits: belljar.MaxLimits()}, nil
 }

@@ -123,7 +123,7 @@ func (u *usageWriter) serve(ctx context.Context, cancel func(), samples iter.Seq
 		select {
 		case <-ctx.Done():
 			return
-		case <-u.door.closing: // a browser reconnects by itself
+		case <-u.door.drain.Closing().Done(): // a browser reconnects by itself
 			cause = causeShutdown
 			return
 		case <-alive.C:

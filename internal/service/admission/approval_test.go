@@ -40,6 +40,7 @@ func TestApprovalReasons(t *testing.T) {
 		"at the bounds":      {all, Question{Caller: user, Run: run, Placement: small}, nil},
 		"above them":         {all, Question{Caller: user, Run: run, Placement: large}, []string{"image: docker.io/library/python:3.12", "cpu>2: 2.5", "memory_mb>4096: 4097", "timeout_sec>600: 601"}},
 		"a session":          {all, Question{Caller: user, Session: &belljar.SessionSpec{}, Placement: small, Network: allowlist("b.example", "10.0.0.0/8")}, []string{"network: b.example 10.0.0.0/8"}},
+		"a preset":           {all, Question{Caller: user, Session: &belljar.SessionSpec{}, Placement: small, Network: belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: []string{"pip"}}}}, []string{"network: preset:pip"}},
 		"an empty list":      {all, Question{Caller: user, Run: run, Placement: small, Network: allowlist()}, []string{"network: no host"}},
 		"in a session":       {all, Question{Caller: user, Run: inside, Placement: large, Network: allowlist("b.example"), SessionTimeout: 601}, nil},
 		"longer than it":     {all, Question{Caller: user, Run: inside, Placement: large, SessionTimeout: 600}, []string{"timeout_sec>600: 601"}},

@@ -83,7 +83,7 @@ func TestNetworkDefault(t *testing.T) {
 		!strings.Contains(refused.Hint, "SANDBOX_EGRESS_ALLOW") {
 		t.Errorf("without rules: %v", err)
 	}
-	if p, err := e.Recovered(belljar.Caller{}, "", allowlist("example.com")); err == nil || p == nil || !p.Run.Empty() {
+	if p, err := e.Recovered(belljar.Caller{}, "", allowlist("example.com"), nil); err == nil || p == nil || !p.Run.Empty() {
 		t.Errorf("a sandbox of a former process: %+v, %v", p, err)
 	}
 	policy.NetworkDefault, policy.EgressAllow = belljar.NetworkAllowlist, []string{"*"}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -158,39 +159,52 @@ func (x *index) shown() string {
 	return u.String()
 }
 
-func (x *index) project(ctx context.Context, name string) (f found, err error) {
-	page := x.url.JoinPath(x.tool.page(name))
-	if x.tool.slash {
-		page.Path += "/"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page.String(), nil)
+// page is an answer of an index.
+type page struct {
+	at   *url.URL
+	kind string
+	body []byte
+}
+
+func (x *index) get(ctx context.Context, u *url.URL) (p page, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return f, err
+		return p, err
 	}
 	req.Header.Set("Accept", x.tool.accept)
 	res, err := x.http.Do(req)
 	if err != nil {
-		return f, err
+		return p, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound {
-		return f, errMissing
+		return p, errMissing
 	}
 	if res.StatusCode != http.StatusOK {
-		return f, fmt.Errorf("it answers %s", res.Status)
+		return p, fmt.Errorf("it answers %s", res.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	p.at = res.Request.URL
+	p.kind, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type"))
+	p.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return p, err
+}
+
+func (x *index) project(ctx context.Context, name string) (f found, err error) {
+	u := x.url.JoinPath(x.tool.page(name))
+	if x.tool.slash {
+		u.Path += "/"
+	}
+	p, err := x.get(ctx, u)
 	if err != nil {
 		return f, err
 	}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	links, err := x.tool.links(kind, body)
+	links, err := x.tool.links(p.kind, p.body)
 	if err != nil {
 		return f, fmt.Errorf("its answer cannot be read: %w", err)
 	}
 	f.hosts = map[string]bool{}
 	for _, link := range links {
-		u, err := res.Request.URL.Parse(link)
+		u, err := p.at.Parse(link)
 		if err != nil || u.Hostname() == "" {
 			continue
 		}
@@ -238,4 +252,21 @@ func npmLinks(_ string, body []byte) (links []string, err error) {
 		links = append(links, v.Dist.Tarball)
 	}
 	return links, err
+}
+
+// pipFirst is a project that the list of an index has; "" for none.
+func pipFirst(p page) string {
+	if strings.HasSuffix(p.kind, "+json") {
+		var list struct{ Projects []struct{ Name string } }
+		if json.Unmarshal(p.body, &list) != nil || len(list.Projects) == 0 {
+			return ""
+		}
+		return pipProject(list.Projects[0].Name)
+	}
+	if m := href().FindSubmatch(p.body); m != nil {
+		if u, err := p.at.Parse(string(m[1])); err == nil {
+			return pipProject(path.Base(u.Path))
+		}
+	}
+	return ""
 }

@@ -31,7 +31,7 @@ func toolOf(name string) *tool {
 // TestKeys holds who shares a layer, and that all that decides what is in it is part of its key.
 func TestKeys(t *testing.T) {
 	mirror, _ := url.Parse("https://packages.example.com/simple/")
-	with := New(Options{Mirrors: map[string]*url.URL{"pip": mirror}})
+	with := New(Options{Mirrors: map[string][]*url.URL{"pip": {mirror}}})
 	without := New(Options{})
 	order := func(change func(*Order)) Order {
 		o := Order{
@@ -112,9 +112,12 @@ func TestKept(t *testing.T) {
 }
 
 func TestMirrors(t *testing.T) {
-	got, err := Mirrors([]string{"pip=https://packages.example.com/simple", "npm=http://npm.example.com"})
-	if err != nil || got["pip"].String() != "https://packages.example.com/simple/" || got["npm"].String() != "http://npm.example.com/" {
+	got, err := Mirrors([]string{"pip=https://packages.example.com/simple", "npm=http://npm.example.com", "github=https://a.example", "github=https://b.example"})
+	if err != nil || got["pip"][0].String() != "https://packages.example.com/simple/" || got["npm"][0].String() != "http://npm.example.com/" || len(got["github"]) != 2 {
 		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := Mirrors([]string{"pip=https://a.example", "pip=https://b.example"}); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("two indexes of pip: %v", err)
 	}
 	for _, bad := range []string{"pip", "pip=", "pip=packages.example.com", "pip=ftp://x", "pip=https://user:word@x/", "pip=https://x/?a=b", "pip=https://x/#a"} {
 		if _, err := Mirrors([]string{bad}); err == nil || strings.Contains(err.Error(), "word@") {

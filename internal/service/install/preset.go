@@ -20,9 +20,11 @@ type preset struct {
 	read func(printed string) []string
 	// always has the tool asked even if the operator sets its index: set needs what it prints.
 	always bool
-	// index asks the index where its files lie, about a project that most indexes have; nil for one that has them itself.
+	// index asks the index where its files lie, about a project that most indexes have, or else the first of its list; nil for one that
+	// has them itself.
 	index *tool
 	probe string
+	first func(list page) string // nil for an index without a list
 	// set returns what sets the tool to an index, and has it keep its files in the workspace. u is nil where the image's own setting stays.
 	set func(u *url.URL, printed string) (env, files map[string]string)
 }
@@ -45,7 +47,7 @@ func presets() []*preset {
 	}
 	return []*preset{
 		{
-			name: "pip", programs: kinds["pip"].programs, ask: kinds["pip"].ask, read: strings.Fields, index: kinds["pip"], probe: "pip",
+			name: "pip", programs: kinds["pip"].programs, ask: kinds["pip"].ask, read: strings.Fields, index: kinds["pip"], probe: "pip", first: pipFirst,
 			set: func(u *url.URL, _ string) (env, _ map[string]string) {
 				env = map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1"} // it is the sandbox's own system
 				if u != nil {
@@ -214,7 +216,7 @@ func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 
 // aptAsk prints the system and its version, whether the list of installed packages is there, and the addresses of apt's sources.
 const aptAsk = `command -v apt-get >/dev/null || exit 42
-. /etc/os-release 2>/dev/null || . /usr/lib/os-release 2>/dev/null
+for f in /etc/os-release /usr/lib/os-release; do test -e $f && . $f && break; done
 echo "$ID" "$VERSION_CODENAME" "$(test -e /var/lib/dpkg/status && echo listed)" "$(test -e "/usr/share/keyrings/$ID-archive-keyring.gpg" && echo keyring)"
 apt-get indextargets --format '$(SITE)' 2>/dev/null | sort -u`
 

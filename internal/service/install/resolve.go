@@ -143,6 +143,8 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 				errs[n] = s.missing()
 			case exit.Code == 0 && exit.Signal == 0:
 				a.Printed = string(printed)
+			case p.always:
+				errs[n] = presetError(a.Name, belljar.CodeImageInvalid, "its tool does not say what it is set to", "take another image")
 			}
 		}
 		return nil
@@ -231,7 +233,7 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 	return nil
 }
 
-// files asks an index where its files lie. One that does not have the project is taken to have them itself.
+// files asks an index where its files lie. One without a project to ask about is taken to have them itself.
 func (i *Installer) files(ctx context.Context, p *preset, u *url.URL, policy *egress.Policy, hosts map[string]bool) error {
 	with := i.opts.Boxes.Egress
 	roots, err := with.Roots()
@@ -245,6 +247,12 @@ func (i *Installer) files(ctx context.Context, p *preset, u *url.URL, policy *eg
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	found, err := x.project(ctx, p.probe)
+	if errors.Is(err, errMissing) && p.first != nil {
+		list, listErr := x.get(ctx, u)
+		if first := p.first(list); listErr == nil && first != "" {
+			found, err = x.project(ctx, first)
+		}
+	}
 	switch {
 	case errors.Is(err, errMissing):
 		return nil

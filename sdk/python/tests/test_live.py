@@ -248,6 +248,10 @@ async def test_what_is_there(belljar: Any) -> None:
     assert (await got(belljar.images.inspect("host")))["ref"] == "host"
     assert any(r["name"] == "native" and r["available"] for r in (await got(belljar.runtimes()))["runtimes"])
     assert (await got(belljar.me()))["role"] == "admin"
+    presets = {p["name"]: p for p in await got(belljar.network_presets())}
+    assert len(presets) == 7 and not presets["pip"]["enabled"] and "SANDBOX_EGRESS_PRESETS" in presets["pip"]["hint"]
+    with pytest.raises(b.PolicyDeniedError):
+        await got(belljar.run(["true"], network_policy="allowlist", egress={"presets": ["pip"]}))
 
 
 async def test_strangers(server: Server) -> None:

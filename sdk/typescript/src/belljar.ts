@@ -15,7 +15,7 @@ import { Sessions } from "./sessions.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
 import { Terminals } from "./terminals.js";
 import { fetchTransport, type Transport } from "./transport.js";
-import type { Discovery, Login, LoginCode, Me, NetworkCheck, NetworkQuery, RunSpec } from "./types.js";
+import type { Discovery, Login, LoginCode, Me, NetworkCheck, NetworkPreset, NetworkQuery, RunSpec } from "./types.js";
 
 /** Where the server is, who calls, and how patient the client is. */
 export interface BelljarOptions {
@@ -124,6 +124,14 @@ export class Belljar {
   /** checkNetwork answers what would happen to a URL, and why, without connecting to it. */
   checkNetwork(query: NetworkQuery, options?: CallOptions): Promise<NetworkCheck> {
     return this.#connection.json({ method: "POST", path: "/api/v1/sandbox/network/check", json: query }, options);
+  }
+
+  /** networkPresets are what presets of `egress` stand for in an image, by default `host`, or why they cannot be used. */
+  async networkPresets(query: { base_image?: string } = {}, options?: CallOptions): Promise<NetworkPreset[]> {
+    const { items } = await this.#connection.json<{ items?: NetworkPreset[] | null }>(
+      { method: "GET", path: "/api/v1/sandbox/network/presets", query, longerMs: 120_000 }, options,
+    );
+    return items ?? [];
   }
 
   /**

@@ -376,6 +376,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/network/presets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What presets stand for
+         * @description Every preset that egress.presets can name, with its indexes and hosts in an image, or why it cannot be used. Tools of the image and their indexes are asked, unless their answers are kept: that takes seconds.
+         */
+        get: operations["list-network-presets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/runs": {
         parameters: {
             query?: never;
@@ -2059,6 +2079,8 @@ export interface components {
             hosts?: string[];
             /** @description Addresses: 203.0.113.7 */
             ips?: string[];
+            /** @description Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on */
+            presets?: string[];
         };
         EgressHost: {
             /**
@@ -2113,6 +2135,8 @@ export interface components {
             denied: number;
             /** @description The hosts, at most 100 */
             hosts: components["schemas"]["EgressHost"][];
+            /** @description The presets of the request, with what they stood for */
+            presets?: components["schemas"]["NetworkPreset"][];
         };
         Error: {
             /**
@@ -2798,6 +2822,27 @@ export interface components {
             /** @description The URL */
             url: string;
         };
+        NetworkPreset: {
+            /** @description Whether the server has it switched on */
+            enabled: boolean;
+            /** @description What to do about that */
+            hint?: string;
+            /** @description The hosts that programs may reach with it */
+            hosts?: string[];
+            /** @description Addresses of what the tool asks */
+            indexes?: string[];
+            /**
+             * Format: date-time
+             * @description When that was found out
+             */
+            learnt_at?: string;
+            /** @description Its name */
+            name: string;
+            /** @description Why it cannot be used */
+            reason?: string;
+            /** @description From where the indexes are known: mirror, the operator's setting, or image, what the tool says */
+            source?: string;
+        };
         NetworkQuery: {
             /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
             egress?: components["schemas"]["Egress"];
@@ -2864,6 +2909,8 @@ export interface components {
             packages?: components["schemas"]["PackageLock"];
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
+            /** @description Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on */
+            presets?: components["schemas"]["NetworkPreset"][];
             /**
              * Format: int64
              * @description How many runs were started in it
@@ -2938,6 +2985,10 @@ export interface components {
         PortList: {
             /** @description The entries */
             items: components["schemas"]["Port"][];
+        };
+        PresetList: {
+            /** @description The entries */
+            items: components["schemas"]["NetworkPreset"][];
         };
         Preview: {
             /**
@@ -3613,6 +3664,8 @@ export interface components {
             packages?: components["schemas"]["PackageLock"];
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
+            /** @description The presets of its egress, with what they stand for */
+            presets?: components["schemas"]["NetworkPreset"][];
             /**
              * Format: int64
              * @description How many runs were started in it
@@ -5048,6 +5101,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NetworkCheck"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-network-presets": {
+        parameters: {
+            query?: {
+                /** @description The image; by default, the host image */
+                base_image?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PresetList"];
                 };
             };
             default: components["responses"]["Failure"];

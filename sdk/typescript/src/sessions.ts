@@ -107,7 +107,10 @@ export class Sessions {
       {
         method: "POST", path, json: { ...spec, spec_version: spec.spec_version ?? "1.1" },
         headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
-        longerMs: (Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0)) * 1000,
+        longerMs: 1000 * (
+          Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0) +
+          (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0)
+        ),
       },
       options,
     );

@@ -42,6 +42,8 @@ export type GitSource = Schemas["GitSource"];
 export type NetworkSpec = Schemas["NetworkSpec"];
 /** A question what would happen to a URL. */
 export type NetworkQuery = Schemas["NetworkQuery"];
+/** What a preset stands for, or why it cannot be used. */
+export type NetworkPreset = Schemas["NetworkPreset"];
 /** The answer. */
 export type NetworkCheck = Schemas["NetworkCheck"];
 /** What a session is found by. */

@@ -260,5 +260,6 @@ func datagrams(r *report, targets []string) {
 	r.refused("a raw socket of ICMP", openSocket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP))
 	r.refused("a raw socket of IPv6", openSocket(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6))
 	r.refused("a socket of ping", openSocket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP))
+	r.refused("a socket of SCTP", openSocket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP))
 	r.refused("a packet socket", openSocket(unix.AF_PACKET, unix.SOCK_RAW, 0))
 }

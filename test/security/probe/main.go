@@ -69,6 +69,8 @@ func attacks() map[string]func(*report, []string) {
 		"resolve":     resolve,
 		"reuse":       reuse,
 		"servers":     servers,
+		"slow":        slow,
+		"spellings":   spellings,
 		"settle":      settle,
 		"sockets":     sockets,
 		"dodge":       dodge,

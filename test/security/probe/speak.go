@@ -49,6 +49,11 @@ func handshake(raw []byte, step int) error {
 		return err
 	}
 	defer c.Close()
+	return shake(c, raw, step)
+}
+
+// shake is handshake over a connection.
+func shake(c net.Conn, raw []byte, step int) error {
 	_ = c.SetDeadline(time.Now().Add(patience))
 	for len(raw) > 0 {
 		n := min(step, len(raw))
@@ -80,6 +85,7 @@ func servers(r *report, others []string) {
 		r.deniedSoon(fmt.Sprintf("the name %q byte by byte", name), handshake(raw, 1))
 		r.deniedSoon(fmt.Sprintf("the name %q first, then the right one", name), handshake(append(raw, hello("api.test")...), whole))
 	}
+	hiddenServers(r, others[0])
 	said, err := speak("api.test:443", page("/", "api.test"))
 	if err == nil && !strings.Contains(said, "HTTP/1") {
 		err = fmt.Errorf("%q", said)
@@ -154,6 +160,7 @@ func tunnel(r *report, parents []string) {
 			list, err := net.DefaultResolver.LookupTXT(context.Background(), "text-"+rand.Text()+"."+parent)
 			r.deniedSoon(fmt.Sprintf("text below %s %q", parent, list), err)
 		}
+		r.records(parent)
 	}
 	bait := net.JoinHostPort(os.Getenv("LANE_BAIT"), "53")
 	for _, server := range []string{bait, "8.8.8.8:53"} {

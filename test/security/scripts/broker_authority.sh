@@ -3,6 +3,5 @@
 # What must hold: It is for the secret's host alone, and its key is not in the sandbox.
 # Needs: probe
 # Host: brokered
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe brokered authority

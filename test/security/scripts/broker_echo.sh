@@ -3,6 +3,5 @@
 # What must hold: The program reads asterisks, and no answer in which nobody can look.
 # Needs: probe
 # Host: brokered
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe brokered echo

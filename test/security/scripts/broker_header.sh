@@ -3,6 +3,5 @@
 # What must hold: The host gets the secret's header once, and nothing of the program's.
 # Needs: probe
 # Host: brokered
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe brokered header

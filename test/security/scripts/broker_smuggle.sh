@@ -3,6 +3,5 @@
 # What must hold: No hidden request arrives.
 # Needs: probe
 # Host: brokered
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe brokered smuggle

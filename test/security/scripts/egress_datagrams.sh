@@ -3,6 +3,5 @@
 # What must hold: All of it fails at once.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
-./probe datagrams "$LANE_BAIT:53" "$LANE_BAIT:443" "$LANE_PEER:443" api.test:443 8.8.8.8:53 1.1.1.1:443 '[2606:4700:4700::1111]:443'
+./probe datagrams "$LANE_BAIT:53" "$LANE_BAIT:443" "$LANE_PEER:443" api.test:443 8.8.8.8:53 1.1.1.1:443 '[2606:4700:4700::1111]:443' 224.0.0.251:5353 8.8.8.8:853

@@ -3,6 +3,5 @@
 # What must hold: No name has an address, nothing connects, and the resolver outside is not asked.
 # Needs: probe
 # Host: network-empty
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe dial tcp:api.test:80 tcp:pinned.test:443 tcp:a.wild.test:443 tcp:127.64.0.2:80 "tcp:$LANE_PEER:80" "tcp:$LANE_BAIT:80"

@@ -3,7 +3,6 @@
 # What must hold: The host's descriptors are as before, and the next connection works.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 failed=0
 ./probe settle || failed=1

@@ -3,6 +3,5 @@
 # What must hold: Nothing listens at these addresses, and its names do not exist.
 # Needs: probe
 # Host: network-neighbour
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe dial tcp:127.64.0.2:80 tcp:127.64.0.2:443 tcp:127.0.0.53:1080 tcp:127.0.0.53:53 "tcp:$LANE_PEER:80" tcp:api.test:80

@@ -3,7 +3,6 @@
 # What must hold: Each is denied.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 failed=0
 ./probe nested "127.0.0.1:$LANE_PORT" "$LANE_BAIT:443" other.test:80 127.0.0.53:1080 || failed=1

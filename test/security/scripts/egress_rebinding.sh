@@ -3,12 +3,11 @@
 # What must hold: A name keeps its address; a name with special addresses only does not exist.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 # Expect: warning private_address
 
 failed=0
 for i in 1 2 3 4 5 6; do
 	./probe reach pinned.test rebind.wild.test || failed=1
 done
-./probe names loopback.wild.test metadata.wild.test mapped.wild.test bait.wild.test || failed=1
+./probe names loopback.wild.test metadata.wild.test mapped.wild.test zero.wild.test local.wild.test translated.wild.test bait.wild.test || failed=1
 exit $failed

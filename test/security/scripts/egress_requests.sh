@@ -3,6 +3,5 @@
 # What must hold: No request for another host arrives.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe requests other.test a.wild.test

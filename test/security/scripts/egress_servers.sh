@@ -3,6 +3,5 @@
 # What must hold: Only the name of the connection is answered.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe servers other.test a.wild.test xapi.test api.test.other.test

@@ -4,6 +4,5 @@
 # What must hold: Names without a rule and text records never leave; below a wildcard at most 256 do; no other resolver answers.
 # Needs: probe
 # Host: network
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 
 ./probe tunnel other.test wild.test

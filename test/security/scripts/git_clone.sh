@@ -3,7 +3,6 @@
 # Why it matters: Git runs with what it clones, and was made for repositories of friends.
 # What must hold: Nothing of it runs or is fetched while it is cloned; its links that lead out are files; the run has no network.
 # Host: repository
-# Not on: native-root-ready (its server has one policy for all scripts, and that allows nothing)
 # Not on: docker (its image has no git)
 
 breach() { echo "BREACH: $*"; failed=1; }

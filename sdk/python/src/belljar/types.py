@@ -398,6 +398,8 @@ class Egress(TypedDict, total=False):
     """Hosts: example.com, or *.example.com for every name below it."""
     ips: List[str]
     """Addresses: 203.0.113.7."""
+    presets: List[str]
+    """Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on."""
 
 
 class _EgressHost(TypedDict):
@@ -422,7 +424,7 @@ class EgressHost(_EgressHost, total=False):
     """The rule that matched."""
 
 
-class EgressReport(TypedDict):
+class _EgressReport(TypedDict):
     allowed: int
     """Connections that were allowed."""
     bytes_in: int
@@ -433,6 +435,11 @@ class EgressReport(TypedDict):
     """Connections and names that were denied."""
     hosts: List[EgressHost]
     """The hosts, at most 100."""
+
+
+class EgressReport(_EgressReport, total=False):
+    presets: List[NetworkPreset]
+    """The presets of the request, with what they stood for."""
 
 
 class _Error(TypedDict):
@@ -1007,6 +1014,28 @@ class NetworkCheck(_NetworkCheck, total=False):
     """The rule that matched."""
 
 
+class _NetworkPreset(TypedDict):
+    enabled: bool
+    """Whether the server has it switched on."""
+    name: str
+    """Its name."""
+
+
+class NetworkPreset(_NetworkPreset, total=False):
+    hint: str
+    """What to do about that."""
+    hosts: List[str]
+    """The hosts that programs may reach with it."""
+    indexes: List[str]
+    """Addresses of what the tool asks."""
+    learnt_at: str
+    """When that was found out."""
+    reason: str
+    """Why it cannot be used."""
+    source: str
+    """From where the indexes are known: mirror, the operator's setting, or image, what the tool says."""
+
+
 class _NetworkQuery(TypedDict):
     url: str
     """The URL, or a host alone."""
@@ -1083,6 +1112,8 @@ class OpenedSession(_OpenedSession, total=False):
     """What happened, as text."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
+    presets: List[NetworkPreset]
+    """Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str
@@ -1143,6 +1174,11 @@ class Port(_Port, total=False):
 
 class PortList(TypedDict):
     items: List[Port]
+    """The entries."""
+
+
+class PresetList(TypedDict):
+    items: List[NetworkPreset]
     """The entries."""
 
 
@@ -1643,6 +1679,8 @@ class Session(_Session, total=False):
     """What happened, as text."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
+    presets: List[NetworkPreset]
+    """The presets of its egress, with what they stand for."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str

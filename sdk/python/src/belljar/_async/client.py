@@ -109,6 +109,11 @@ class AsyncBelljar:
         spec = _spec.given({"url": url, "session_id": session, "network_policy": network_policy, "egress": egress})
         return cast("types.NetworkCheck", await self._transport.ask(Ask("POST", path("network", "check"), spec)))
 
+    async def network_presets(self, image: Optional[str] = None) -> list[types.NetworkPreset]:
+        """What the presets of ``egress`` stand for in an image, by default the host's, or why they cannot be used."""
+        answer = await self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0))
+        return cast("list[types.NetworkPreset]", answer["items"] or [])
+
     async def close(self) -> None:
         """Closes its connections, and ends a belljar of its own. Runs and sessions on a server live on."""
         await self._transport.close()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
 CLONE = 120.0  # seconds that a clone may take at least
 INSTALL = 600.0  # and for the installation of packages
+PRESETS = 120.0  # and for finding out what presets stand for
 
 
 class Session:
@@ -303,6 +304,8 @@ class Sessions:
             longer += max(CLONE, longer)
         if "packages" in spec:
             longer += INSTALL
+        if (spec.get("egress") or {}).get("presets"):
+            longer += PRESETS
         made = Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
         while made.state == "starting" and made.raw.get("approval"):
             pause(1.0)

@@ -1,0 +1,131 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/egress"
+)
+
+func presetsOf(names ...string) belljar.NetworkSpec {
+	return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: names}}
+}
+
+// TestPresets holds what a request reaches with presets: their hosts, although the server lists them nowhere, and no other.
+func TestPresets(t *testing.T) {
+	policy := DefaultPolicy()
+	policy.EgressAllow, policy.EgressPrivate = []string{"api.example.com", "10.0.0.7"}, true
+	policy.EgressPresets, policy.PackageMirrors = []string{"pip", "github"}, []string{"pip=https://pip.example.org"}
+	policy.EgressAllowTrust = []string{"untrusted=api.example.com"}
+	e, err := policy.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := belljar.Caller{ID: "ann", Role: belljar.RoleUser}
+	for name, want := range map[string]string{"npm": "SANDBOX_EGRESS_PRESETS", "github": "SANDBOX_PACKAGE_MIRRORS"} {
+		_, _, err := e.Network(user, "", presetsOf("pip", name))
+		var refused *belljar.Error
+		if !errors.As(err, &refused) || refused.Code != belljar.CodePolicyDenied || refused.Details["field"] != "egress.presets[1]" || refused.Details["rule"] != want || !strings.Contains(refused.Hint, want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	asked := presetsOf("pip")
+	asked.Egress.Hosts = []string{"api.example.com", "www.example.com"}
+	_, before, err := e.Network(user, "", asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pip := []belljar.NetworkPreset{{Name: "pip", Hosts: []string{"Files.example.net", "pip.example.org"}}}
+	after, err := e.WithPresets(before, pip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]string{
+		"api.example.com": "api.example.com", "www.example.com": "", "files.example.net": "preset pip", "pip.example.org": "preset pip", "other.example.org": "",
+	} {
+		if rule, _ := after.Decide(host, 443); rule != want {
+			t.Errorf("%s: rule %q, want %q", host, rule, want)
+		}
+		if rule, _ := before.Decide(host, 443); strings.HasPrefix(rule, "preset") {
+			t.Errorf("%s: the policy itself changed", host)
+		}
+	}
+	if _, reason := after.Decide("pip.example.org", 22); reason != egress.PortDenied {
+		t.Errorf("port 22: %s", reason)
+	}
+	for host, want := range map[string]bool{"pip.example.org": true, "api.example.com": false} { // for the operator's address
+		gate := egress.NewGate(egress.Options{Policy: *after, Resolver: at("10.0.0.7"), Dial: nobody})
+		if _, err := gate.Dial(t.Context(), host, 443); errors.Is(err, errDialled) != want {
+			t.Errorf("%s at a private address that the operator lists: %v", host, err)
+		}
+	}
+	_, untrusted, err := e.Network(user, belljar.TrustUntrusted, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if untrusted, err = e.WithPresets(untrusted, pip); err != nil {
+		t.Fatal(err)
+	}
+	if _, reason := untrusted.Decide("pip.example.org", 443); reason != egress.NoMatch {
+		t.Errorf("a level whose rules do not cover it: %q", reason)
+	}
+	if _, err := e.WithPresets(before, []belljar.NetworkPreset{{Name: "pip", Hosts: []string{"10.0.0.7"}}}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+		t.Errorf("an index without a name: %v", err)
+	}
+	after, err = e.Recovered(user, "", asked, pip)
+	if _, reason := after.Decide("pip.example.org", 443); err != nil || reason != "" {
+		t.Errorf("after a restart: %q, %v", reason, err)
+	}
+	policy.EgressPresets, policy.EgressAllow = []string{"pip"}, nil
+	none, err := policy.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := none.Network(user, "", presetsOf("pip")); err != nil {
+		t.Errorf("a preset alone, where the server lists nothing: %v", err)
+	}
+	if _, _, err := none.Network(user, "", asked); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+		t.Errorf("hosts besides it: %v", err)
+	}
+	policy.EgressPresets = nil
+	off, err := policy.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nothing, err := off.Recovered(user, "", presetsOf("pip"), pip); err == nil {
+		t.Error("a preset that was switched off meanwhile is no error")
+	} else if _, reason := nothing.Decide("pip.example.org", 443); reason == "" {
+		t.Error("a preset that was switched off meanwhile opens its host")
+	}
+}
+
+// TestAskLimits holds that tools are asked within what is claimed for their request.
+func TestAskLimits(t *testing.T) {
+	for _, l := range []belljar.Limits{{MemoryMB: 64, WorkspaceMB: 1000}, {MemoryMB: 64, WorkspaceMB: 16}, {MemoryMB: 2000, WorkspaceMB: 10}, belljar.DefaultLimits()} {
+		got := AskLimits(l)
+		if asked, claimed := got.MemoryMB+got.WorkspaceMB, max(presetMB, l.MemoryMB+l.WorkspaceMB); asked > claimed || got.MemoryMB < 256 {
+			t.Errorf("%+v: %d of %d MiB", l, asked, claimed)
+		}
+	}
+}
+
+// TestApprovalOfPresets holds that a session gets no preset that needs an approval.
+func TestApprovalOfPresets(t *testing.T) {
+	rules := rulesOf(t, "network")
+	user := belljar.Caller{ID: "ann"}
+	if err := rules.Network(user, presetsOf("pip", "npm"), presetsOf("npm")); err != nil {
+		t.Error(err)
+	}
+	if err := rules.Network(user, presetsOf("pip"), presetsOf("pip", "npm")); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+var errDialled = errors.New("dialled")
+
+func nobody(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errDialled }

@@ -1,0 +1,186 @@
+package install
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// TestPresetNames holds that the table is whole.
+func TestPresetNames(t *testing.T) {
+	var names []string
+	for _, p := range presets() {
+		names = append(names, p.name)
+		if p.ask == nil != (p.read == nil) || p.ask == nil != (p.set == nil) {
+			t.Errorf("%s is not whole", p.name)
+		}
+	}
+	if !slices.Equal(names, belljar.EgressPresets()) {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestRead finds indexes in what tools print.
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct{ preset, printed, want string }{
+		"pip":              {"pip", "https://extra.example.com/simple https://pip.example.com/simple\n", "https://extra.example.com/simple https://pip.example.com/simple"},
+		"npm":              {"npm", "https://npm.example.com/\n", "https://npm.example.com/"},
+		"go":               {"go", "https://go.example.com,https://two.example.com|direct\nsum.example.com\n", "https://go.example.com https://two.example.com https://sum.example.com"},
+		"go, key":          {"go", "https://go.example.com\nsum.example.com+0123+abc/d\n", "https://go.example.com https://sum.example.com"},
+		"go, server":       {"go", "https://go.example.com\nsum.example.com+0123+abc/d https://at.example.com\n", "https://go.example.com https://at.example.com"},
+		"go, no sums":      {"go", "https://go.example.com\noff\n", "https://go.example.com"},
+		"go, direct":       {"go", "direct\nsum.example.com\n", ""},
+		"cargo":            {"cargo", "[source.crates-io]\nreplace-with = 'm'\n[source.m]\nregistry = \"sparse+https://cargo.example.com/index/\"\n", "https://cargo.example.com/index/"},
+		"cargo, git":       {"cargo", "[source.m]\nregistry = \"https://cargo.example.com/index.git\"\n", ""},
+		"cargo, none":      {"cargo", "", ""},
+		"maven":            {"maven", `<?xml version="1.0"?><settings><!-- <mirror><url>https://no.example.com</url></mirror> --><mirrors><mirror><mirrorOf>*</mirrorOf><url> https://maven.example.com/m </url></mirror></mirrors></settings>` + "\n" + `<?xml version="1.0"?><settings><mirrors><mirror><url>http://0.0.0.0/</url><blocked>true</blocked></mirror></mirrors></settings>`, "https://maven.example.com/m"},
+		"maven, none":      {"maven", "<settings></settings>", ""},
+		"apt":              {"apt", "debian bookworm listed keyring\nhttp://apt.example.com/debian\nhttp://security.example.com/debian\n", "http://apt.example.com/debian http://security.example.com/debian"},
+		"apt, no sources":  {"apt", "debian bookworm\n", ""},
+		"apt, no version":  {"apt", " \n", ""},
+		"pip, no sense":    {"pip", "", ""},
+		"maven, no sense":  {"maven", "<mirror><url>x", ""},
+		"cargo, no sense.": {"cargo", "registry = \"sparse+file:///x\"", ""},
+	} {
+		if got := strings.Join(presetOf(c.preset).read(c.printed), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if links, err := cargoLinks("", []byte(`{"dl":"https://files.example.com/{crate}/{version}.crate"}`)); err != nil || links[0] != "https://files.example.com/" {
+		t.Errorf("%q, %v", links, err)
+	}
+}
+
+// TestSettings holds what tools are set to, in the operator's place and in the image's.
+func TestSettings(t *testing.T) {
+	mirror := func(name, index string) belljar.NetworkPreset {
+		return belljar.NetworkPreset{Name: name, Source: fromMirror, Indexes: []string{index}}
+	}
+	own := func(name string) belljar.NetworkPreset {
+		return belljar.NetworkPreset{Name: name, Source: fromImage, Indexes: []string{"https://own.example.com/"}}
+	}
+	const debian, bare = "debian bookworm listed keyring\n", "debian trixie\n"
+	for name, c := range map[string]struct {
+		preset       belljar.NetworkPreset
+		printed      string
+		has, hasNone []string // variables, and lines of files
+	}{
+		"pip":           {mirror("pip", "https://p.example.com/"), "", []string{"PIP_INDEX_URL=https://p.example.com/", "PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"TRUSTED"}},
+		"pip, http":     {mirror("pip", "http://p.example.com:8080/"), "", []string{"PIP_TRUSTED_HOST=p.example.com:8080"}, nil},
+		"pip's own":     {own("pip"), "", []string{"PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"INDEX", "own.example"}},
+		"npm":           {mirror("npm", "https://n.example.com/"), "", []string{"npm_config_registry=https://n.example.com/"}, nil},
+		"go":            {mirror("go", "https://g.example.com/"), "", []string{"GOPROXY=https://g.example.com\n", "GOSUMDB=off", "GOPATH=/workspace/go"}, nil},
+		"go's own":      {own("go"), "", []string{"GOPATH=/workspace/go"}, []string{"GOPROXY", "GOSUMDB"}},
+		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.cargo", `.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.cargo/config.toml: replace-with = "mirror"`}, nil},
+		"cargo's own":   {own("cargo"), "", []string{`registry = "sparse+https://own.example.com/"`}, nil}, // its home is another here
+		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.m2/settings.xml", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.m2/repository<"}, nil},
+		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.m2/repository"}, []string{"settings"}},
+		"apt":           {mirror("apt", "https://a.example.com/debian/"), debian, []string{"APT_CONFIG=/workspace/.apt/apt.conf", "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] https://a.example.com/debian/ bookworm main", `SourceParts "/dev/null"`}, []string{"Status"}},
+		"apt, bare":     {mirror("apt", "https://a.example.com/debian/"), bare, []string{"sources.list: deb https://a.example.com/debian/ trixie main", `Dir::State::Status "/workspace/.apt/status"`, ".apt/status: "}, nil},
+		"apt's own":     {own("apt"), debian, []string{`Dir::Cache "/workspace/.apt/cache"`}, []string{"SourceList", "sources.list"}},
+		"apt, later":    {mirror("apt", "https://a.example.com/debian/"), "", []string{"APT_CONFIG="}, []string{"deb "}},
+		"github":        {mirror("github", "https://g.example.com/"), "", nil, []string{"="}},
+		"something new": {mirror("gem", "https://g.example.com/"), "", nil, []string{"="}},
+	} {
+		env, files := settings(c.preset, c.printed)
+		var all strings.Builder
+		for key, value := range env {
+			all.WriteString(key + "=" + value + "\n")
+		}
+		for file, text := range files {
+			for line := range strings.SplitSeq(text, "\n") {
+				all.WriteString(file + ": " + line + "\n")
+			}
+		}
+		for _, part := range c.has {
+			if !strings.Contains(all.String(), part) {
+				t.Errorf("%s has no %q:\n%s", name, part, all.String())
+			}
+		}
+		for _, part := range c.hasNone {
+			if strings.Contains(all.String(), part) {
+				t.Errorf("%s has %q:\n%s", name, part, all.String())
+			}
+		}
+	}
+	env := Environment([]belljar.NetworkPreset{mirror("pip", "https://p.example.com/"), mirror("npm", "https://n.example.com/")})
+	if env["PIP_INDEX_URL"] == "" || env["npm_config_registry"] == "" || Environment(nil) != nil {
+		t.Errorf("%v", env)
+	}
+}
+
+// TestAnswers holds what answers are kept by, and for how long.
+func TestAnswers(t *testing.T) {
+	now := time.Unix(2e9, 0)
+	u, _ := url.Parse("https://a.example.com/")
+	other, _ := url.Parse("https://b.example.com/")
+	installer := func(dir string, mirrors map[string][]*url.URL) *Installer {
+		return New(Options{Shelf: &shelf.Shelf{Dir: dir}, Mirrors: mirrors, TTL: time.Hour, Now: func() time.Time { return now }})
+	}
+	order := func(digest string) Order {
+		return Order{Placement: &placement.Placement{Image: runtime.Root{Ref: "python:3", Digest: digest}}}
+	}
+	none, one, two := installer(t.TempDir(), nil), installer("", map[string][]*url.URL{"pip": {u}, "apt": {u}}), installer("", map[string][]*url.URL{"pip": {other}})
+	key := none.presetKey(presetOf("pip"), order("1"))
+	for name, c := range map[string]struct {
+		same bool
+		key  string
+	}{
+		"again":          {true, none.presetKey(presetOf("pip"), order("1"))},
+		"another preset": {false, none.presetKey(presetOf("npm"), order("1"))},
+		"another image":  {false, none.presetKey(presetOf("pip"), order("2"))},
+		"a mirror":       {false, one.presetKey(presetOf("pip"), order("1"))},
+	} {
+		if (c.key == key) != c.same {
+			t.Errorf("%s: the same is %v", name, c.key == key)
+		}
+	}
+	if none.presetKey(presetOf("pip"), order("")) != "" {
+		t.Error("what an unknown image says is kept")
+	}
+	if one.presetKey(presetOf("pip"), order("1")) != one.presetKey(presetOf("pip"), order("2")) || one.presetKey(presetOf("pip"), order("1")) == two.presetKey(presetOf("pip"), order("1")) {
+		t.Error("a mirror is the same in all images, and another one is not")
+	}
+	if one.presetKey(presetOf("apt"), order("1")) == one.presetKey(presetOf("apt"), order("2")) {
+		t.Error("how apt is set depends on the image")
+	}
+	if _, ok := none.keptAnswer(key); ok {
+		t.Error("found before it is kept")
+	}
+	learnt := now
+	a := answer{NetworkPreset: belljar.NetworkPreset{Name: "pip", Hosts: []string{"a.example.com"}, LearntAt: &learnt}, Printed: "x"}
+	none.keepAnswer(key, a)
+	if got, ok := none.keptAnswer(key); !ok || got.Hosts[0] != "a.example.com" || got.Printed != "x" {
+		t.Errorf("%+v %v", got, ok)
+	}
+	now = now.Add(time.Hour)
+	if _, ok := none.keptAnswer(key); ok {
+		t.Error("found after its time")
+	}
+	none.keepAnswer("", a)
+	New(Options{}).keepAnswer(key, a) // nowhere to keep it
+}
+
+// TestFirst finds a project in the list of an index.
+func TestFirst(t *testing.T) {
+	at, _ := url.Parse("https://pip.example.com/simple/")
+	for name, c := range map[string]struct{ kind, body, want string }{
+		"json":      {"application/vnd.pypi.simple.v1+json", `{"projects": [{"name": "Some.Thing"}, {"name": "b"}]}`, "some-thing"},
+		"html":      {"text/html", `<html><a href="/simple/some-thing/">Some.Thing</a><a href="b/">b</a>`, "some-thing"},
+		"relative":  {"text/html", `<a href="some-thing/">`, "some-thing"},
+		"none":      {"text/html", `<html>`, ""},
+		"none json": {"application/vnd.pypi.simple.v1+json", `{"projects": []}`, ""},
+		"no json":   {"application/vnd.pypi.simple.v1+json", `<html>`, ""},
+	} {
+		if got := pipFirst(page{at, c.kind, []byte(c.body)}); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

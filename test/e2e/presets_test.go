@@ -1,0 +1,268 @@
+//go:build linux
+
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/index"
+	"github.com/belljar/belljar/test/need"
+	"github.com/belljar/belljar/test/peer"
+	"github.com/belljar/belljar/test/registry"
+)
+
+// supplied starts a server with an index for every tool, the operator's mirrors. github has two hosts.
+func supplied(t *testing.T, more ...string) (*server, *index.Index, *peer.Peer) {
+	t.Helper()
+	p := peer.Start(t, "packages.test", "files.test", "other.test")
+	x := index.Start(t, p, "packages.test", "files.test")
+	x.Serve(t, p)
+	mirrors := []string{
+		"pip=" + x.PipURL(), "npm=" + x.NpmURL(), "cargo=" + x.CargoURL(), "go=" + x.GoURL(), "maven=" + x.MavenURL(), "apt=" + x.AptURL(),
+		"github=https://files.test", "github=https://packages.test",
+	}
+	flags := append([]string{"--set", "egress_presets=pip,npm,cargo,go,maven,apt,github", "--set", "package_mirrors=" + strings.Join(mirrors, ",")}, more...)
+	return serve(t, t.TempDir(), settings(t, p, x, flags...)...), x, p
+}
+
+// withPreset runs a program with a preset to its end. It trusts the peer.
+func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string]any) map[string]any {
+	s.t.Helper()
+	body := map[string]any{
+		"spec_version": "1.0", "base_image": "host", "network_policy": "allowlist", "egress": map[string]any{"presets": []string{preset}},
+		"command": []string{"sh", "-c", script}, "files": []any{map[string]any{"path": "ca.pem", "content_b64": p.CA}},
+		"env": map[string]string{
+			"SSL_CERT_FILE": "/workspace/ca.pem", "PIP_CERT": "/workspace/ca.pem", "NODE_EXTRA_CA_CERTS": "/workspace/ca.pem", "npm_config_cafile": "/workspace/ca.pem",
+		},
+	}
+	for key, value := range more {
+		body[key] = value
+	}
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=200s", body)
+	if status != http.StatusOK {
+		s.t.Fatalf("%d %v\n%s", status, run, s.said)
+	}
+	return run
+}
+
+// TestPresets has tools get packages from the operator's indexes, and a quick refusal for all else.
+func TestPresets(t *testing.T) {
+	s, x, p := supplied(t)
+	x.Wheel("pip", "99", map[string]string{}) // what the indexes are asked about
+	x.Node("npm", "99.0.0", map[string]string{}, nil, nil)
+	x.Wheel("greeter", "1.0", map[string]string{"greeter.py": "print('from pip')\n"})
+	x.Node("pad", "1.0.0", map[string]string{"index.js": "console.log('from npm')\n"}, nil, nil)
+	x.Module("example.test/hello", "v1.0.0", "from go\n")
+	both := []string{"files.test", "packages.test"}
+	for _, c := range []struct {
+		preset, tool string
+		hosts        []string
+		script, want string
+		other        string // a package that is elsewhere
+	}{
+		{
+			"pip", "/usr/bin/python3", both, `/usr/bin/python3 -m pip install -q greeter && /usr/bin/python3 -c 'import greeter'`, "from pip\n",
+			`/usr/bin/python3 -m pip install -q --index-url https://other.test/pip another`,
+		},
+		{"npm", "/usr/bin/npm", both, `npm install --silent pad >/dev/null && node -e "require(\"pad\")"`, "from npm\n", `npm install --registry https://other.test/npm another`},
+		{
+			"go", "/usr/local/go/bin/go", both[1:], `go mod download -json example.test/hello@v1.0.0 >/dev/null && cat go/pkg/mod/example.test/hello@v1.0.0/main.go`, "from go\n",
+			`GOPROXY=https://other.test/go go mod download -json example.test/another@v1.0.0`,
+		},
+		{
+			"apt", "/usr/bin/apt-get", both[1:],
+			`apt-get -qq -o Acquire::AllowInsecureRepositories=true update && apt-get -qq --allow-unauthenticated download tinydeb >/dev/null && cat tinydeb*.deb`, "from apt\n",
+			`echo "deb http://other.test/apt any main" >other.list && apt-get -o Dir::Etc::SourceList=/workspace/other.list -o APT::Update::Error-Mode=any update`,
+		},
+	} {
+		t.Run(c.preset, func(t *testing.T) {
+			defer func(whole *testing.T) { s.t = whole }(s.t)
+			s.t = t
+			if _, err := os.Stat(c.tool); err != nil && c.preset == "go" {
+				t.Skipf("programs see no Go outside of /usr: %v", err)
+			} else if err != nil {
+				need.Missing(t, "%v", err)
+			}
+			if c.preset == "apt" {
+				x.Deb(release(t), "tinydeb", "from apt\n")
+			}
+			run := s.withPreset(c.preset, c.script+"; timeout 60 sh -c '"+c.other+"' >/dev/null 2>&1; echo then $?", p, map[string]any{"resources": map[string]any{"memory_mb": 1024}})
+			out, _ := run["stdout"].(string)
+			got, status, _ := strings.Cut(out, "then ")
+			if got != c.want || status == "0\n" || status == "124\n" {
+				t.Fatalf("%q: %q\n%v\n%s", got, status, run["stderr"], s.said)
+			}
+			report, _ := run["egress"].(map[string]any)
+			presets, _ := report["presets"].([]any)
+			if len(presets) != 1 {
+				t.Fatalf("%v", report)
+			}
+			meant := presets[0].(map[string]any)
+			if toText(meant["hosts"]) != toText(c.hosts) || meant["name"] != c.preset || meant["source"] != "mirror" || meant["learnt_at"] == nil {
+				t.Errorf("%v", meant)
+			}
+			if report["allowed"] == 0.0 || !strings.Contains(toText(report["hosts"]), `"host":"other.test","reason":"no_match"`) {
+				t.Errorf("%v", report["hosts"])
+			}
+			for _, h := range report["hosts"].([]any) {
+				host := h.(map[string]any)
+				if name := host["host"].(string); slices.Contains(c.hosts, name) && host["rule"] != "preset "+c.preset {
+					t.Errorf("%s by %v", name, host["rule"])
+				}
+			}
+			if !strings.Contains(toText(run["warnings"]), "other.test is not allowed") {
+				t.Errorf("%v", run["warnings"])
+			}
+		})
+	}
+}
+
+// release is the version of this machine's Debian.
+func release(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestPresetsOnLanes holds on every runtime that a preset reaches its hosts alone, and sets its tool.
+func TestPresetsOnLanes(t *testing.T) {
+	const get = `get() { curl -sS "$1" 2>/dev/null || wget -qO- "$1" 2>/dev/null || echo "none of $1"; }; `
+	for _, l := range lanes() {
+		t.Run(l.runtime, func(t *testing.T) {
+			s, x, p := supplied(t, l.open(t)...)
+			l.furnish(s)
+			x.Parent("test", "parent", "1.0")
+			run := s.withPreset("maven", get+`grep -o '<url>.*</url>' .m2/settings.xml; echo $MAVEN_ARGS; get http://packages.test/maven/test/parent/1.0/parent-1.0.pom | grep -o '<packaging>pom'; get http://other.test/`, p,
+				map[string]any{"base_image": l.image})
+			want := "<url>http://packages.test/maven/</url>\n-s /workspace/.m2/settings.xml\n<packaging>pom\nnone of http://other.test/\n"
+			if run["stdout"] != want {
+				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.said)
+			}
+		})
+	}
+}
+
+// TestPresetsOfImages asks the tools of an image what they are set to, within what the server allows.
+func TestPresetsOfImages(t *testing.T) {
+	p := peer.Start(t, "packages.test", "files.test")
+	x := index.Start(t, p, "packages.test", "files.test")
+	x.Serve(t, p)
+	x.Crate("tiny", "1.0.0", "")
+	hub := registry.New(t)
+	layer := dockerd.BusyboxRoot(t)
+	bare, _ := hub.Put(t, "bare:1", registry.Image{Layer: layer})
+	const endOfTar = 1024
+	more := registry.Tar(t, map[string]string{"opt/cargo/config.toml": "[source.a]\nregistry = \"sparse+http://packages.test/cargo/\"\n"})
+	ref, _ := hub.Put(t, "rust:1", registry.Image{
+		Layer: append(slices.Clone(layer[:len(layer)-endOfTar]), more...), Config: map[string]any{"Env": []string{"CARGO_HOME=/opt/cargo"}},
+	})
+	flags := append(settings(t, p, x), "--set", "image_registries="+hub.Host(), "--set", "egress_presets=cargo,pip,github,apt", "--set", "package_mirrors=")
+	data := t.TempDir()
+	s := serve(t, data, flags...)
+
+	// An image does not say what a sandbox may reach.
+	const script = `cat .cargo/config.toml; echo $CARGO_HOME; wget -qO- http://packages.test/cargo/ti/ny/tiny | cut -c 1-10`
+	refused := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
+	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "cargo: the image takes packages from packages.test") {
+		t.Fatalf("%v\n%s", refused, s.said)
+	}
+	for image, why := range map[string]string{ref + " pip": "pip: the image", bare + " cargo": "preset cargo: the image does not say"} {
+		image, preset, _ := strings.Cut(image, " ")
+		run := s.withPreset(preset, "true", p, map[string]any{"base_image": image})
+		if run["phase"] != "failed" || !strings.Contains(toText(run["message"]), why) || run["hint"] == nil {
+			t.Errorf("%s of %s: %v %v", preset, image, run["message"], run["hint"])
+		}
+	}
+	s.stop()
+
+	s = serve(t, data, append(flags, "--set", "egress_allow=packages.test,"+p.Address)...)
+	run := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
+	want := "[source.crates-io]\nreplace-with = \"mirror\"\n\n[source.mirror]\nregistry = \"sparse+http://packages.test/cargo/\"\n/workspace/.cargo\n"
+	if out, _ := run["stdout"].(string); out != want+"{\"cksum\":\"\n" {
+		t.Fatalf("%q\n%v\n%s", out, run, s.said)
+	}
+	shown := s.presets(ref)
+	cargo := shown["cargo"]
+	if toText(cargo["hosts"]) != `["files.test","packages.test"]` || toText(cargo["indexes"]) != `["http://packages.test/cargo/"]` || cargo["source"] != "image" || cargo["enabled"] != true {
+		t.Errorf("%v", cargo)
+	}
+	for name, why := range map[string]string{"npm": "switched off", "pip": "has none", "github": "not known here", "apt": "has none"} {
+		if got := shown[name]; !strings.Contains(toText(got["reason"]), why) || got["hint"] == nil || got["enabled"] != (name != "npm") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if again := s.presets(ref)["cargo"]; again["learnt_at"] != cargo["learnt_at"] {
+		t.Errorf("asked again: %v, before %v", again, cargo)
+	}
+
+	// A session has its preset after the server was killed, and gets and loses one later.
+	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{
+		"spec_version": "1.0", "base_image": ref, "network_policy": "allowlist", "egress": map[string]any{"presets": []string{"cargo"}},
+	})
+	if status != http.StatusOK || !strings.Contains(toText(made["presets"]), `"files.test"`) {
+		t.Fatalf("%d %v", status, made)
+	}
+	session := made["session_id"].(string)
+	reached := func(s *server) bool {
+		t.Helper()
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+			"spec_version": "1.0", "session_id": session, "command": []string{"sh", "-c", `echo "$CARGO_HOME"; wget -qO- http://packages.test/cargo/config.json >/dev/null && echo reached`},
+		})
+		if status != http.StatusOK {
+			t.Fatalf("%d %v\n%s", status, run, s.said)
+		}
+		return run["stdout"] == "/workspace/.cargo\nreached\n"
+	}
+	if !reached(s) {
+		t.Error("the session does not reach its preset")
+	}
+	s.kill()
+	s = serve(t, data, append(flags, "--set", "egress_allow=packages.test,"+p.Address)...)
+	if !reached(s) {
+		t.Error("the session does not reach its preset after a restart")
+	}
+	at := api + "/sessions/" + session + "/network"
+	for _, c := range []struct {
+		egress map[string]any
+		status int
+		reach  bool
+	}{
+		{map[string]any{"ips": []string{p.Address}}, http.StatusOK, false}, {map[string]any{"presets": []string{"cargo"}}, http.StatusOK, true},
+		{map[string]any{"presets": []string{"pip"}}, http.StatusConflict, true}, {map[string]any{"presets": []string{"npm"}}, http.StatusForbidden, true},
+	} {
+		status, answer := s.ask(http.MethodPut, at, map[string]any{"network_policy": "allowlist", "egress": c.egress})
+		if status != c.status {
+			t.Errorf("%v: %d %v", c.egress, status, answer)
+		}
+		if got := reached(s); got != c.reach {
+			t.Errorf("%v: reached %v", c.egress, got)
+		}
+	}
+}
+
+// presets are what the server says of presets in an image.
+func (s *server) presets(image string) map[string]map[string]any {
+	s.t.Helper()
+	begun := time.Now()
+	status, list := s.ask(http.MethodGet, api+"/network/presets?base_image="+image, nil)
+	items, _ := list["items"].([]any)
+	if status != http.StatusOK || len(items) != 7 {
+		s.t.Fatalf("%d %v after %v\n%s", status, list, time.Since(begun), s.said)
+	}
+	found := map[string]map[string]any{}
+	for _, item := range items {
+		p := item.(map[string]any)
+		found[p["name"].(string)] = p
+	}
+	return found
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package index
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/belljar/belljar/test/peer"
+)
+
+// Serve serves more kinds of indexes on a peer of the index: [Index.CargoURL], [Index.GoURL], [Index.MavenURL] and [Index.AptURL].
+func (x *Index) Serve(t testing.TB, p *peer.Peer) {
+	t.Helper()
+	for _, path := range []string{"/cargo/", "/go/", "/maven/", "/apt/"} {
+		p.Handle(path, x.serve)
+	}
+	x.put("/cargo/config.json", []byte(`{"dl": "https://`+x.Files+`/files/crates"}`))
+}
+
+// CargoURL is what cargo is set to, as GoURL, MavenURL and AptURL are of their tools. The files of crates are at the other host.
+func (x *Index) CargoURL() string { return "https://" + x.Host + "/cargo" }
+
+// GoURL is described at CargoURL.
+func (x *Index) GoURL() string { return "https://" + x.Host + "/go" }
+
+// MavenURL is described at CargoURL.
+func (x *Index) MavenURL() string { return "http://" + x.Host + "/maven" }
+
+// AptURL is described at CargoURL.
+func (x *Index) AptURL() string { return "http://" + x.Host + "/apt" }
+
+// Crate puts a crate, whose name has four letters or more, of a version and with this library into the index.
+func (x *Index) Crate(name, version, library string) {
+	body := archive(name+"-"+version+"/", map[string]string{
+		"Cargo.toml": "[package]\nname = \"" + name + "\"\nversion = \"" + version + "\"\nedition = \"2021\"\n", "src/lib.rs": library,
+	})
+	sum := sha256.Sum256(body)
+	line, _ := json.Marshal(map[string]any{
+		"name": name, "vers": version, "deps": []any{}, "cksum": hex.EncodeToString(sum[:]), "features": map[string]any{}, "yanked": false,
+	})
+	x.put(fmt.Sprintf("/cargo/%s/%s/%s", name[:2], name[2:4], name), line)
+	x.put(fmt.Sprintf("/files/crates/%s/%s/download", name, version), body)
+}
+
+// Module puts a Go module of a version and with a file main.go into the proxy.
+func (x *Index) Module(name, version, program string) {
+	mod := "module " + name + "\n"
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for file, text := range map[string]string{"go.mod": mod, "main.go": program} {
+		f, _ := w.Create(name + "@" + version + "/" + file)
+		_, _ = f.Write([]byte(text))
+	}
+	_ = w.Close()
+	at := "/go/" + name + "/@v/"
+	x.put(at+"list", []byte(version+"\n"))
+	x.put(at+version+".info", []byte(`{"Version":"`+version+`"}`))
+	x.put(at+version+".mod", []byte(mod))
+	x.put(at+version+".zip", out.Bytes())
+}
+
+// Parent puts a POM with properties into the Maven repository, for other POMs to have as their parent.
+func (x *Index) Parent(group, name, version string) {
+	text := "<project><modelVersion>4.0.0</modelVersion><groupId>" + group + "</groupId><artifactId>" + name + "</artifactId><version>" + version +
+		"</version><packaging>pom</packaging></project>\n"
+	at := "/maven/" + group + "/" + name + "/" + version + "/" + name + "-" + version + ".pom"
+	sum := sha1.Sum([]byte(text))
+	x.put(at, []byte(text))
+	x.put(at+".sha1", []byte(hex.EncodeToString(sum[:])))
+}
+
+// Deb puts one package, a file, into the apt repository of a release of Debian. Nobody has signed it.
+func (x *Index) Deb(release, name, content string) {
+	arch := map[string]string{"amd64": "amd64", "arm64": "arm64"}[runtime.GOARCH]
+	sum := sha256.Sum256([]byte(content))
+	list := fmt.Sprintf("Package: %s\nVersion: 1.0\nArchitecture: %s\nMaintainer: Test <test@example.com>\nFilename: pool/%s.deb\nSize: %d\nSHA256: %x\nDescription: test\n\n",
+		name, arch, name, len(content), sum)
+	sum = sha256.Sum256([]byte(list))
+	x.put("/apt/pool/"+name+".deb", []byte(content))
+	x.put("/apt/dists/"+release+"/main/binary-"+arch+"/Packages", []byte(list))
+	x.put("/apt/dists/"+release+"/Release", fmt.Appendf(nil, "Origin: Test\nSuite: %s\nCodename: %s\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nArchitectures: %s\nComponents: main\nSHA256:\n %x %d main/binary-%s/Packages\n",
+		release, release, arch, sum, len(list), arch))
+}
