@@ -266,7 +266,7 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.keyboard.press("Enter");
   const row = page.getByRole("row").filter({ hasText: "made.txt" });
   await row.getByText("failed").waitFor();
-  await row.getByText(/exit.* 4/).waitFor();
+  await row.getByText(/exited with status 4/).waitFor();
   assert.match((await row.getByRole("link").getAttribute("href"))!, /sandbox\/runs\/[0-9a-f-]{36}$/);
 
   await page.getByRole("tab", { name: "Network" }).click();
