@@ -7,10 +7,10 @@ const colours: Record<keyof Omit<ITheme, "extendedAnsi">, string> = {
   selectionForeground: "var(--ink)",
   scrollbarSliderBackground: "color-mix(in srgb, var(--line-strong) 55%, var(--surface))", scrollbarSliderHoverBackground: "var(--line-strong)",
   scrollbarSliderActiveBackground: "var(--line-strong)", overviewRulerBorder: "var(--surface)",
-  black: "light-dark(#14191a, #3a4446)", red: "var(--bad)", green: "var(--good)", yellow: "var(--warn)",
-  blue: "light-dark(#1d58b0, #82b4ff)", magenta: "light-dark(#86308c, #dd9ee4)", cyan: "var(--accent)", white: "light-dark(#545f61, #cdd6d7)",
-  brightBlack: "var(--muted)", brightRed: "light-dark(#c4322e, #ffb8b2)", brightGreen: "light-dark(#217e3e, #97e3ac)", brightYellow: "light-dark(#8d5f05, #f6d590)",
-  brightBlue: "light-dark(#2c6bc9, #a6caff)", brightMagenta: "light-dark(#9c41a2, #ebbcf0)", brightCyan: "light-dark(#0d7f79, #8be3da)", brightWhite: "light-dark(#14191a, #ffffff)",
+  black: "var(--ansi-0)", red: "var(--ansi-1)", green: "var(--ansi-2)", yellow: "var(--ansi-3)",
+  blue: "var(--ansi-4)", magenta: "var(--ansi-5)", cyan: "var(--ansi-6)", white: "var(--ansi-7)",
+  brightBlack: "var(--ansi-8)", brightRed: "var(--ansi-9)", brightGreen: "var(--ansi-10)", brightYellow: "var(--ansi-11)",
+  brightBlue: "var(--ansi-12)", brightMagenta: "var(--ansi-13)", brightCyan: "var(--ansi-14)", brightWhite: "var(--ansi-15)",
 };
 
 /** themeOf is the theme as it is now for an element: xterm knows no CSS variables. */

@@ -166,12 +166,12 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await page.locator('input[type="file"]').setInputFiles([
     { name: "old.txt", mimeType: "text/plain", buffer: Buffer.from("new") },
     { name: "big.bin", mimeType: "application/octet-stream", buffer: big },
-    { name: "<b>x</b>.txt", mimeType: "text/plain", buffer: Buffer.from("x") },
+    { name: "<b>x.txt", mimeType: "text/plain", buffer: Buffer.from("x") },
   ]);
   await page.getByText("2 files of 3 uploaded").waitFor();
   assert.equal(await session.files.text("in/old.txt"), "old");
   assert.equal((await session.files.stat("in/big.bin")).size, big.length);
-  await row("<b>x</b>.txt").waitFor();
+  await row("<b>x.txt").waitFor();
   await page.getByText("Exists already.").getByRole("button", { name: "Replace" }).click();
   await page.getByText("3 files of 3 uploaded").waitFor();
   assert.equal(await session.files.text("in/old.txt"), "new");
@@ -266,13 +266,16 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.keyboard.press("Enter");
   const row = page.getByRole("row").filter({ hasText: "made.txt" });
   await row.getByText("failed").waitFor();
-  await row.getByRole("cell", { name: "4", exact: true }).waitFor();
+  await row.getByText(/exited with status 4/).waitFor();
   assert.match((await row.getByRole("link").getAttribute("href"))!, /sandbox\/runs\/[0-9a-f-]{36}$/);
 
   await page.getByRole("tab", { name: "Network" }).click();
   await page.getByLabel("What would happen to a URL?").fill("https://example.com");
   await named(page, "Check").click();
   await page.getByText("✕ Denied.").waitFor();
+
+  await page.getByRole("tab", { name: "Usage" }).click();
+  await page.getByText("Processor, of one core").waitFor();
 
   await session.start(["python3", "-m", "http.server", "8123"]);
   await page.getByRole("tab", { name: "Ports" }).click();
@@ -302,7 +305,7 @@ test("the page is accessible, in both themes and on a phone", async (t) => {
   await page.getByRole("button", { name: "Open a terminal" }).click();
   await page.locator(".xterm-screen").waitFor();
   await accessible(page, "session");
-  for (const panel of ["Runs", "Ports", "Network"]) {
+  for (const panel of ["Runs", "Ports", "Network", "Usage"]) {
     await page.getByRole("tab", { name: panel, exact: true }).click();
     await accessible(page, `session-${panel.toLowerCase()}`);
   }

@@ -174,6 +174,31 @@ test("a flood of output is shown to its end", async (t) => {
   await screen.shows(/800000\s+the end/);
 });
 
+test("a screen that falls behind leaves, and comes back for the history", async (t) => {
+  const { v, screen, open } = await begin(t);
+  // The screen parses in timeouts: while they are held, nothing that comes is parsed.
+  await v.context.addInitScript(() => {
+    const start = window.setTimeout.bind(window);
+    let held: (() => void)[] | undefined;
+    window.setTimeout = ((run: () => void, ms?: number, ...rest: unknown[]) => (held && !ms ? held.push(run) : start(run, ms, ...rest))) as typeof setTimeout;
+    Object.assign(window, { hold: () => (held = []), release: () => { const all = held ?? []; held = undefined; for (const run of all) start(run); } });
+  });
+  await v.page.reload();
+  await open();
+  await screen.run("echo ready");
+  const sockets: string[] = [];
+  v.page.on("websocket", () => sockets.push("again"));
+  const [terminal] = await v.api.terminals.list(v.page.url().split("/").at(-1)!);
+  await v.page.evaluate(() => (window as unknown as { hold: () => void }).hold());
+  await screen.type("seq 1 800000; echo the end $((6*7))\n"); // 5.4 MB
+  await until("the page has left the terminal", async () => (await v.api.terminals.get(terminal!.terminal_id)).attached === 0);
+  assert.deepEqual(sockets, []);
+  await v.page.evaluate(() => (window as unknown as { release: () => void }).release());
+  await screen.shows(/800000\s+the end 42/);
+  assert.deepEqual(sockets, ["again"]);
+  assert.equal(await screen.strip.count(), 0); // nothing that the user has to know
+});
+
 test("the search finds, the keyboard leaves, and the screen reader reads", async (t) => {
   const { v, screen, open } = await begin(t);
   await open();

@@ -1,13 +1,10 @@
 // Downloads, by an address with a ticket in it: the browser saves them as they come, whatever their size.
-import { api } from "../../client.svelte.ts";
+import type { Session } from "belljar-sdk";
 
 /** download has the browser save a file, or a folder as an archive. */
-export async function download(session: string, entry: { path: string; type: string }): Promise<void> {
-  const folder = entry.type === "dir";
-  const path = `/api/v1/sandbox/sessions/${encodeURIComponent(session)}/fs/${folder ? "archive" : "raw"}`;
-  const url = await api().ticketUrl(path, folder ? { path: entry.path || ".", format: "zip" } : { path: entry.path });
+export async function download({ files }: Session, { path, type }: { path: string; type: string }): Promise<void> {
   const link = document.createElement("a");
-  link.href = url;
+  link.href = await (type === "dir" ? files.archiveUrl(path || ".", "zip") : files.url(path));
   link.download = ""; // the server names it
   link.click();
 }
