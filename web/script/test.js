@@ -15,5 +15,5 @@ if (files.some(inBrowser) && !existsSync(program) && process.getuid?.() !== 0) {
   console.log(`skipped: what needs a browser, since ${program} is missing`);
   files = files.filter((name) => !inBrowser(name));
 }
-const run = () => node("--test", "--test-reporter=spec", "--test-concurrency=2", "--test-timeout=300000", ...files.map((name) => `${built}/${name}`));
+const run = () => node("--test", "--test-reporter=spec", "--test-concurrency=2", "--test-timeout=900000", ...files.map((name) => `${built}/${name}`));
 process.exitCode = files.some(inBrowser) ? await stage(run) : await run();

@@ -46,7 +46,7 @@ test("hostile names are text", async (t) => {
   const v = await visit(t);
   v.allow(/40[04]/); // what the server refuses to name so
   await v.api.run({ command: ["echo", ...hostile, "\u0007\u001b[31m"] });
-  const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "n", id: "1", key: hostile[0]! } }).catch(() => v.api.sessions.create({}));
+  const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "user", id: "1", key: hostile[0]! } }).catch(() => v.api.sessions.create({}));
   atEnd(t, () => session.destroy());
   await v.open(`sandbox/runs?q=${encodeURIComponent(hostile[0]!)}&image=${encodeURIComponent(hostile[3]!)}`);
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();

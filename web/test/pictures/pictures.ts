@@ -57,6 +57,13 @@ const files: Record<string, string> = {
 const owner = new Until();
 const v = await visit(owner, { user: "ada" });
 mkdirSync(folder, { recursive: true });
+// A terminal that is drawn with elements can be read, to know when its program has ended.
+await v.context.addInitScript(() => {
+  const context = HTMLCanvasElement.prototype.getContext as (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) => unknown;
+  HTMLCanvasElement.prototype.getContext = function (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) {
+    return kind.startsWith("webgl") ? null : context.call(this, kind, ...rest);
+  } as typeof HTMLCanvasElement.prototype.getContext;
+});
 
 /** shoot makes the pictures of a page as it is. */
 async function shoot(name: string): Promise<void> {
@@ -76,22 +83,20 @@ const run = await v.api.run({ language: "python", code: plot, capture_patterns: 
 if (run.phase !== "completed") throw new Error(run.stderr || run.message);
 await v.open(`sandbox/runs/${run.id}`);
 await v.page.getByText("plot.png written").waitFor();
-const preview = v.page.getByRole("button", { name: /plot\.png/ }).first();
-await preview.click();
 await v.page.locator("aside img").first().waitFor();
 await shoot("web-run");
 
-const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "project", id: "waves", key: "main" }, workspace_exec: true });
+const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "agent", id: "waves", key: "main" }, workspace_exec: true });
 for (const [path, text] of Object.entries(files)) await session.files.write(path, text);
 await session.run({ command: ["python3", "waves.py"] });
 await v.open(`sandbox/sessions/${session.id}?file=waves.py`);
 await v.page.locator(".cm-content").waitFor();
-const terminal = v.page.locator(".xterm-helper-textarea").first();
-if ((await terminal.count()) === 0) await v.page.getByRole("button", { name: /new terminal/i }).first().click();
-await terminal.waitFor({ state: "attached" });
-await terminal.focus();
-await v.page.keyboard.type("ls -l && python3 waves.py | tail -n 3\n");
-await v.page.locator(".xterm").getByText("plot.png written").first().waitFor();
+await v.page.getByRole("button", { name: "Open a terminal" }).click();
+const screen = v.page.locator(".xterm-rows");
+await screen.getByText("$").first().waitFor();
+await v.page.locator(".xterm-screen").click();
+await v.page.keyboard.type("python3 waves.py | tail -n 3\n");
+await screen.getByText("written").first().waitFor();
 await shoot("web-session");
 
 await v.open("sandbox/node");
