@@ -167,13 +167,6 @@ test("a server that is killed and started again: the first error stays, and noth
   await screen.shows(/still alive/);
 });
 
-test("a flood of output is shown to its end", async (t) => {
-  const { screen, open } = await begin(t);
-  await open();
-  await screen.run("seq 1 800000; echo the end");
-  await screen.shows(/800000\s+the end/);
-});
-
 test("a screen that falls behind leaves, and comes back for the history", async (t) => {
   const { v, screen, open } = await begin(t);
   // The screen parses in timeouts: while they are held, nothing that comes is parsed.
