@@ -20,7 +20,7 @@ export function duration(ms: number): string {
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
   const min = Math.floor(s / 60);
-  if (min < 60) return `${min} min${rest(Math.round(s % 60), "s")}`;
+  if (min < 60) return `${min} min${rest(Math.floor(s % 60), "s")}`;
   const h = Math.floor(min / 60);
   if (h < 48) return `${h} h${rest(min % 60, "min")}`;
   return `${Math.floor(h / 24)} days`;
