@@ -53,6 +53,7 @@ func TestUsageSamples(t *testing.T) {
 	}
 	// Who leaves gets the reason.
 	ctx, leave := context.WithCancel(b.context())
+	defer leave()
 	var last error
 	for _, err := range usage.Session(ctx, x.ID) {
 		leave()
