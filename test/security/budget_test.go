@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // takes keeps another sandbox alive meanwhile that has taken all that it could get of one of the probe's budgets. What is
@@ -20,7 +22,7 @@ func takes(budget string) hook {
 		other.flags = []string{"--workspace-exec", "--file", built.Probe + ":probe"}
 		most := "120000"
 		if tr.lane.runtime == "gvisor" {
-			most = "20000" // its timers have no limit and are slow to make, and none of them is the host's
+			most = tier.Pick("20000", most) // its timers have no limit and are slow to make, and none of them is the host's
 		}
 		end := other.hold("mkfifo /tmp/took; ./probe take " + budget + " " + most + " >/tmp/took & head -n 1 /tmp/took >&2")
 		return func(outcome) {

@@ -4,7 +4,8 @@
 # Needs: probe
 # Run: --pids 64
 
-case "$LANE_RUNTIME" in
-gvisor) ./probe zombies 200 ;; # births take their time there
+case "$LANE_RUNTIME-$LANE_TIER" in
+gvisor-test) ./probe zombies 200 ;; # births take their time there
+gvisor-*) ./probe zombies 500 ;;
 *) ./probe zombies 5000 ;;
 esac
