@@ -64,7 +64,7 @@ export function showRow(lines: Lines, row: number, style: Style, look: Look): { 
   }
   const text = decoder.decode(bytes);
   const { spans, end } = render(text, style);
-  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end };
+  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end: cut > 0 ? plain : end }; // what ends the style may be in the rest
 }
 
 /** styleBefore is the style that a row begins with, as far as the rows just before it tell. */
@@ -76,7 +76,7 @@ export function styleBefore(lines: Lines, row: number, back = 200, most = 256 <<
   for (let i = first; i < row; i++) {
     if (lines.kind(i) !== kind) continue;
     const [from, to] = lines.content(i);
-    style = render(decoder.decode(lines.read(from, Math.min(to, from + shown))), style).end;
+    style = to - from > shown ? plain : render(decoder.decode(lines.read(from, to)), style).end;
   }
   return style;
 }

@@ -19,7 +19,8 @@ const whole = (page: Page, lines: string) => foot(page).filter({ hasText: new Re
 /** inView waits until a line stands in the view, and returns the numbers of those that do. */
 async function inView(page: Page, number: number): Promise<number[]> {
   const handle = await page.waitForFunction((wanted) => {
-    const box = document.querySelector(".log .scroller")!.getBoundingClientRect();
+    const box = document.querySelector(".log .scroller")?.getBoundingClientRect();
+    if (!box) return undefined; // the page is loading
     const seen = [...document.querySelectorAll(".log .line .number")].filter((n) => {
       const at = n.getBoundingClientRect();
       return at.top >= box.top - 1 && at.bottom <= box.bottom + 1;

@@ -84,7 +84,7 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   await page.getByText(/^Running for/).waitFor();
   const usage = page.getByRole("region", { name: "Usage" });
   await usage.getByText("Memory").waitFor();
-  await usage.locator("path.line").first().waitFor(); // two samples make a line
+  await usage.locator("path.line").first().waitFor({ state: "attached" }); // two samples make a line
   await page.getByLabel("Input", { exact: true }).fill("<b>one</b>");
   await page.keyboard.press("Enter");
   await page.locator(".log").getByText("got <b>one</b>").waitFor();

@@ -56,6 +56,10 @@ test("colours go on in the next line of the same stream", () => {
   assert.deepEqual([0, 1, 2, 3, 4].map((row) => showRow(lines, row, styleBefore(lines, row), look).row.parts.map((part) => part.fg)), [
     ["var(--ansi-1)"], ["var(--ansi-1)"], [undefined], ["var(--ansi-1)"], [undefined],
   ]);
+  const long = new Lines();
+  long.append(bytes("\x1b[31m" + "x".repeat(shown) + "\x1b[0m\nnext\n"), Kind.stdout);
+  const first = showRow(long, 0, plain, look);
+  assert.deepEqual([first.end, styleBefore(long, 1)], [plain, plain], "a line that is cut colours nothing after it");
   const bomb = new Lines();
   bomb.append(new Uint8Array(30 << 20).fill(27), Kind.stdout);
   bomb.append(bytes("\nnext\n"), Kind.stdout);
