@@ -1,12 +1,15 @@
-// What a run uses now, once a second while somebody looks. The server keeps nothing of it, and neither does the page.
+// What a run or session uses now, once a second while a page shows it. The server keeps nothing of it, and neither does the page.
 import { NotFoundError, type UsageSample } from "belljar-sdk";
-import { api } from "../../client.svelte.ts";
+import { noteFailure } from "./client.svelte.ts";
 
 const kept = 120; // samples: two minutes
 
 /** watchUsage gathers samples while the component that calls it is shown, the page is visible, and `on` says so. */
-export function watchUsage(runId: string, on: () => boolean): { readonly samples: readonly UsageSample[] } {
+export function watchUsage(
+  stream: (signal: AbortSignal) => AsyncIterable<UsageSample>, on: () => boolean = () => true,
+): { readonly samples: readonly UsageSample[]; readonly error: unknown } {
   let samples = $state.raw<readonly UsageSample[]>([]);
+  let error = $state.raw<unknown>();
   let visible = $state(document.visibilityState === "visible");
 
   $effect(() => {
@@ -23,12 +26,14 @@ export function watchUsage(runId: string, on: () => boolean): { readonly samples
     let waitMs = 1000;
     const watch = async () => {
       try {
-        for await (const sample of api().runs.usage(runId, { signal: stop.signal })) {
+        for await (const sample of stream(stop.signal)) {
+          error = undefined;
           samples = [...samples, sample].slice(-kept);
           waitMs = 1000;
         }
-      } catch (error) {
-        if (stop.signal.aborted || error instanceof NotFoundError) return;
+      } catch (failure) {
+        if (stop.signal.aborted || failure instanceof NotFoundError || noteFailure(failure)) return;
+        error = failure;
         timer = setTimeout(() => void watch(), waitMs);
         waitMs = Math.min(waitMs * 2, 30_000);
       }
@@ -40,5 +45,5 @@ export function watchUsage(runId: string, on: () => boolean): { readonly samples
     };
   });
 
-  return { get samples() { return samples; } };
+  return { get samples() { return samples; }, get error() { return error; } };
 }
