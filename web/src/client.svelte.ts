@@ -130,7 +130,8 @@ window.addEventListener("storage", (event) => {
 /** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
 export function messageOf(error: unknown): { message: string; hint?: string; code?: string; field?: string; requestId?: string } {
   if (error instanceof BelljarError) {
-    const field = error.details?.["field"];
+    // Errors about images and runtimes do not name their field.
+    const field = error.details?.["field"] ?? (/^image_/.test(error.code) ? "base_image" : error.details?.["runtime"] ? "runtime" : undefined);
     return {
       message: sentence(error.message), hint: error.hint ? sentence(error.hint) : undefined, code: error.code,
       field: typeof field === "string" ? field : undefined, requestId: error.requestId,

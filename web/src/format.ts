@@ -18,9 +18,9 @@ export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const s = ms / 1000;
   if (s < 10) return `${s.toFixed(1)} s`;
-  if (s < 60) return `${Math.round(s)} s`;
-  const min = Math.floor(s / 60);
-  if (min < 60) return `${min} min${rest(Math.floor(s % 60), "s")}`;
+  if (s < 59.5) return `${Math.round(s)} s`;
+  const min = Math.floor(Math.max(s, 60) / 60);
+  if (min < 60) return `${min} min${rest(s < 60 ? 0 : Math.floor(s % 60), "s")}`;
   const h = Math.floor(min / 60);
   if (h < 48) return `${h} h${rest(min % 60, "min")}`;
   return `${Math.floor(h / 24)} days`;

@@ -1,0 +1,138 @@
+// The page for a new run, and the first hour of a visitor.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Page } from "playwright-core";
+import { accessible, serve, visit } from "./world.ts";
+
+/** write replaces the program in the editor. */
+async function write(page: Page, code: string): Promise<void> {
+  await page.locator(".cm-content").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(code);
+}
+
+/** press runs the program, and waits for the page of its run. */
+async function press(page: Page, outcome: RegExp): Promise<string> {
+  await page.keyboard.press("Control+Enter");
+  await page.waitForURL(/\/sandbox\/runs\/[0-9a-f-]{36}$/);
+  await page.getByRole("heading", { level: 1, name: outcome }).waitFor();
+  return page.url().split("/").at(-1)!;
+}
+
+test("the first hour: sign in, a plot, a failure, a fix, a session, a host that has to be approved", async (t) => {
+  const place = await serve(t, { set: ["approval=network", "egress_allow=api.example.com"] });
+  const v = await visit(t, { place, signedIn: false });
+  const { page } = v;
+  const { code } = await v.api.loginLink();
+  await page.goto(`${place.url}/webui/#k=${code}`);
+
+  // One click runs the example, and its picture is there.
+  await page.getByRole("heading", { name: "New run" }).waitFor();
+  await page.locator(".cm-content").waitFor();
+  await accessible(page, "new");
+  await press(page, /^Completed/);
+  await page.locator(".log").getByText("wrote wave.svg").waitFor();
+  await page.waitForFunction(() => [...document.images].some((i) => i.alt === "wave.svg" && i.complete && i.naturalWidth > 0));
+
+  // It is sent again, changed, fails, and is mended.
+  await page.getByRole("link", { name: "Run again" }).or(page.getByRole("button", { name: "Run again" })).click();
+  await page.locator(".cm-content", { hasText: "wave.svg" }).waitFor();
+  await write(page, "print(1 / 0)");
+  await press(page, /^Failed after .*: exit status 1$/);
+  await page.locator(".log").getByText("ZeroDivisionError").waitFor();
+  await page.goBack();
+  await page.locator(".cm-content", { hasText: "1 / 0" }).waitFor();
+  await write(page, "print(input())");
+  await page.locator("summary", { hasText: "Input and output" }).click();
+  await page.getByLabel("Standard input").fill("typed before");
+  await press(page, /^Completed/);
+  await page.locator(".log").getByText("typed before").waitFor();
+
+  // Files that are too large for a request go into a session, where it runs.
+  await page.goto(`${place.url}/webui/sandbox`);
+  await page.locator(".cm-content").waitFor();
+  const large = Buffer.alloc(1_200_000, "x");
+  await page.getByLabel("Files to add").setInputFiles([{ name: "large.txt", mimeType: "text/plain", buffer: large }]);
+  await page.getByRole("button", { name: "Create a session with 1 file" }).click();
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  await write(page, "import os\nprint('bytes:', os.path.getsize('large.txt'))\nopen('left.txt', 'w').write('left')");
+  const inSession = await press(page, /^Completed/);
+  await page.locator(".log").getByText("bytes: 1200000").waitFor();
+  const { session_id: session } = await v.api.runs.get(inSession);
+  await page.goto(`${place.url}/webui/sandbox/sessions/${session}`);
+  await page.getByRole("treeitem", { name: "left.txt" }).waitFor();
+
+  // A host that the server allows waits for an operator; one that it does not allow is refused at its field.
+  await page.goto(`${place.url}/webui/sandbox`);
+  await page.locator(".cm-content").waitFor();
+  await page.getByLabel("Session").selectOption("");
+  await write(page, "import socket\nfor host in ('api.example.com', 'other.example.org'):\n    try: socket.getaddrinfo(host, 443); print(host, 'has an address')\n    except OSError as e: print(e)");
+  await page.locator("summary", { hasText: "Network and packages" }).click();
+  await page.getByLabel("Hosts it may reach").fill("https://api.example.com/path");
+  v.allow(/400/);
+  await page.keyboard.press("Control+Enter");
+  await page.locator("[aria-invalid=true]").waitFor();
+  assert.equal(await page.locator("[aria-invalid=true]").count(), 1);
+  await page.getByLabel("Hosts it may reach").fill("api.example.com");
+  const waiting = await press(page, /wait|approv/i);
+  await accessible(page, "run-waits");
+  const boss = await visit(t, { place, role: "admin" });
+  await boss.open("sandbox/approvals");
+  await boss.page.getByRole("article").filter({ hasText: v.user }).getByRole("button", { name: "Approve" }).click();
+  await page.getByRole("heading", { level: 1, name: /^Completed/ }).waitFor();
+  await page.getByRole("region", { name: "Network" }).getByText("other.example.org").waitFor();
+  assert.equal((await v.api.runs.get(waiting)).phase, "completed");
+});
+
+test("a request in every detail, and an earlier one again", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.open("sandbox");
+  await page.getByText("Command", { exact: true }).first().click();
+  await page.getByRole("textbox", { name: "Command" }).fill(`sh -c 'echo "$NAME" >&2; cat data/in.txt; cp data/in.txt out.csv' "two words"`);
+  await page.getByLabel("Files to add").setInputFiles([{ name: "in.txt", mimeType: "text/plain", buffer: Buffer.from("a,b\n1,2\n") }]);
+  await page.getByRole("textbox", { name: "Command" }).fill(`sh -c 'echo "$NAME" >&2; cat in.txt; cp in.txt out.csv' "two words"`);
+  await page.getByLabel("Time, s").fill("20");
+  await page.getByLabel("Memory, MiB").fill("64");
+  await page.locator("summary", { hasText: "Input and output" }).click();
+  await page.getByLabel("Environment").fill("NAME=<b>name</b>\nOTHER=x=y");
+  const id = await press(page, /^Completed/);
+  await page.locator(".log").getByText("<b>name</b>").waitFor();
+  await page.getByRole("region", { name: "Artifacts" }).getByText("out.csv").waitFor();
+  const run = await v.api.runs.get(id);
+  assert.deepEqual(run.command?.at(-1), "two words");
+  assert.equal(run.resource_usage?.limits?.memory_mb, 64);
+  assert.equal(run.resource_usage?.limits?.timeout_sec, 20);
+
+  // This tab has all of it. Another browser has what the server keeps, and says what is missing.
+  await page.goto(`${v.place.url}/webui/sandbox?from=${id}`);
+  await page.getByRole("listitem").filter({ hasText: "in.txt" }).waitFor();
+  assert.equal(await page.getByLabel("Environment").inputValue(), "NAME=<b>name</b>\nOTHER=x=y");
+  const other = await v.tab();
+  await v.open(`sandbox?from=${id}`, other);
+  await other.getByRole("status").getByText("not its files").waitFor();
+  assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
+});
+
+test("a reload loses nothing, and what cannot be sent is said", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.open("sandbox");
+  await page.getByLabel("Language").selectOption("shell");
+  await page.locator(".cm-content", { hasText: "step $i of 5" }).waitFor();
+  await write(page, "echo kept");
+  await page.reload();
+  await page.locator(".cm-content", { hasText: "echo kept" }).waitFor();
+  assert.equal(await page.getByLabel("Language").inputValue(), "shell");
+
+  await page.getByText("Command", { exact: true }).first().click();
+  await page.getByRole("textbox", { name: "Command" }).fill("echo 'open");
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.getByRole("alert").getByText("open quote").waitFor();
+  await page.getByRole("textbox", { name: "Command" }).fill("true");
+  await page.getByLabel("Image").fill("not an image!");
+  v.allow(/40\d|503/);
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.locator("input[aria-invalid=true]").waitFor();
+  await accessible(page, "new-refused");
+});

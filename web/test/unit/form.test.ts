@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyForm, formOf, specOf } from "../../src/page/new/form.ts";
+import { fromBase64, toBase64, words } from "../../src/spec.ts";
+import { ago, bytes, duration, shellLine } from "../../src/format.ts";
+
+test("a command line is taken apart as a shell does", () => {
+  for (const [line, want] of [
+    ["", []], ["  a  b ", ["a", "b"]], ["a 'b c' \"d e\"", ["a", "b c", "d e"]], ["a\\ b", ["a b"]], ["''", [""]], ["a''b", ["ab"]],
+    ['"$HOME \\" \\x"', ['$HOME " \\x']], ["'a\\'", ["a\\"]], ["a\\\nb", ["ab"]], ["é'ü'", ["éü"]],
+  ] as [string, string[]][]) assert.deepEqual(words(line), want, line);
+  for (const line of ["'", 'a "b', "a 'b\""]) assert.throws(() => words(line), /open quote/);
+});
+
+test("what a shell line was made of comes out of it again", () => {
+  for (const args of [["a"], ["a b", "c'd", '"', "\\", "", "$x", "a\nb"], ["-c", "print('x')"]]) assert.deepEqual(words(shellLine(args)), args);
+});
+
+test("a form becomes a request, and a request the same form", () => {
+  assert.deepEqual(Object.keys(specOf({ ...emptyForm(), capture: "" })), ["language", "code"]);
+  const form = {
+    ...emptyForm(), kind: "command" as const, command: "run 'two words'", image: "python:3.11", runtime: "gvisor", timeoutSec: "5", memoryMb: "64", cpu: "0.5",
+    env: "A=1\nB=x=y", capture: "*.csv\nout/**", allow: "api.example.com\n10.0.0.0/8, 203.0.113.7\n2001:db8::7", pip: "pandas>=2", npm: "left-pad", git: "https://git.example.com/x", ref: "main",
+    files: [{ path: "a.bin", bytes: new Uint8Array([0, 255, 128]) }],
+  };
+  const spec = specOf(form);
+  assert.deepEqual(spec.egress, { hosts: ["api.example.com"], cidrs: ["10.0.0.0/8"], ips: ["203.0.113.7", "2001:db8::7"] });
+  assert.deepEqual(spec.resources, { memory_mb: 64, cpu: 0.5 });
+  assert.deepEqual(spec.env, { A: "1", B: "x=y" });
+  assert.deepEqual(specOf(formOf(JSON.parse(JSON.stringify(spec)) as typeof spec)), spec);
+  assert.throws(() => specOf({ ...form, env: "novalue" }), /NAME=value/);
+  // A run in a session has no sandbox of its own to ask for.
+  const inSession = specOf({ ...form, session: "s" });
+  for (const field of ["base_image", "runtime", "resources", "egress", "network_policy", "packages", "git"]) assert.ok(!(field in inSession), field);
+});
+
+test("bytes travel as they are", () => {
+  const all = Uint8Array.from({ length: 100_000 }, (_, i) => i * 7);
+  assert.deepEqual(fromBase64(toBase64(all)), all);
+});
+
+test("figures are for people", () => {
+  assert.deepEqual([0, 1023, 1024, 1536, 1048576 * 150].map(bytes), ["0 B", "1023 B", "1 KiB", "1.5 KiB", "150 MiB"]);
+  assert.deepEqual([0, 8, 1200, 59_999, 60_000, 184_000, 3_600_000, 7_500_000, 200_000_000].map(duration),
+    ["0 ms", "8 ms", "1.2 s", "1 min", "1 min", "3 min 4 s", "1 h", "2 h 5 min", "2 days"]);
+  const now = Date.parse("2026-01-01T00:00:00Z");
+  assert.deepEqual(["2025-12-31T23:59:59.500Z", "2025-12-31T23:58:00Z", "2026-01-01T01:00:00Z"].map((time) => ago(time, now)), ["just now", "2 min ago", "in 1 h"]);
+});
