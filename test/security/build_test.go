@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
 				var printed, said bytes.Buffer
 				args := []string{"run", "--runtime", l.runtime, "--build-memory", "512m", file, "1"}
 				_ = tr.start(t.Context(), args, nil, &printed, &said).wait()
-				if printed.Len() > 0 || !strings.Contains(said.String(), "build_memory_mb cannot be enforced here") {
+				if printed.Len() > 0 || !strings.Contains(said.String(), "--build-memory cannot be enforced here") {
 					t.Errorf("printed %q, said %q", printed.String(), said.String())
 				}
 				return
