@@ -74,7 +74,7 @@ RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress .
         ./internal/runtime/pool ./internal/service/... ./internal/store/memory
 
 # These have tests that run without the race detector, and others with it.
-BOTH := ./internal/agent ./internal/runtime/pool
+BOTH := ./internal/agent ./internal/api/thread ./internal/runtime/pool
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs

@@ -85,7 +85,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	wanted, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(5 * time.Minute); ; {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && wanted.MatchString(ts.ReadFile("stdout")) {
 			return

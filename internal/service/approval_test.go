@@ -335,6 +335,7 @@ func TestApprovalSurvives(t *testing.T) {
 	for _, row := range []store.Run{denied, forged} {
 		run, err := b.Get(t.Context(), row.ID)
 		for err == nil && !run.Phase.Terminal() {
+			time.Sleep(time.Millisecond)
 			run, err = b.Get(t.Context(), row.ID)
 		}
 		if err != nil || run.ReasonCode != belljar.ReasonPolicyDenied || run.StartedAt != nil {
@@ -415,6 +416,7 @@ func TestApprovalOfSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for err == nil && !y.State.Ended() {
+			time.Sleep(time.Millisecond)
 			y, err = sessions.Get(b.context(), y.ID)
 		}
 		if err != nil || what != "deleted" && y.State != what || y.Approval.State == belljar.ApprovalPending || y.Message == "" {

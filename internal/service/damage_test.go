@@ -134,7 +134,7 @@ func TestSessionEndsOnAFullDisk(t *testing.T) {
 	}
 	d.fill(false)
 	ctx := b.context()
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		clock.pass(time.Second)
 		if row, err := d.Store.Sessions().Get(ctx, x.ID); err == nil && row.EndedAt != nil {
 			if row.State != belljar.SessionClosed {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
@@ -291,6 +292,7 @@ func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known boo
 		if i < 0 && want(false, agentwire.ExecInfo{}) || i >= 0 && want(true, all[i]) {
 			return
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

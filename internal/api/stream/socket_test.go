@@ -187,6 +187,7 @@ func TestRefusals(t *testing.T) {
 		if answer == nil || answer.StatusCode != 429 || time.Now().After(deadline) {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

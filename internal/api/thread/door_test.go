@@ -297,6 +297,9 @@ func TestRootAndCrowd(t *testing.T) {
 	}
 }
 
+// pause is between two looks at what a program does, which needs the processor itself.
+const pause = 10 * time.Millisecond
+
 // TestClientGoesAway checks that a command is cancelled if its client disconnects.
 func TestClientGoesAway(t *testing.T) {
 	w := newWorld(t, nil)
@@ -304,6 +307,7 @@ func TestClientGoesAway(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
 		for w.get("list_files?session_id=" + id).body["total_files"] != 1.0 && ctx.Err() == nil {
+			time.Sleep(pause)
 		}
 		leave()
 	}()
@@ -328,6 +332,7 @@ func TestClientGoesAway(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the command goes on: %+v", page.Items)
 		}
+		time.Sleep(pause)
 	}
 }
 

@@ -1,4 +1,8 @@
+//go:build !race || soak
+
 package thread
+
+// Decisions about commands run without the race detector in make test: they are one goroutine's.
 
 import (
 	"errors"

@@ -310,6 +310,7 @@ func TestRemoveDuringCreate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Millisecond)
 	}
 	if err := r.Remove(context.Background(), s.ID); err != nil {
 		t.Error(err)

@@ -294,7 +294,7 @@ func testImageManyNames(t *testing.T, o Options) {
 		t.Errorf("%v does not say what is wrong", err)
 	}
 	// At once, unless a process that was just forked has it still, with all that its parent had.
-	for until := time.Now().Add(patience); r.inUse(); {
+	for until := time.Now().Add(patience); r.inUse(); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the image of a refused sandbox is in use")
 		}

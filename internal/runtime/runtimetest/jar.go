@@ -226,10 +226,10 @@ func (w *watcher) end() wire.Exit {
 	return w.exit
 }
 
-// until asks again and again; every asking is a round trip to the agent, so nothing spins.
+// until asks again and again, with pauses: what it waits for needs the processor itself.
 func (j *jar) until(what string, ask func() bool) {
 	j.Helper()
-	for !ask() {
+	for ; !ask(); time.Sleep(2 * time.Millisecond) {
 		if j.ctx.Err() != nil {
 			j.Fatalf("never: %s", what)
 		}
