@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/belljar/belljar"
 )
@@ -122,11 +123,13 @@ func presetOf(name string) *preset {
 	return nil
 }
 
-var cargoSource = regexp.MustCompile(`(?m)^\s*registry\s*=\s*["']sparse\+(https?://[^"']+)["']`)
+var cargoSource = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\s*registry\s*=\s*["']sparse\+(https?://[^"']+)["']`)
+})
 
 // cargoRead finds the sparse indexes in a configuration of cargo's. Without one, cargo has an address of its own, which it does not tell.
 func cargoRead(printed string) (list []string) {
-	for _, m := range cargoSource.FindAllStringSubmatch(printed, -1) {
+	for _, m := range cargoSource().FindAllStringSubmatch(printed, -1) {
 		list = append(list, m[1])
 	}
 	return list
