@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Locator, Page } from "playwright-core";
 import type { Session } from "../../../sdk/typescript/src/index.ts";
-import { accessible, until, visit, type Visit } from "./world.ts";
+import { accessible, serve, tempDir, until, visit, within, type Place, type Visit } from "./world.ts";
 
 type Owner = Parameters<typeof visit>[0];
 
 /** begin makes a session with files, and shows its page. */
-async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, query = ""): Promise<{ v: Visit; page: Page; session: Session; row: (name: string) => Locator }> {
-  const v = await visit(t);
+async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, query = "", place?: Place): Promise<{ v: Visit; page: Page; session: Session; row: (name: string) => Locator }> {
+  const v = await visit(t, { ...(place ? { place } : {}) });
   const session = await v.api.sessions.create({ base_image: "host", labels: { name: "a session" } });
   for (const [path, content] of Object.entries(files)) await session.write(path, content);
   await v.open(`sandbox/sessions/${session.id}${query}`);
@@ -185,6 +185,26 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await row("in").dispatchEvent("drop", { dataTransfer: data });
   await row("dropped.txt").waitFor();
   assert.equal(await session.files.text("in/dropped.txt"), "dropped");
+});
+
+test("a server that is killed in the middle of an upload and started again has the whole file", async (t) => {
+  const data = tempDir(t);
+  const first = await serve(t, { data });
+  const { v, page, session, row } = await begin(t, {}, "", first);
+  v.allow(/ERR_|Failed to load resource/);
+  const devtools = await v.context.newCDPSession(page);
+  const speed = (bytes: number) => devtools.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: bytes });
+  await devtools.send("Network.enable");
+  await speed(1 << 20);
+  const big = Buffer.from(Uint8Array.from({ length: 8 << 20 }, (_, i) => i * 31));
+  await page.locator('input[type="file"]').setInputFiles([{ name: "big.bin", mimeType: "application/octet-stream", buffer: big }]);
+  await page.locator(".uploads").getByText(/^[1-9]\d? %$/).waitFor();
+  await first.kill();
+  await within("the server", serve(t, { data, listen: new URL(first.url).host }));
+  await speed(-1);
+  await page.getByText("1 file of 1 uploaded").waitFor();
+  await row("big.bin").waitFor();
+  assert.deepEqual(Buffer.from(await session.files.read("big.bin")), big);
 });
 
 test("a file and a folder are downloaded", async (t) => {
