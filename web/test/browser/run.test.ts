@@ -81,7 +81,7 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   const { page } = v;
   const { id } = await v.api.runs.start({ language: "python", interactive: true, stdin_idle_timeout_sec: 300, code: "while True: print('got', input(), flush=True)" });
   await v.open(`sandbox/runs/${id}`);
-  await page.getByText(/^Running for/).waitFor();
+  await page.getByRole("heading", { name: /^Running for/ }).waitFor();
   const usage = page.getByRole("region", { name: "Usage" });
   await usage.getByText("Memory").waitFor();
   await usage.locator("path.line").first().waitFor({ state: "attached" }); // two samples make a line
