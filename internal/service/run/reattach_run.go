@@ -140,6 +140,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		since = *row.StartedAt
 	}
 	r.state = row.Run
+	r.state.Approval = s.opts.Desk.Lost(context.Background(), row.Approval) // its command began: the record only lags
 	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
 	if err := s.register(r); err != nil {
 		r.kept.Close()
