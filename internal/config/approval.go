@@ -17,7 +17,7 @@ func approvals(c *Config) []row {
 		{name: "MAX_APPROVALS", value: integer(&c.MaxApprovals, 1, 100000), unit: "requests", def: "200", doc: "Requests that wait for an approval. More are refused."},
 		{name: "QUOTA_APPROVALS", value: integer(&c.MaxUserApprovals, 1, 100000), unit: "requests", def: "20", doc: "Requests of one user that wait for an approval. More are refused."},
 		{name: "APPROVAL_WEBHOOK", value: text(&c.ApprovalWebhook, checkHook), secret: true,
-			doc: "http or https URL that is told when a request waits for an approval and what was decided (docs/approvals.md). If unset, none is."},
+			doc: "http or https URL that gets a message when a request waits for an approval, and about each decision (docs/approvals.md). If unset, none is."},
 		{name: "APPROVAL_WEBHOOK_KEY", value: text(&c.ApprovalWebhookKey, checkHookKey), secret: true,
 			doc: "Key that signs these messages: whsec_ and the base64 of 24 to 64 bytes. If unset, the first start with a webhook makes one and keeps it in the data folder, in webhook-key."},
 	}

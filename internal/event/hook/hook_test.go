@@ -158,7 +158,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A receiver that is gone, or one that never answers, costs its tries, and nobody who records waits for it.
+// A receiver that is gone, or one that never answers, costs its tries, and recording does not wait for it.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

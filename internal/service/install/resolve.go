@@ -162,7 +162,7 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 			}
 		}
 		if !presetOf(answers[n].Name).always {
-			answers[n].Printed = "" // it may have what nobody else is to read
+			answers[n].Printed = "" // it may have what only its owner may read
 		}
 	}
 }
