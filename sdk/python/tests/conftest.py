@@ -37,7 +37,6 @@ def alone() -> None:
     os.environ["SANDBOX_IMAGE_PULL"] = "never"
     for name in ("SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"):
         os.environ[name] = "300"
-    os.environ["SANDBOX_CANCEL_GRACE_SECONDS"] = "60"
     os.umask(0o022)
     for ignored in (signal.SIGINT, signal.SIGTERM):  # as by a shell's & and by nohup; programs that tests start would ignore them, too
         if signal.getsignal(ignored) == signal.SIG_IGN:
