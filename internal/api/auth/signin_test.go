@@ -158,7 +158,7 @@ func (w *world) signIn(field, value string) (token string, answer map[string]any
 	return token, answer
 }
 
-// wantUser checks whom a credential belongs to, "" for nobody.
+// wantUser checks the user of a credential; "" means that it is refused.
 func (w *world) wantUser(credential, user string) {
 	w.t.Helper()
 	status, answer := w.ask("GET", "/who", credential, "")
