@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,12 +98,20 @@ func halves() []unix.CPUSet {
 	return sets
 }
 
+// longestSpin is how long a thread with precedence may compute without a wait. A look takes microseconds.
+const longestSpin = 500 * time.Millisecond
+
 // raisePriority gives all threads of this process precedence over programs, as far as it may, so that the loop comes before
 // programs fill what room is left. Threads that are made later inherit it. One thread is not enough: the loop also depends on
 // those of Go's monitor, garbage collector and scheduler, and a thread with precedence that spins until one of them continues
-// keeps the processor from it.
+// keeps the processor from it. For the same reason the threads take turns. A thread that still spins for longestSpin could
+// take a processor from the whole machine: the kernel kills the process, and its client starts another.
 func raisePriority() {
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	microseconds := uint64(longestSpin.Microseconds())
+	if unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: microseconds, Max: microseconds}) != nil {
+		return // no precedence without its bound
+	}
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
 	for done, more := map[string]bool{}, true; more; {
 		more = false
 		tasks, _ := os.ReadDir("/proc/self/task")

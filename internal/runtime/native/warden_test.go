@@ -225,7 +225,7 @@ func TestWardenHasPrecedence(t *testing.T) {
 			if err == unix.ESRCH {
 				continue // it has ended
 			}
-			if err != nil || attr.Policy != unix.SCHED_FIFO && attr.Nice != -20 {
+			if err != nil || attr.Policy != unix.SCHED_RR && attr.Nice != -20 {
 				t.Errorf("thread %d: %+v, %v", tid, attr, err)
 			}
 		}
@@ -273,7 +273,7 @@ func occupy(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		goruntime.LockOSThread() // for good: the thread ends with its precedence
-		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}, 0)
+		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 50}, 0)
 		ready <- err
 		const turn = 10 * time.Millisecond
 		for i := 0; err == nil; i++ {
