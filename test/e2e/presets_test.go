@@ -192,7 +192,8 @@ func release(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPresetsOnLanes holds on every runtime that a preset reaches its hosts alone, and sets its tool.
+// TestPresetsOnLanes holds on every runtime that a preset reaches its hosts alone, and sets its tool, and that a session that loses it loses
+// its connections.
 func TestPresetsOnLanes(t *testing.T) {
 	const get = `get() { curl -sS "$1" 2>/dev/null || wget -qO- "$1" 2>/dev/null || echo "none of $1"; }; `
 	for _, l := range lanes() {
@@ -206,7 +207,45 @@ func TestPresetsOnLanes(t *testing.T) {
 			if run["stdout"] != want {
 				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.said)
 			}
+			s.narrows(t, p, l.image, get+"get http://packages.test/slow")
 		})
+	}
+}
+
+// narrows has a session lose its network while a program has a connection.
+func (s *server) narrows(t *testing.T, p *peer.Peer, base, script string) {
+	t.Helper()
+	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{
+		"spec_version": "1.0", "base_image": base, "network_policy": "allowlist", "egress": map[string]any{"presets": []string{"maven"}},
+	})
+	if status != http.StatusOK {
+		t.Fatalf("%d %v\n%s", status, session, s.said)
+	}
+	at := api + "/sessions/" + session["session_id"].(string)
+	status, run := s.ask(http.MethodPost, api+"/runs", map[string]any{
+		"spec_version": "1.0", "session_id": session["session_id"], "command": []string{"sh", "-c", script},
+	})
+	if status/100 != 2 {
+		t.Fatalf("%d %v\n%s", status, run, s.said)
+	}
+	arrives := func(what string, c <-chan string) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(promptly):
+			t.Fatalf("%s\n%s", what, s.said)
+		}
+	}
+	arrives("no connection", p.Slow)
+	if status, answer := s.ask(http.MethodPut, at+"/network", map[string]any{"network_policy": "deny_all"}); status != http.StatusOK {
+		t.Fatalf("%d %v\n%s", status, answer, s.said)
+	}
+	arrives("the connection lives", p.Gone)
+	if cut := s.wait(run["run_id"].(string)); !strings.Contains(toText(cut["egress"]), "policy_changed") {
+		t.Errorf("%v", cut)
+	}
+	if status, answer := s.ask(http.MethodDelete, at, nil); status/100 != 2 {
+		t.Errorf("%d %v", status, answer)
 	}
 }
 
