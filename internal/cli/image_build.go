@@ -19,14 +19,15 @@ import (
 
 // imageBuild is belljar image build.
 type imageBuild struct {
-	Recipe string   `arg:"" name:"recipe" help:"What to make: shell, python, node, go or java."`
-	Name   string   `placeholder:"NAME" help:"What the image is called (default belljar/ and the recipe's name)."`
-	Alias  []string `placeholder:"NAME" sep:"none" help:"One more name, which may be any that requests have: python:3.11-slim. May be given again."`
-	Suite  string   `placeholder:"SUITE" help:"Debian release (default: this machine's, or bookworm if it is not Debian)."`
-	Mirror string   `placeholder:"URL" help:"Where the packages are (default: this machine's sources of that release, in /etc/apt)."`
-	Output string   `short:"o" placeholder:"FILE" help:"Write the root file system as tar, for image import elsewhere; - is stdout."`
-	Quiet  bool     `short:"q" help:"No progress."`
-	JSON   bool     `name:"json" help:"Print the image as JSON."`
+	Recipe  string   `arg:"" name:"recipe" help:"What to make: shell, python, node, go or java."`
+	Name    string   `placeholder:"NAME" help:"What the image is called (default belljar/ and the recipe's name)."`
+	Alias   []string `placeholder:"NAME" sep:"none" help:"One more name, which may be any that requests have: python:3.11-slim. May be given again."`
+	Package []string `placeholder:"NAME" sep:"none" help:"One more Debian package in the image. May be given again."`
+	Suite   string   `placeholder:"SUITE" help:"Debian release (default: this machine's, or bookworm if it is not Debian)."`
+	Mirror  string   `placeholder:"URL" help:"Where the packages are (default: this machine's sources of that release, in /etc/apt)."`
+	Output  string   `short:"o" placeholder:"FILE" help:"Write the root file system as tar, for image import elsewhere; - is stdout."`
+	Quiet   bool     `short:"q" help:"No progress."`
+	JSON    bool     `name:"json" help:"Print the image as JSON."`
 }
 
 // Help has the examples.
@@ -35,6 +36,7 @@ func (*imageBuild) Help() string {
 
 Examples:
   belljar image build python --alias python:3.11-slim
+  belljar image build python --package git --package python3-numpy --name team/science
   belljar image build node --suite trixie --alias node:20-alpine
   belljar image build shell --output shell.tar`
 }
@@ -147,7 +149,7 @@ func (b *imageBuild) file(dir string, do func(*os.File) error) error {
 // tar writes the root file system.
 func (b *imageBuild) tar(ctx context.Context, c *console, w io.Writer) error {
 	shown := show.IsTerminal(c.Stderr) && !c.Quiet
-	err := c.machine.Build(ctx, local.Build{Recipe: b.Recipe, Suite: b.Suite, Mirror: b.Mirror, Log: func(line string) {
+	err := c.machine.Build(ctx, local.Build{Recipe: b.Recipe, Packages: b.Package, Suite: b.Suite, Mirror: b.Mirror, Log: func(line string) {
 		if text, ok := strings.CutPrefix(line, "I: "); ok && shown {
 			fmt.Fprintf(c.Stderr, "\r\x1b[Kbelljar: image %s: %s", b.Recipe, notice.OneLine(text))
 		}

@@ -192,7 +192,14 @@ func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
 		switch {
 		case err != nil:
 			return field.InFlags(err)
-		case n.JSON:
+		case policy != "":
+			session, err := s.Sessions().Get(ctx, id)
+			if err != nil {
+				return err
+			}
+			c.warn(session)
+		}
+		if n.JSON {
 			return show.JSON(c.stdout, spec)
 		}
 		return show.Pairs(c.stdout, [][2]string{{"policy", spec.NetworkPolicy}, {"allow", strings.Join(spec.Egress.List(), " ")}, {"presets", strings.Join(spec.Egress.Presets, " ")}})

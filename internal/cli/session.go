@@ -86,6 +86,13 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	}, err
 }
 
+// warn prints the warnings of a session.
+func (c *console) warn(s belljar.Session) {
+	for _, warning := range s.Warnings {
+		c.Note("%s", warning)
+	}
+}
+
 // sessionCreate is belljar session create.
 type sessionCreate struct {
 	Jar jarFlags `embed:""`
@@ -117,6 +124,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if made, err = c.approved(ctx, s, made); err != nil {
 			return err
 		}
+		c.warn(made)
 		if n.Jar.JSON {
 			return show.JSON(c.stdout, made)
 		}
@@ -162,6 +170,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if session, err = c.approved(ctx, s, session); err != nil {
 			return err
 		}
+		c.warn(session)
 		if o.Jar.JSON {
 			return show.JSON(c.stdout, struct {
 				belljar.Session

@@ -13,5 +13,5 @@ func (*Host) Recipes() []string { return debian.Names() }
 
 // Build writes an image made of Debian packages to w, as a tar archive.
 func (*Host) Build(ctx context.Context, b local.Build, w io.Writer) error {
-	return debian.Build(ctx, debian.Options{Name: b.Recipe, Suite: b.Suite, Mirror: b.Mirror, Log: b.Log}, w)
+	return debian.Build(ctx, debian.Options{Name: b.Recipe, Packages: b.Packages, Suite: b.Suite, Mirror: b.Mirror, Log: b.Log}, w)
 }

@@ -61,10 +61,11 @@ type Images interface {
 
 // Build is an image to be made of Debian packages.
 type Build struct {
-	Recipe string
-	Suite  string       // Debian's release, "" for this machine's
-	Mirror string       // where the packages are, "" for this machine's sources
-	Log    func(string) // receives lines of progress
+	Recipe   string
+	Packages []string     // of Debian, besides the recipe's
+	Suite    string       // Debian's release, "" for this machine's
+	Mirror   string       // where the packages are, "" for this machine's sources
+	Log      func(string) // receives lines of progress
 }
 
 // ServeOptions is what belljar serve was asked for.

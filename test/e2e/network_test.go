@@ -262,7 +262,15 @@ func TestSessionNetwork(t *testing.T) {
 	}
 	id := session["session_id"].(string)
 	network := api + "/sessions/" + id + "/network"
-	open := map[string]any{"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test"}, "ips": []string{p.Address}}}
+	open := map[string]any{"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test", "never.test"}, "ips": []string{p.Address}}}
+	warns := func(s *server, want bool) {
+		t.Helper()
+		const text = "network: the rule never.test allows nothing: the server's SANDBOX_EGRESS_ALLOW does not list it"
+		_, session := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
+		if warnings, _ := session["warnings"].([]any); want != (len(warnings) == 1 && warnings[0] == text) || !want && warnings != nil {
+			t.Errorf("warnings: %v", session)
+		}
+	}
 	exec := func(s *server, wait, line string) map[string]any {
 		t.Helper()
 		status, run := s.ask(http.MethodPost, api+"/runs"+wait, map[string]any{
@@ -283,7 +291,9 @@ func TestSessionNetwork(t *testing.T) {
 			t.Fatalf("%v: %d %v\n%s", spec, status, answer, s.said)
 		}
 	}
+	warns(s, false)
 	set(s, open)
+	warns(s, true)
 	if run := exec(s, "?wait=100s", get); run["stdout"] != "hello from api.test\n" || egressOf(t, run)["allowed"] != 1.0 {
 		t.Errorf("widened: %v\n%s", run, s.said)
 	}
@@ -317,6 +327,7 @@ func TestSessionNetwork(t *testing.T) {
 	})
 	s.kill()
 	next := reachable(t, data, p)
+	warns(next, true)
 	exec(next, "?wait=100s", "touch go")
 	if run := next.wait(left["run_id"].(string)); run["exit_code"] != 0.0 || egressOf(t, run)["allowed"] != 1.0 {
 		t.Errorf("a run that outlived its server: %v\n%s", run, next.said)
@@ -327,6 +338,7 @@ func TestSessionNetwork(t *testing.T) {
 	set(next, map[string]any{"network_policy": "deny_all"})
 	next.kill()
 	last := reachable(t, data, p)
+	warns(last, false)
 	if run := exec(last, "?wait=100s", get); run["exit_code"] != 6.0 {
 		t.Errorf("narrowed before the restart: %v", run)
 	}

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/image"
 	"github.com/belljar/belljar/test/index"
 	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/peer"
 	"github.com/belljar/belljar/test/registry"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // supplied starts a server with an index for every tool, the operator's mirrors. github has two hosts.
@@ -40,6 +42,7 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 		"command": []string{"sh", "-c", script}, "files": []any{map[string]any{"path": "ca.pem", "content_b64": p.CA}},
 		"env": map[string]string{
 			"SSL_CERT_FILE": "/workspace/ca.pem", "PIP_CERT": "/workspace/ca.pem", "NODE_EXTRA_CA_CERTS": "/workspace/ca.pem", "npm_config_cafile": "/workspace/ca.pem",
+			"CARGO_HTTP_CAINFO": "/workspace/ca.pem",
 		},
 	}
 	for key, value := range more {
@@ -52,21 +55,23 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 	return run
 }
 
-// TestPresets has tools get packages from the operator's indexes, and a quick refusal for all else.
-func TestPresets(t *testing.T) {
-	s, x, p := supplied(t)
-	x.Wheel("pip", "99", map[string]string{}) // what the indexes are asked about
-	x.Node("npm", "99.0.0", map[string]string{}, nil, nil)
-	x.Wheel("greeter", "1.0", map[string]string{"greeter.py": "print('from pip')\n"})
-	x.Node("pad", "1.0.0", map[string]string{"index.js": "console.log('from npm')\n"}, nil, nil)
-	x.Module("example.test/hello", "v1.0.0", "from go\n")
+// packager is a tool that gets a package from its index, and prints what is in it.
+type packager struct {
+	preset, tool string // the tool of the image host
+	hosts        []string
+	script, want string
+	other        string // has it look for a package elsewhere
+}
+
+// packagers are all of them. The last two need an image of their own.
+func packagers() []packager {
+	const (
+		crate = `touch src/lib.rs && printf '[package]\nname = "x"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n%s = "1"\n' `
+		pom   = `printf '<project><modelVersion>4.0.0</modelVersion><parent><groupId>test</groupId><artifactId>%s</artifactId><version>1.0</version></parent>` +
+			`<artifactId>x</artifactId><packaging>pom</packaging></project>' `
+	)
 	both := []string{"files.test", "packages.test"}
-	for _, c := range []struct {
-		preset, tool string
-		hosts        []string
-		script, want string
-		other        string // a package that is elsewhere
-	}{
+	return []packager{
 		{
 			"pip", "/usr/bin/python3", both, `/usr/bin/python3 -m pip install -q greeter && /usr/bin/python3 -c 'import greeter'`, "from pip\n",
 			`/usr/bin/python3 -m pip install -q --index-url https://other.test/pip another`,
@@ -81,46 +86,99 @@ func TestPresets(t *testing.T) {
 			`apt-get -qq -o Acquire::AllowInsecureRepositories=true update && apt-get -qq --allow-unauthenticated download tinydeb >/dev/null && cat tinydeb*.deb`, "from apt\n",
 			`echo "deb http://other.test/apt any main" >other.list && apt-get -o Dir::Etc::SourceList=/workspace/other.list -o APT::Update::Error-Mode=any update`,
 		},
-	} {
+		{
+			"cargo", "", both, `mkdir -p src && ` + crate + `tiny >Cargo.toml && cargo fetch -q && cat .cargo/registry/src/*/tiny-1.0.0/src/lib.rs`, "// from cargo\n",
+			crate + `another >Cargo.toml && cargo fetch --config "source.mirror.registry=\"sparse+https://other.test/cargo/\""`,
+		},
+		{
+			"maven", "", both[1:], pom + `parent >pom.xml && mvn -q -B validate >/dev/null && grep -o "<packaging>pom" .m2/repository/test/parent/1.0/parent-1.0.pom`, "<packaging>pom\n",
+			pom + `another >pom.xml && sed s/packages.test/other.test/ .m2/settings.xml >other.xml && mvn -B -s other.xml validate`,
+		},
+	}
+}
+
+// TestPresets has tools of this machine get packages from the operator's indexes, and a quick refusal for all else.
+func TestPresets(t *testing.T) {
+	s, x, p := supplied(t)
+	stock(t, x)
+	for _, c := range packagers() {
+		if c.tool == "" {
+			continue
+		}
 		t.Run(c.preset, func(t *testing.T) {
-			defer func(whole *testing.T) { s.t = whole }(s.t)
-			s.t = t
 			if _, err := os.Stat(c.tool); err != nil && c.preset == "go" {
 				t.Skipf("programs see no Go outside of /usr: %v", err)
 			} else if err != nil {
 				need.Missing(t, "%v", err)
 			}
-			if c.preset == "apt" {
-				x.Deb(release(t), "tinydeb", "from apt\n")
-			}
-			run := s.withPreset(c.preset, c.script+"; timeout 100 sh -c '"+c.other+"' >/dev/null 2>&1; echo then $?", p, map[string]any{"resources": map[string]any{"memory_mb": 1024}})
-			out, _ := run["stdout"].(string)
-			got, status, _ := strings.Cut(out, "then ")
-			if got != c.want || status == "0\n" || status == "124\n" {
-				t.Fatalf("%q: %q\n%v\n%s", got, status, run["stderr"], s.said)
-			}
-			report, _ := run["egress"].(map[string]any)
-			presets, _ := report["presets"].([]any)
-			if len(presets) != 1 {
-				t.Fatalf("%v", report)
-			}
-			meant := presets[0].(map[string]any)
-			if toText(meant["hosts"]) != toText(c.hosts) || meant["name"] != c.preset || meant["source"] != "mirror" || meant["learnt_at"] == nil {
-				t.Errorf("%v", meant)
-			}
-			if report["allowed"] == 0.0 || !strings.Contains(toText(report["hosts"]), `"host":"other.test","reason":"no_match"`) {
-				t.Errorf("%v", report["hosts"])
-			}
-			for _, h := range report["hosts"].([]any) {
-				host := h.(map[string]any)
-				if name := host["host"].(string); slices.Contains(c.hosts, name) && host["rule"] != "preset "+c.preset {
-					t.Errorf("%s by %v", name, host["rule"])
+			c.use(t, s, p, "host")
+		})
+	}
+}
+
+// TestPresetsOfClients is [TestPresets] with all tools but apt, of an image, on every runtime.
+func TestPresetsOfClients(t *testing.T) {
+	tier.Soak(t)
+	for _, l := range lanes() {
+		t.Run(l.runtime, func(t *testing.T) {
+			s, x, p := supplied(t, l.open(t)...)
+			stock(t, x)
+			s.imports("clients", image.Clients(t))
+			for _, c := range packagers() {
+				if c.preset == "apt" { // is not in an image that never changes
+					continue
 				}
-			}
-			if !strings.Contains(toText(run["warnings"]), "other.test is not allowed") {
-				t.Errorf("%v", run["warnings"])
+				t.Run(c.preset, func(t *testing.T) { c.use(t, s, p, "clients") })
 			}
 		})
+	}
+}
+
+// stock fills the indexes.
+func stock(t *testing.T, x *index.Index) {
+	t.Helper()
+	x.Wheel("pip", "99", map[string]string{}) // what the indexes are asked about
+	x.Node("npm", "99.0.0", map[string]string{}, nil, nil)
+	x.Wheel("greeter", "1.0", map[string]string{"greeter.py": "print('from pip')\n"})
+	x.Node("pad", "1.0.0", map[string]string{"index.js": "console.log('from npm')\n"}, nil, nil)
+	x.Module("example.test/hello", "v1.0.0", "from go\n")
+	x.Deb(release(t), "tinydeb", "from apt\n")
+	x.Crate("tiny", "1.0.0", "// from cargo\n")
+	x.Parent("test", "parent", "1.0")
+}
+
+// use has the tool of an image get its package, and try another host.
+func (c packager) use(t *testing.T, s *server, p *peer.Peer, base string) {
+	t.Helper()
+	defer func(whole *testing.T) { s.t = whole }(s.t)
+	s.t = t
+	run := s.withPreset(c.preset, c.script+"; timeout 100 sh -c '"+strings.ReplaceAll(c.other, "'", `'"'"'`)+"' >/dev/null 2>&1; echo then $?", p,
+		map[string]any{"resources": map[string]any{"memory_mb": 1024}, "base_image": base})
+	out, _ := run["stdout"].(string)
+	got, status, _ := strings.Cut(out, "then ")
+	if got != c.want || status == "0\n" || status == "124\n" {
+		t.Fatalf("%q: %q\n%v\n%s", got, status, run["stderr"], s.said)
+	}
+	report, _ := run["egress"].(map[string]any)
+	presets, _ := report["presets"].([]any)
+	if len(presets) != 1 {
+		t.Fatalf("%v", report)
+	}
+	meant := presets[0].(map[string]any)
+	if toText(meant["hosts"]) != toText(c.hosts) || meant["name"] != c.preset || meant["source"] != "mirror" || meant["learnt_at"] == nil {
+		t.Errorf("%v", meant)
+	}
+	if report["allowed"] == 0.0 || !strings.Contains(toText(report["hosts"]), `"host":"other.test","reason":"no_match"`) {
+		t.Errorf("%v", report["hosts"])
+	}
+	for _, h := range report["hosts"].([]any) {
+		host := h.(map[string]any)
+		if name := host["host"].(string); slices.Contains(c.hosts, name) && host["rule"] != "preset "+c.preset {
+			t.Errorf("%s by %v", name, host["rule"])
+		}
+	}
+	if !strings.Contains(toText(run["warnings"]), "other.test is not allowed") {
+		t.Errorf("%v", run["warnings"])
 	}
 }
 
@@ -134,7 +192,8 @@ func release(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPresetsOnLanes holds on every runtime that a preset reaches its hosts alone, and sets its tool.
+// TestPresetsOnLanes holds on every runtime that a preset reaches its hosts alone, and sets its tool, and that a session that loses it loses
+// its connections.
 func TestPresetsOnLanes(t *testing.T) {
 	const get = `get() { curl -sS "$1" 2>/dev/null || wget -qO- "$1" 2>/dev/null || echo "none of $1"; }; `
 	for _, l := range lanes() {
@@ -148,7 +207,45 @@ func TestPresetsOnLanes(t *testing.T) {
 			if run["stdout"] != want {
 				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.said)
 			}
+			s.narrows(t, p, l.image, get+"get http://packages.test/slow")
 		})
+	}
+}
+
+// narrows has a session lose its network while a program has a connection.
+func (s *server) narrows(t *testing.T, p *peer.Peer, base, script string) {
+	t.Helper()
+	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{
+		"spec_version": "1.0", "base_image": base, "network_policy": "allowlist", "egress": map[string]any{"presets": []string{"maven"}},
+	})
+	if status != http.StatusOK {
+		t.Fatalf("%d %v\n%s", status, session, s.said)
+	}
+	at := api + "/sessions/" + session["session_id"].(string)
+	status, run := s.ask(http.MethodPost, api+"/runs", map[string]any{
+		"spec_version": "1.0", "session_id": session["session_id"], "command": []string{"sh", "-c", script},
+	})
+	if status/100 != 2 {
+		t.Fatalf("%d %v\n%s", status, run, s.said)
+	}
+	arrives := func(what string, c <-chan string) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(promptly):
+			t.Fatalf("%s\n%s", what, s.said)
+		}
+	}
+	arrives("no connection", p.Slow)
+	if status, answer := s.ask(http.MethodPut, at+"/network", map[string]any{"network_policy": "deny_all"}); status != http.StatusOK {
+		t.Fatalf("%d %v\n%s", status, answer, s.said)
+	}
+	arrives("the connection lives", p.Gone)
+	if cut := s.wait(run["run_id"].(string)); !strings.Contains(toText(cut["egress"]), "policy_changed") {
+		t.Errorf("%v", cut)
+	}
+	if status, answer := s.ask(http.MethodDelete, at, nil); status/100 != 2 {
+		t.Errorf("%d %v", status, answer)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,25 @@ const fresh = 7 * 24 * time.Hour
 // kept in the temporary folder, for all tests on the machine. BELLJAR_TEST_MIRROR is where the
 // packages are, on a machine without sources of Debian. It needs mmdebstrap and those packages.
 func Debian(t testing.TB, name string) string {
+	t.Helper()
+	return built(t, name, debian.Options{Name: name})
+}
+
+// Clients returns the tar of an image with what ordinary programs reach the network with: curl, wget, git, Python with requests and
+// pip, Node with npm, Go, Java with Maven, and cargo. It is made as [Debian] makes its own, of some 400 packages.
+func Clients(t testing.TB) string {
+	t.Helper()
+	cargo := "cargo" // of Debian 12, it knows no sparse indexes; a newer one has another name there
+	if text, err := os.ReadFile("/etc/os-release"); err == nil && strings.Contains(string(text), "VERSION_CODENAME=bookworm") {
+		cargo = "cargo-web"
+	}
+	return built(t, "clients", debian.Options{Name: "shell", Packages: []string{
+		"curl", "wget", "git", "python3", "python3-pip", "python3-requests", "nodejs", "npm", "golang-go", "default-jdk-headless", "maven", cargo,
+	}})
+}
+
+// built makes an image, or returns one that was made before.
+func built(t testing.TB, name string, o debian.Options) string {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("belljar-test-images-%d", os.Geteuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -56,7 +76,8 @@ func Debian(t testing.TB, name string) string {
 	defer os.Remove(making)
 	defer f.Close()
 	begin := time.Now()
-	if err := debian.Build(t.Context(), debian.Options{Name: name, Mirror: os.Getenv("BELLJAR_TEST_MIRROR")}, f); err != nil {
+	o.Mirror = os.Getenv("BELLJAR_TEST_MIRROR")
+	if err := debian.Build(t.Context(), o, f); err != nil {
 		need.Missing(t, "image %s cannot be built: %v", name, err)
 	}
 	if err := errors.Join(f.Close(), os.Rename(making, path)); err != nil {

@@ -3,13 +3,11 @@
 package security
 
 import (
-	"archive/zip"
-	"bytes"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/belljar/belljar/test/image"
 	"github.com/belljar/belljar/test/index"
 	"github.com/belljar/belljar/test/peer"
 	"github.com/belljar/belljar/test/tier"
@@ -25,7 +23,9 @@ func clients(t *testing.T, tr *trial) func(outcome) {
 	p.ServeGit(t, repositories)
 	r := peer.NewRepository(t, filepath.Join(repositories, "app.git"))
 	r.Commit("main", r.File("a.txt", "hello\n"))
-	serveModule(t, p)
+	x.Module("thing.test/m", "v1.0.0", "package m\n")
+	x.Crate("thing", "1.0.0", "")
+	x.Serve(t, p)
 	ca := filepath.Join(tr.dir, "peer.pem")
 	if err := os.WriteFile(ca, p.CA, 0o644); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func clients(t *testing.T, tr *trial) func(outcome) {
 	for _, rule := range []string{"api.test", "files.test", p.Address} {
 		tr.flags = append(tr.flags, "--allow", rule)
 	}
-	tr.flags = append(tr.flags, "--file", ca+":peer.pem", "--env", "LANE_LONG="+tier.Pick("", "1")) // some take seconds to start
+	tr.flags = append(tr.flags, "--file", ca+":peer.pem")
 	return func(outcome) {
 		if p.Hosts()["other.test"] > 0 || p.Asked()["other.test"] > 0 {
 			t.Errorf("the other host had %d requests, the resolver %d queries for it", p.Hosts()["other.test"], p.Asked()["other.test"])
@@ -45,25 +45,10 @@ func clients(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// serveModule serves a Go module, as a module proxy does.
-func serveModule(t *testing.T, p *peer.Peer) {
-	t.Helper()
-	const mod = "module thing.test/m\n"
-	var archive bytes.Buffer
-	z := zip.NewWriter(&archive)
-	for name, text := range map[string]string{"go.mod": mod, "m.go": "package m\n"} {
-		w, err := z.Create("thing.test/m@v1.0.0/" + name)
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for suffix, body := range map[string]string{"info": `{"Version": "v1.0.0"}`, "mod": mod, "zip": archive.String()} {
-		p.Handle("/go/thing.test/m/@v/v1.0.0."+suffix, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
-	}
+// clientPrograms is the tar of an image with ordinary clients: few, copied from this machine, or all of them. The shell is not busybox, which
+// would run its own wget.
+func clientPrograms(t *testing.T) string {
+	return tier.Pick(func() string {
+		return image.Programs(t, "/usr/bin/sh", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/git", "/usr/lib/git-core/git-remote-https", "/usr/bin/node")
+	}, func() string { return image.Clients(t) })()
 }

@@ -21,7 +21,8 @@ type script struct {
 	flags      []string
 	hosts      []string
 	limits     []string
-	image      string // a hostile one; "" for the lane's
+	image      string            // a hostile one; "" for the lane's
+	images     map[string]string // friendly ones, by the fact that a lane is to have
 	except     []exception
 	expect     []expectation
 }
@@ -61,7 +62,7 @@ func readScript(path string) (script, error) {
 	if err != nil {
 		return script{}, err
 	}
-	s := script{name: strings.TrimSuffix(filepath.Base(path), ".sh"), header: map[string]string{}}
+	s := script{name: strings.TrimSuffix(filepath.Base(path), ".sh"), header: map[string]string{}, images: map[string]string{}}
 	if s.path, err = filepath.Abs(path); err != nil {
 		return script{}, err
 	}
@@ -98,7 +99,11 @@ func readScript(path string) (script, error) {
 			k, value, _ := strings.Cut(rest, " ")
 			s.expect = append(s.expect, expectation{k, value, fact})
 		default:
-			return script{}, fmt.Errorf("%s: unknown header %q", path, key)
+			fact, ok := strings.CutPrefix(key, "Image on ")
+			if !ok {
+				return script{}, fmt.Errorf("%s: unknown header %q", path, key)
+			}
+			s.images[fact] = m[2]
 		}
 	}
 	if !slices.ContainsFunc(s.expect, func(e expectation) bool { return e.key == "phase" }) {
@@ -115,6 +120,16 @@ func (s script) needless(l *lane) string {
 		}
 	}
 	return ""
+}
+
+// imageOn is the image that s has on l, or "" for the lane's.
+func (s script) imageOn(l *lane) string {
+	for fact, word := range s.images {
+		if l.is(fact) {
+			return word
+		}
+	}
+	return s.image
 }
 
 // missing are the limits that s is about and l cannot enforce.

@@ -114,13 +114,15 @@ func attack(t *testing.T, l *lane, s script) verdict {
 		l.stock(t)
 	}
 	tr := l.trial(t)
-	if s.image != "" {
-		ref, err := l.bring(t, s.image)
-		if err != nil {
+	if word := s.imageOn(l); word != "" {
+		ref, err := l.bring(t, word)
+		if err != nil && word != s.image {
+			t.Fatal(err)
+		} else if err != nil {
 			t.Log(err)
 			return refused
 		}
-		tr.ref, tr.root = ref, s.image
+		tr.ref, tr.root = ref, word
 	}
 	var verify []func(outcome)
 	for _, name := range s.hosts {

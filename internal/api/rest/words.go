@@ -116,7 +116,7 @@ func words() map[string]string {
 		"ResourceUsage.pids":      "Most processes and threads at once", "grace_sec": "Between TERM and KILL",
 		"phase": "Phase of the run", "exit_code": "Its exit status: 128+n if a signal ended it, null if it never started", "signal": "The signal that ended it",
 		"reason_code": "Why it did not simply complete", "message": "What happened, as text", "Error.message": "What went wrong, as text",
-		"hint": "What to do next", "warnings": "Problems that did not end the run", "policy_hash": "SHA-256 of the policy in force",
+		"hint": "What to do next", "warnings": "Problems that did not end the run", "Session.warnings": "Rules of its network that the server's rules cover nothing of", "OpenedSession.warnings": "Rules of its network that the server's rules cover nothing of", "policy_hash": "SHA-256 of the policy in force",
 		"created_at": "When it was accepted", "estimated_start_time": "Estimated start, while it is queued", "started_at": "When its command started",
 		"finished_at": "When it ended", "resource_usage": "What it used; a figure that cannot be measured is absent",
 		"limits": "The limits in force; cpu, memory_mb and pids are 0 if they are not enforced", "max_limits": "The largest limits that a request may set", "limits_enforced": "What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent", "truncated": "Whether the log was cut at its cap", "command_truncated": "Whether command is cut: at most 16 KiB are recorded", "last_seq": "Seq of the log's end event, once it has ended",

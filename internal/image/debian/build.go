@@ -17,6 +17,8 @@ import (
 // Options state what to make.
 type Options struct {
 	Name string // one of [Names]
+	// Packages are Debian packages that the image has besides those of its recipe.
+	Packages []string
 	// Suite is Debian's name of a release; default the machine's own, or bookworm if that is no Debian.
 	Suite string
 	// Mirror is where packages are; default the machine's own sources of the suite.
@@ -28,6 +30,8 @@ type Options struct {
 }
 
 var (
+	packagePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`) })
+
 	suitePattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`) })
 	mirrorPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(https?|file|copy)://?[^\s\[\]"']+$`) })
 )
@@ -38,6 +42,12 @@ func (o *Options) check() (recipe, []source, error) {
 	if !ok {
 		return recipe{}, nil, invalid("can be made: "+strings.Join(Names(), ", "), "no recipe for %q", o.Name)
 	}
+	for _, name := range o.Packages {
+		if !packagePattern().MatchString(name) {
+			return recipe{}, nil, invalid("such as git or libxml2", "%q is not the name of a Debian package", name)
+		}
+	}
+	r.packages = slices.Concat(r.packages, o.Packages)
 	if o.Suite == "" {
 		o.Suite = ownSuite("/")
 	}

@@ -23,6 +23,8 @@ func TestCheck(t *testing.T) {
 		"suite of words": {Name: "shell", Suite: "book worm"},
 		"mirror":         {Name: "shell", Mirror: "mirror.example"},
 		"mirror option":  {Name: "shell", Mirror: "http://x/ [trusted=yes]"},
+		"package":        {Name: "shell", Packages: []string{"git;reboot"}},
+		"package flag":   {Name: "shell", Packages: []string{"git", "-x"}},
 		"mirror flag":    {Name: "shell", Mirror: "--format=null"},
 	} {
 		if _, _, err := o.check(); belljar.CodeOf(err) != belljar.CodeInvalidRequest || belljar.HintOf(err) == "" {
@@ -30,9 +32,9 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for _, name := range Names() {
-		o := Options{Name: name, Suite: "trixie", Mirror: "http://localhost:1/debian"}
+		o := Options{Name: name, Packages: []string{"g++", "libxml2"}, Suite: "trixie", Mirror: "http://localhost:1/debian"}
 		r, sources, err := o.check()
-		if err != nil || len(sources) != 1 || sources[0].String() != "deb http://localhost:1/debian trixie main" || r.all() == "" {
+		if err != nil || len(sources) != 1 || sources[0].String() != "deb http://localhost:1/debian trixie main" || !strings.Contains(r.all(), ",g++,libxml2,") {
 			t.Errorf("%s: %v, %v", name, sources, err)
 		}
 	}

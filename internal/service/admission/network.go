@@ -151,6 +151,24 @@ func noRelay() runtime.Reason {
 	}
 }
 
+// mostUncovered is how many rules warnings name.
+const mostUncovered = 5
+
+// Uncovered are warnings about rules of a request of which the server's rules cover nothing. The request is granted with the others.
+func Uncovered(p *egress.Policy) (warnings []string) {
+	if p == nil {
+		return nil
+	}
+	rules := p.Uncovered()
+	for i, rule := range rules {
+		if i == mostUncovered {
+			return append(warnings, fmt.Sprintf("network: %d more rules of the request allow nothing, either", len(rules)-i))
+		}
+		warnings = append(warnings, fmt.Sprintf("network: the rule %s allows nothing: the server's SANDBOX_EGRESS_ALLOW does not list it", rule))
+	}
+	return warnings
+}
+
 // Denied returns words for a run's warning about a host that was denied, with what would allow it. more is the flag or command
 // that adds a rule.
 func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {

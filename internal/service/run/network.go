@@ -52,7 +52,7 @@ func (c *execution) endNetwork() (warnings []string) {
 	if c.net.lost {
 		warnings = append(warnings, "network: what left the sandbox before belljar was restarted is not counted")
 	}
-	warnings = append(warnings, uncovered(c.plan.Egress)...)
+	warnings = append(warnings, admission.Uncovered(c.plan.Egress)...)
 	for _, many := range c.net.watch.ManyNames() {
 		warnings = append(warnings, fmt.Sprintf("network: %d different names under %s were used, and the DNS servers of %s see each of them",
 			many.Count, many.Rule, strings.TrimPrefix(many.Rule, "*.")))
@@ -63,21 +63,6 @@ func (c *execution) endNetwork() (warnings []string) {
 		})
 	}
 	return append(warnings, c.denied(whole)...)
-}
-
-// uncovered are the warnings about rules of a request that the server's cover nothing of. A run goes on with the others.
-func uncovered(p *egress.Policy) (warnings []string) {
-	if p == nil {
-		return nil
-	}
-	rules := p.Uncovered()
-	for i, rule := range rules {
-		if i == mostDenied {
-			return append(warnings, fmt.Sprintf("network: %d more rules of the request allow nothing, either", len(rules)-i))
-		}
-		warnings = append(warnings, fmt.Sprintf("network: the rule %s allows nothing: the server's SANDBOX_EGRESS_ALLOW does not list it", rule))
-	}
-	return warnings
 }
 
 // reportEgress puts a report into the run.

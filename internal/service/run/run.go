@@ -82,7 +82,7 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		p.aim(id)
 	}
 	r.state.Command, r.state.CommandTruncated = outcome.TruncateCommand(p.argv)
-	r.state.Warnings = uncovered(p.Egress)
+	r.state.Warnings = admission.Uncovered(p.Egress)
 	return r
 }
 

@@ -97,6 +97,7 @@ func (n *Network) replace(to reach) (was reach) {
 	defer x.mu.Unlock()
 	was = reach{belljar.NetworkSpec{NetworkPolicy: x.spec.NetworkPolicy, Egress: x.spec.Egress}, x.place.Egress, x.place.Env, x.state.Presets}
 	x.spec.NetworkPolicy, x.spec.Egress, x.place.Egress, x.place.Env, x.state.Presets = to.spec.NetworkPolicy, to.spec.Egress, to.policy, to.env, to.presets
+	x.state.Warnings = admission.Uncovered(to.policy)
 	return was
 }
 

@@ -1,9 +1,9 @@
-# Attack: Use what the image has of ordinary clients: curl, wget, Python, requests, Node's fetch, Java's HttpClient, git, pip, npm, go.
+# Attack: Use what the image has of ordinary clients: curl, wget, Python, requests, Node's fetch, Java's HttpClient, git, pip, npm, go, cargo.
 # Why it matters: Each has a resolver, a proxy's rules and retries of its own.
 # What must hold: Each gets what is allowed, without a setting for the network, and a refusal within seconds for the rest.
 # Host: clients
 # Run: --memory 1g
-# Not on: busybox (its programs cannot resolve names: their C library is linked statically)
+# Image on busybox: clients
 
 breach() { echo "BREACH: $*"; touch failed; }
 
@@ -11,11 +11,11 @@ export SSL_CERT_FILE=/workspace/peer.pem CURL_CA_BUNDLE=/workspace/peer.pem REQU
 export NODE_EXTRA_CA_CERTS=/workspace/peer.pem PIP_CERT=/workspace/peer.pem PIP_DISABLE_PIP_VERSION_CHECK=1 npm_config_update_notifier=false npm_config_cafile=/workspace/peer.pem
 export GIT_TERMINAL_PROMPT=0 GOPATH=/tmp/go GOCACHE=/tmp/gocache GOFLAGS=-mod=mod GOSUMDB=off GOTOOLCHAIN=local GOTELEMETRY=off
 
-# has reports whether the image has a program. One that is not the host's has few.
+# has reports whether the image has a program. The smaller image of clients has few.
 has() {
 	command -v "$1" >/dev/null && return
-	case $LANE_IMAGE-$1 in
-	host-go | busybox-*) echo "$1: not in the image" ;;
+	case $LANE_IMAGE-$LANE_TIER-$1 in
+	host-*-go | clients-test-python3 | clients-test-go) echo "$1: not in the image" ;;
 	*) breach "control: no $1" ;;
 	esac
 	return 1
@@ -101,9 +101,16 @@ client go go 'mkdir -p /tmp/m-$host && cd /tmp/m-$host && printf "module x\n" >g
 both python python3 'python3 fetch.py urllib'
 both requests python3 'python3 fetch.py requests'
 both node node 'node fetch.js'
-if [ -n "$LANE_LONG" ]; then
+if [ $LANE_TIER = soak ]; then # some take seconds to start
 	both java java 'java -Xmx128m Main.java'
 	client pip python3 'cd /tmp && python3 -m pip download --no-cache-dir --retries 0 -q -d pip-$host --no-deps --index-url https://$host/pip thing && ls pip-$host | grep thing && echo hello'
 	client npm npm 'cd /tmp && npm --cache /tmp/npm-$host --fetch-retries=0 --registry https://$host/npm view thing@1.0.0 version && echo hello'
+fi
+if [ $LANE_TIER-$LANE_IMAGE = soak-clients ]; then # a host's may be too old for sparse indexes
+	export CARGO_HTTP_CAINFO=/workspace/peer.pem CARGO_NET_RETRY=0
+	client cargo cargo 'mkdir -p /tmp/c-$host/src /tmp/c-$host/.cargo && cd /tmp/c-$host && touch src/lib.rs &&
+		printf "[package]\nname = \"c\"\nversion = \"1.0.0\"\nedition = \"2021\"\n[dependencies]\nthing = \"1\"\n" >Cargo.toml &&
+		printf "[source.crates-io]\nreplace-with = \"x\"\n[source.x]\nregistry = \"sparse+https://%s/cargo/\"\n" $host >.cargo/config.toml &&
+		CARGO_HOME=/tmp/cargo-$host cargo fetch && ls /tmp/cargo-$host/registry/cache/*/thing-1.0.0.crate && echo hello'
 fi
 [ ! -e failed ]

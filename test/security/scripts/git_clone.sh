@@ -3,7 +3,7 @@
 # Why it matters: Git runs with what it clones, and was made for repositories of friends.
 # What must hold: Nothing of it runs or is fetched while it is cloned; its links that lead out are files; the run has no network.
 # Host: repository
-# Not on: docker (its image has no git)
+# Image on docker: clients
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -1,0 +1,94 @@
+//go:build linux
+
+package image
+
+import (
+	"archive/tar"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/test/need"
+)
+
+// library is a line of ldd.
+var library = regexp.MustCompile(`(?m)^\t(?:.* => )?(/\S+) \(0x`)
+
+// Programs returns the tar of a root file system with busybox and these programs of the machine, given by their paths, with the libraries
+// that they are linked to. It takes a second, where an image of packages takes minutes.
+func Programs(t testing.TB, paths ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "programs.tar")
+	out, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	base, err := os.Open(Busybox(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	w := tar.NewWriter(out)
+	has := map[string]bool{"bin/": true}
+	put := func(h *tar.Header, content io.Reader) {
+		t.Helper()
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(w, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for in := tar.NewReader(base); ; {
+		h, err := in.Next()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		put(h, in)
+	}
+	add := func(path string) {
+		t.Helper()
+		inside := strings.TrimPrefix(path, "/")
+		if has[inside] {
+			return
+		}
+		has[inside] = true
+		for i := range inside {
+			if dir := inside[:i+1]; inside[i] == '/' && !has[dir] {
+				has[dir] = true
+				put(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}, strings.NewReader(""))
+			}
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			need.Missing(t, "%v", err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(&tar.Header{Name: inside, Typeflag: tar.TypeReg, Mode: 0o755, Size: info.Size()}, f)
+	}
+	for _, path := range paths {
+		add(path)
+		text, err := exec.Command("ldd", path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ldd %s: %v: %s", path, err, text)
+		}
+		for _, m := range library.FindAllStringSubmatch(string(text), -1) {
+			add(m[1])
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
