@@ -18,6 +18,7 @@ type script struct {
 	name, path string
 	header     map[string]string // the words for people
 	probe      bool
+	clean      bool // it leaves its sandbox as it was
 	flags      []string
 	hosts      []string
 	limits     []string
@@ -29,6 +30,9 @@ type script struct {
 
 // expectation is one line of what must come of a run, on the lanes of which the fact is true.
 type expectation struct{ key, value, fact string }
+
+// usualEnd is expected of a script that says nothing about the phase.
+var usualEnd = []expectation{{key: "phase", value: "completed"}, {key: "exit", value: "0"}, {key: "reason"}}
 
 // exception names lanes on which there is nothing to attack.
 type exception struct {
@@ -80,6 +84,10 @@ func readScript(path string) (script, error) {
 			s.header[key] = m[2]
 		case "Needs":
 			s.probe = slices.Contains(words, "probe")
+		case "Leaves":
+			if s.clean = m[2] == "nothing"; !s.clean {
+				return script{}, fmt.Errorf("%s: what a script leaves is nothing, or not said: %q", path, m[2])
+			}
 		case "Run":
 			s.flags = words
 		case "Host":
@@ -107,7 +115,7 @@ func readScript(path string) (script, error) {
 		}
 	}
 	if !slices.ContainsFunc(s.expect, func(e expectation) bool { return e.key == "phase" }) {
-		s.expect = append(s.expect, expectation{key: "phase", value: "completed"}, expectation{key: "exit", value: "0"}, expectation{key: "reason"})
+		s.expect = append(s.expect, usualEnd...)
 	}
 	return s, nil
 }

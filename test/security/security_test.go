@@ -84,7 +84,11 @@ func TestScripts(t *testing.T) {
 
 // runAll runs every script on l, and puts what comes of each on the board.
 func runAll(t *testing.T, l *lane, scripts []script, results *board) {
-	for _, s := range scripts {
+	alone, groups := l.arrange(scripts)
+	for _, group := range groups {
+		t.Run(strings.Join(append([]string{"together"}, group[0].hosts...), " "), func(t *testing.T) { together(t, l, group, results) })
+	}
+	for _, s := range alone {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			t.Cleanup(func() {
@@ -124,15 +128,8 @@ func attack(t *testing.T, l *lane, s script) verdict {
 		}
 		tr.ref, tr.root = ref, word
 	}
-	var verify []func(outcome)
-	for _, name := range s.hosts {
-		prepare, ok := hooks()[name]
-		if !ok {
-			t.Fatalf("no such host hook: %s", name)
-		}
-		verify = append(verify, prepare(t, tr))
-	}
-	args := append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + l.runtime, "--env", "LANE_IMAGE=" + tr.root, "--env", "LANE_TIER=" + tier.Pick("test", "soak")}, tr.where()...)
+	verify := tr.prepare(t, s.hosts)
+	args := tr.command()
 	if s.probe {
 		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
 	}
@@ -155,6 +152,26 @@ func attack(t *testing.T, l *lane, s script) verdict {
 	}
 	tr.nothingLeft(got)
 	return held
+}
+
+// prepare has the hooks prepare the host, and returns how to verify it afterwards.
+func (tr *trial) prepare(t *testing.T, names []string) []func(outcome) {
+	t.Helper()
+	var verify []func(outcome)
+	for _, name := range names {
+		prepare, ok := hooks()[name]
+		if !ok {
+			t.Fatalf("no such host hook: %s", name)
+		}
+		verify = append(verify, prepare(t, tr))
+	}
+	return verify
+}
+
+// command is how every attack begins.
+func (tr *trial) command() []string {
+	return append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + tr.lane.runtime, "--env", "LANE_IMAGE=" + tr.root,
+		"--env", "LANE_TIER=" + tier.Pick("test", "soak")}, tr.where()...)
 }
 
 func breaches(stdout string) string {

@@ -2,6 +2,7 @@
 # Why it matters: Whatever can be sent out is lost.
 # What must hold: No interface but lo, no route, no name resolves.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,5 +2,6 @@
 # Why it matters: A capability kept by mistake turns each of these into root inside the namespace.
 # What must hold: Every one is refused.
 # Needs: probe
+# Leaves: nothing
 
 ./probe become

@@ -3,5 +3,6 @@
 # What must hold: It is for the secret's host alone, and its key is not in the sandbox.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered authority

@@ -3,5 +3,6 @@
 # What must hold: The program reads asterisks, and no answer in which nobody can look.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered echo

@@ -3,5 +3,6 @@
 # What must hold: The host gets the secret's header once, and nothing of the program's.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered header

@@ -3,5 +3,6 @@
 # What must hold: No request for another host is answered, and no other host gets the secret.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered names

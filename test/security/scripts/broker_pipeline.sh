@@ -3,5 +3,6 @@
 # What must hold: Those before it are answered, and nothing after it.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered pipeline

@@ -3,5 +3,6 @@
 # What must hold: No request arrives, and no secret leaves.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered plaintext

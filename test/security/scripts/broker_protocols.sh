@@ -3,5 +3,6 @@
 # What must hold: None of them begins.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered protocols

@@ -3,5 +3,6 @@
 # What must hold: The other host gets no secret.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered redirect

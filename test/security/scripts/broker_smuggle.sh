@@ -3,5 +3,6 @@
 # What must hold: No hidden request arrives.
 # Needs: probe
 # Host: brokered
+# Leaves: nothing
 
 ./probe brokered smuggle

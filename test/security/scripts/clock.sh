@@ -2,5 +2,6 @@
 # Why it matters: There is one clock for all.
 # What must hold: Refused.
 # Needs: probe
+# Leaves: nothing
 
 ./probe clock

@@ -1,6 +1,7 @@
 # Attack: Crash, and ask for a core dump.
 # Why it matters: A core file, or a handler on the host, sees the memory of the program.
 # What must hold: The limit is 0 and cannot be raised; there is no core.
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -3,6 +3,7 @@
 # What must hold: Each is denied at once, on every port.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe addresses "$LANE_BAIT:80" "$LANE_BAIT:443" "$LANE_BAIT:53" "$LANE_BAIT:$LANE_PORT" "127.0.0.1:$LANE_PORT" \
 	"[::ffff:$LANE_BAIT]:80" "[::ffff:127.0.0.1]:$LANE_PORT" "[::1]:$LANE_PORT" "0.0.0.0:$LANE_PORT" "[64:ff9b::7f00:1]:$LANE_PORT" \

@@ -3,6 +3,7 @@
 # What must hold: They do not exist, by DNS and by the proxy; nobody outside is asked.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe names other.test api.test.other.test xapi.test api.test.wild.test.other.test wild.test notwild.test a.pinned.test \
 	www.api.test api-test 127.1 0x7f000001 2130706433 'api.test%00.other.test' xn--pi-6kc.test

@@ -3,6 +3,7 @@
 # What must hold: Each is denied.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 failed=0
 ./probe nested "127.0.0.1:$LANE_PORT" "$LANE_BAIT:443" other.test:80 127.0.0.53:1080 || failed=1

@@ -3,5 +3,6 @@
 # What must hold: Each is denied at once.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe addresses api.test:22 api.test:25 api.test:853 api.test:8080 api.test:65535 "$LANE_PEER:22" "$LANE_PEER:8080" "$LANE_PEER:1"

@@ -3,5 +3,6 @@
 # What must hold: No request for another host arrives.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe requests other.test a.wild.test

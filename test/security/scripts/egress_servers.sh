@@ -3,5 +3,6 @@
 # What must hold: Only the name of the connection is answered.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe servers other.test a.wild.test xapi.test api.test.other.test

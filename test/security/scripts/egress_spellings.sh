@@ -3,5 +3,6 @@
 # What must hold: None of them is a name, by the proxy and by DNS; nobody outside is asked.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe spellings

@@ -2,6 +2,7 @@
 # Why it matters: The daemon's environment holds keys.
 # What must hold: Only the variables that belljar sets; nothing of the caller's; no command line of the host.
 # Host: bait
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

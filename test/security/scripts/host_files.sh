@@ -2,6 +2,7 @@
 # Why it matters: That is what an attacker came for.
 # What must hold: None is visible.
 # Host: bait
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -1,6 +1,7 @@
 # Attack: See the host's name and its shared memory; leave some behind.
 # Why it matters: Both identify the machine and its neighbours.
 # What must hold: The name is belljar's own; shared memory is private.
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,6 +2,7 @@
 # Why it matters: A filter that compares numbers without the architecture lets every call through by its other number.
 # What must hold: The process is killed. A kernel that has no such entry says so.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

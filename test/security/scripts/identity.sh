@@ -3,6 +3,7 @@
 # What must hold: User and group 1000 (with Docker any but those that people have), no group beyond, no capability in any
 #   set, the bounding one included, no_new_privs, a filter in place.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

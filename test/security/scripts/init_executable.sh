@@ -2,5 +2,6 @@
 # Why it matters: That is how CVE-2019-5736 replaced the runtime of the host.
 # What must hold: Refused every way.
 # Needs: probe
+# Leaves: nothing
 
 ./probe initexe

@@ -2,6 +2,7 @@
 # Why it matters: The kernel runs the program named there as root of the host.
 # What must hold: Nothing under /proc/sys can be written.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

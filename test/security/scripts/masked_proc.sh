@@ -1,6 +1,7 @@
 # Attack: Read and write the parts of /proc that belong to the machine.
 # Why it matters: They tell about the kernel and other programs, and some command it.
 # What must hold: They are empty, absent or refused.
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,5 +2,6 @@
 # Why it matters: The new calls are not covered by filters that only know the old.
 # What must hold: All refused.
 # Needs: probe
+# Leaves: nothing
 
 ./probe mounts

@@ -3,5 +3,6 @@
 #   years begin there.
 # What must hold: All refused, also with rubbish in the upper half of the flags; a plain fork works.
 # Needs: probe
+# Leaves: nothing
 
 ./probe namespaces

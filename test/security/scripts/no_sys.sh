@@ -1,6 +1,7 @@
 # Attack: Look for /sys and for any control group file system.
 # Why it matters: release_agent (CVE-2022-0492) and uevent helpers run programs on the host.
 # What must hold: There is no /sys with anything in it, and no cgroup file system can be seen.
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,6 +2,7 @@
 # Why it matters: Then it kills the agent in one's place, or the daemon.
 # What must hold: Nobody gets below the score of the agent.
 # Not on: gvisor (its kernel kills no process; the host's knows the sandbox as one)
+# Leaves: nothing
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 echo 900 >/proc/self/oom_score_adj || breach "control: the score cannot be raised"

@@ -2,6 +2,7 @@
 # Why it matters: If the old root is still attached anywhere, one of these finds it.
 # What must hold: There is nothing above the root, and no mount shows the root of a disk of the host.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,4 +2,5 @@
 # Why it matters: A real-time loop of one program stops a processor for all others of the host.
 # What must hold: All refused; being nicer works.
 # Needs: probe
+# Leaves: nothing
 ./probe priority

@@ -1,6 +1,7 @@
 # Attack: Go through /proc/1: its root, folder, descriptors, memory and environment.
 # Why it matters: PID 1 was started outside and may still hold something of the outside.
 # What must hold: Nothing of it can be read or entered.
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,6 +2,7 @@
 # Why it matters: What the image holds is shared with the host and with every other sandbox.
 # What must hold: The only writable folders are the workspace, /tmp, /run and /dev/shm.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,6 +2,7 @@
 # Why it matters: A read-only root that root inside can remount is not read-only (CVE-2026-46695).
 # What must hold: No mount changes, by no interface.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,6 +2,7 @@
 # Why it matters: What a secret is copied to is not guarded as its file is, and is inherited.
 # What must hold: It is in its file alone, which only the program's user can read.
 # Host: secret
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

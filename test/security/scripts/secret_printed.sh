@@ -2,6 +2,7 @@
 # Why it matters: Programs print their configuration by accident, and logs are read by more people than may know the secret.
 # What must hold: Each byte of it is an asterisk, and the output is as long as it was.
 # Host: secret
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -2,6 +2,7 @@
 # Why it matters: They are how an ordinary user becomes root on the host the image comes from.
 # What must hold: None changes identity: no_new_privs is set, and native mounts are nosuid.
 # Needs: probe
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -3,6 +3,7 @@
 # What must hold: The namespace is not the initial one. A Docker engine may have no other; then the id is one that the host
 #   gives to nobody.
 # Not on: gvisor (the map is one of gVisor's own kernel; TestHostIDs looks from outside)
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
