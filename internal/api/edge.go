@@ -107,7 +107,13 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 		begun := e.opts.Now()
 		w := &writer{ResponseWriter: rw, idle: e.opts.WriteIdle}
 		rec := e.record(r)
-		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, rec))
+		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), recordKey{}, rec))
+		rec.cancel = cancel
+		defer func() {
+			rec.use.Release()
+			cancel(nil)
+		}()
+		r = r.WithContext(ctx)
 		if r.Body != nil && r.Body != http.NoBody {
 			rec.body = &body{
 				in: r.Body, conn: http.NewResponseController(rw),

@@ -23,6 +23,9 @@ type record struct {
 	log       *slog.Logger
 	body      *body // nil if the request has none
 
+	cancel context.CancelCauseFunc // of the request's context
+	use    *Use                    // of its credentials; nil if they cannot be revoked
+
 	caller atomic.Pointer[belljar.Caller]
 	route  atomic.Pointer[string]
 }
@@ -33,6 +36,9 @@ func recordOf(ctx context.Context) *record {
 	rec, _ := ctx.Value(recordKey{}).(*record)
 	return rec
 }
+
+// end ends the request, since its credentials were revoked.
+func (rec *record) end() { rec.cancel(errRevoked) }
 
 // complete fills in the fields of c that are empty.
 func (rec *record) complete(c *belljar.Caller) {

@@ -41,6 +41,7 @@ type server struct {
 	handler  http.Handler
 	service  *service.Service
 	known    *auth.Authenticator
+	uses     api.Uses // of credentials
 	streams  *stream.Door
 	previews *preview.Door // nil if disabled
 	models   *mcp.Door     // nil if disabled
@@ -170,6 +171,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	opts.TempDir = data.path // its disk is watched, and is not a tmpfs
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
+	opts.Revoked = d.uses.End
 	if opts.Vault, err = openVault(ctx, data, records, cfg.SecretsKeyRotate); err != nil {
 		return nil, err
 	}
@@ -224,7 +226,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	known, err := auth.New(auth.Options{
 		Keys: d.service.Authenticate, Key: key, JWTSecret: []byte(cfg.JWTSecret),
 		Issuer: cfg.OIDCIssuer, Audience: cfg.OIDCAudience, Events: events, Logger: d.log,
-		SignIns: d.service.SignIns(), Secret: secret, PageURL: pageURL(cfg, edge),
+		SignIns: d.service.SignIns(), Secret: secret, Uses: &d.uses, PageURL: pageURL(cfg, edge),
 	})
 	if err != nil {
 		return err

@@ -39,6 +39,9 @@ type Options struct {
 	Blobs blob.Store
 	// Events receives what happens, for the audit trail and the metrics; nil discards it.
 	Events event.Sink
+	// Revoked gets the name, as [SignIns.KeyParent] makes it, of each API key and sign-in that was revoked, once it is not valid; nil
+	// discards it.
+	Revoked func(name string)
 	// Images keeps images; nil knows the host's own programs only.
 	Images image.Library
 	// Egress is how sandboxes with a network resolve and connect; its zero value does as the system does. Count is the service's.

@@ -35,7 +35,7 @@ type SignIns struct{ s *Service }
 // SignIns returns the sign-ins of all users.
 func (s *Service) SignIns() SignIns { return SignIns{s} }
 
-// KeyParent returns the parent for what is made with an API key.
+// KeyParent returns the parent for what is made with an API key. It is the name that [Options].Revoked gets of a key or a sign-in.
 func (SignIns) KeyParent(key string) string { return keyParent + hashKey(key) }
 
 // AddCode stores a one-time code of a caller.
@@ -107,6 +107,7 @@ func (n SignIns) End(ctx context.Context, caller belljar.Caller, token string) e
 		return fault.Record("end the sign-in", err)
 	}
 	n.s.emit(event.Event{Name: event.SignedOut, Caller: caller, Detail: map[string]string{"token_id": t.ID}})
+	n.s.revoked(t)
 	return nil
 }
 

@@ -133,7 +133,11 @@ func (v admin) RevokeToken(ctx context.Context, id string) error {
 	if err := v.allowed("revoke API keys"); err != nil {
 		return err
 	}
-	err := v.service.opts.Store.Tokens().Revoke(ctx, id, v.service.clock.Now().UTC())
+	rows, err := v.service.opts.Store.Tokens().List(ctx)
+	if err != nil {
+		return fault.Record("list API keys", err)
+	}
+	err = v.service.opts.Store.Tokens().Revoke(ctx, id, v.service.clock.Now().UTC())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return &belljar.Error{
@@ -144,7 +148,19 @@ func (v admin) RevokeToken(ctx context.Context, id string) error {
 		return fault.Record("revoke the API key", err)
 	}
 	v.recordToken(event.TokenRevoked, id, nil)
+	for _, t := range rows {
+		if t.ID == id {
+			v.service.revoked(t)
+		}
+	}
 	return nil
+}
+
+// revoked ends what a token is in use for.
+func (s *Service) revoked(t store.Token) {
+	if s.opts.Revoked != nil {
+		s.opts.Revoked(keyParent + t.Hash)
+	}
 }
 
 // recordToken records an event of a key.

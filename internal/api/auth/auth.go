@@ -31,6 +31,8 @@ type Options struct {
 	// and the same after a restart.
 	SignIns SignIns
 	Secret  []byte
+	// Uses gets each request with a credential that can be revoked; nil means that requests do not end with their credential.
+	Uses *api.Uses
 	// PageURL returns the address of a path of the web page for the sender of r; nil means that there is no page.
 	PageURL func(r *http.Request, path string) string
 	// JWTSecret verifies tokens signed with HS256; if it is empty, they are refused.
@@ -73,6 +75,9 @@ func New(opts Options) (*Authenticator, error) {
 	if (opts.Issuer == "") != (opts.Audience == "") {
 		return nil, errors.New("auth: issuer and audience go together")
 	}
+	if opts.Uses == nil {
+		opts.Uses = &api.Uses{}
+	}
 	if opts.KeyID == "" {
 		opts.KeyID = "operator"
 	}
@@ -113,8 +118,11 @@ func (a *Authenticator) verify(r *http.Request, cred credential) (identity, erro
 	address := network(r)
 	err := a.limit(address, cred)
 	var who identity
-	if err == nil {
-		who, err = a.identify(r.Context(), cred)
+	for noted := false; err == nil && !noted; {
+		revoked := a.opts.Uses.Revoked()
+		if who, err = a.identify(r.Context(), cred); err == nil {
+			noted = len(who.revocable) == 0 || a.opts.Uses.Note(r.Context(), revoked, who.revocable...)
+		}
 	}
 	if err != nil {
 		return identity{}, a.refuse(r, err)
@@ -130,6 +138,8 @@ func network(r *http.Request) string { return api.Network(api.CallerOf(r.Context
 type identity struct {
 	caller belljar.Caller
 	parent string
+	// revocable are the names of what can be revoked: the credential, and that which it was made with.
+	revocable []string
 }
 
 // identify returns the identity with this credential.
@@ -158,12 +168,13 @@ func (a *Authenticator) identify(ctx context.Context, cred credential) (identity
 	who := identity{caller: c}
 	if a.opts.SignIns != nil {
 		who.parent = a.opts.SignIns.KeyParent(cred.text)
+		who.revocable = []string{who.parent}
 	}
 	return who, nil
 }
 
 func (a *Authenticator) operatorIdentity() identity {
-	return identity{belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, a.parent(operatorParent, a.opts.Key, 0)}
+	return identity{caller: belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
 }
 
 // operator reports whether key is the operator's. It compares hashes, so that the time does not reveal the length.

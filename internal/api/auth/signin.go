@@ -25,7 +25,7 @@ const (
 // SignIns keeps sign-ins and one-time codes by their hashes, each with its parent: the name of the credential that it was made with.
 // Errors are [belljar.CodeUnauthorized] for what is not valid, and a token or code ends with an API key that is its parent.
 type SignIns interface {
-	// KeyParent returns the parent for what is made with an API key.
+	// KeyParent returns the parent for what is made with an API key, which is the name of the key, or of a sign-in, in [api.Uses].
 	KeyParent(key string) string
 	AddCode(ctx context.Context, caller belljar.Caller, code, parent string) (expires time.Time, err error)
 	Add(ctx context.Context, caller belljar.Caller, token, parent string) (expires time.Time, err error)
@@ -226,7 +226,7 @@ func (a *Authenticator) signedIn(ctx context.Context, token string) (identity, e
 	case err != nil:
 		return identity{}, err
 	}
-	return identity{caller: c}, a.checkParent(parent)
+	return identity{caller: c, revocable: []string{a.opts.SignIns.KeyParent(token), parent}}, a.checkParent(parent)
 }
 
 // random returns a secret of 128 bits.

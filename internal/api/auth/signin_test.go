@@ -3,6 +3,7 @@
 package auth_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -44,6 +45,8 @@ type world struct {
 	service *service.Service
 	handler http.Handler
 	stop    func()
+	uses    api.Uses
+	held    chan context.Context // of requests that last until their contexts end
 
 	mu     sync.Mutex
 	events []event.Event
@@ -62,7 +65,7 @@ func (w *world) Record(e event.Event) {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "store.db")}
+	w := &world{t: t, held: make(chan context.Context, 8), path: filepath.Join(t.TempDir(), "store.db")}
 	w.now.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
 	w.start(auth.Options{})
 	t.Cleanup(func() { w.stop() })
@@ -85,6 +88,7 @@ func (w *world) start(o auth.Options) {
 	rt := fake.New(fake.Options{Dir: w.t.TempDir()})
 	w.service, err = service.New(service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: records, Logs: logbook.New(), Blobs: kept, Require: []string{}, Clock: w, Events: w,
+		Revoked: w.uses.End,
 	})
 	must(err)
 	w.stop = func() {
@@ -103,6 +107,7 @@ func (w *world) start(o auth.Options) {
 	edge, err := api.NewEdge(api.EdgeOptions{PublicURL: "https://x.example/jar"})
 	must(err)
 	o.PageURL = func(r *http.Request, path string) string { return edge.URL(r, "/webui/"+path) }
+	o.Uses = &w.uses
 	w.auth, err = auth.New(o)
 	must(err)
 	mux := http.NewServeMux()
@@ -110,6 +115,10 @@ func (w *world) start(o auth.Options) {
 	mux.Handle("GET /who", api.Guard(w.auth, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		c := api.CallerOf(r.Context())
 		_ = json.NewEncoder(rw).Encode(map[string]any{"user_id": c.ID, "role": c.Role})
+	})))
+	mux.Handle("GET /hold", api.Guard(w.auth, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		w.held <- r.Context()
+		<-r.Context().Done()
 	})))
 	w.handler = edge.Wrap(mux)
 }
@@ -480,4 +489,58 @@ func TestManySignIns(t *testing.T) {
 	w.signIn("key", operator)
 	w.pass(12 * time.Hour)
 	w.signIn("key", key)
+}
+
+// Requests end with their credential, and with the one that it was made with; others go on.
+func TestRevokedRequestsEnd(t *testing.T) {
+	w := newWorld(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var requests sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		requests.Wait()
+	})
+	hold := func(credential string) context.Context {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/hold", nil)
+		r.Header.Set("Authorization", "Bearer "+credential)
+		requests.Go(func() { w.handler.ServeHTTP(httptest.NewRecorder(), r) })
+		return <-w.held
+	}
+	wantEnd := func(name string, request context.Context) {
+		t.Helper()
+		<-request.Done()
+		if got := belljar.CodeOf(context.Cause(request)); got != belljar.CodeUnauthorized {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	key, id := w.key("ann", 0)
+	other, _ := w.key("ann", 0)
+	first, _ := w.signIn("key", key)
+	second, _ := w.signIn("key", key)
+	of := map[string]context.Context{}
+	for name, credential := range map[string]string{"key": key, "other": other, "first": first, "second": second, "operator": operator} {
+		of[name] = hold(credential)
+	}
+	again := hold(first)
+
+	if status, answer := w.ask("DELETE", login, first, ""); status != http.StatusNoContent {
+		t.Fatalf("sign-out: %d %v", status, answer)
+	}
+	wantEnd("signed out", of["first"])
+	wantEnd("signed out, too", again)
+	for _, name := range []string{"key", "other", "second", "operator"} {
+		if of[name].Err() != nil {
+			t.Errorf("%s ended with another sign-in", name)
+		}
+	}
+	if err := w.service.As(service.Local()).Admin().RevokeToken(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	wantEnd("revoked", of["key"])
+	wantEnd("made with a revoked key", of["second"])
+	for _, name := range []string{"other", "operator"} {
+		if of[name].Err() != nil {
+			t.Errorf("%s ended with another key", name)
+		}
+	}
 }

@@ -58,7 +58,7 @@ func (a *Authenticator) token(ctx context.Context, raw string) (identity, error)
 	if err := exactly(claims, map[string]any{"exp": &expires}); err != nil {
 		return identity{}, flawed(err)
 	}
-	return identity{c, a.parent(kind, a.origin(kind), int64(expires))}, nil
+	return identity{caller: c, parent: a.parent(kind, a.origin(kind), int64(expires))}, nil
 }
 
 // algorithm returns the algorithm in a token's header, which is not verified yet.

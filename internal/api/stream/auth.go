@@ -38,7 +38,7 @@ func (d *Door) authenticate(r *http.Request, download bool) (belljar.Caller, err
 	var reason string
 	switch {
 	case strings.HasPrefix(token, ticketPrefix):
-		caller, reason = d.tickets.redeem(token, targetOf(r.URL), download)
+		caller, reason = d.tickets.redeem(r.Context(), token, targetOf(r.URL), download)
 	case strings.HasPrefix(token, signedPrefix) && !download:
 		caller, reason = d.checkSigned(token, query["exp"], r.PathValue("id"))
 	default:

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -131,7 +130,8 @@ func (d *Door) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 
-	p := &logWriter{door: d, w: w, control: http.NewResponseController(w), req: req, run: run, caller: caller, out: newOutbox()}
+	p := &logWriter{outlet: d.newOutlet(w, req.sse), req: req, run: run, caller: caller, out: newOutbox()}
+	p.outlet.record = p.record
 	h := w.Header()
 	h.Set("Content-Type", req.mime())
 	h.Set("Cache-Control", "no-store")
@@ -154,15 +154,11 @@ func (d *Door) serveLogs(w http.ResponseWriter, r *http.Request) error {
 
 // logWriter writes a log to one reader over plain HTTP.
 type logWriter struct {
-	door    *Door
-	w       http.ResponseWriter
-	control *http.ResponseController
-	req     logRequest
-	run     belljar.Run
-	caller  belljar.Caller
-	out     *outbox
-	sent    int64
-	begun   bool // the answer has begun
+	outlet
+	req    logRequest
+	run    belljar.Run
+	caller belljar.Caller
+	out    *outbox
 }
 
 // serve writes what the feed reads until the log's end.
@@ -208,7 +204,7 @@ func (p *logWriter) write(ctx context.Context) (cause string, err error) {
 		case <-p.door.drain.Closing().Done():
 			return causeShutdown, nil
 		case <-alive.C:
-			if p.req.sse && !p.send(nil, ": still here\n\n") {
+			if p.req.sse && !p.send(nil, stillHere) {
 				return causeGone, nil
 			}
 		case <-p.out.ready:
@@ -238,9 +234,6 @@ func (p *logWriter) send(items []message, comment string) bool {
 	pooled := p.door.buffers.get()
 	defer p.door.buffers.put(pooled)
 	buf := pooled.buf
-	if p.req.sse && !p.begun {
-		buf = append(buf, "retry: 1000\n\n"...)
-	}
 	for _, m := range items {
 		switch {
 		case p.req.sse:
@@ -257,34 +250,7 @@ func (p *logWriter) send(items []message, comment string) bool {
 	}
 	buf = append(buf, comment...)
 	pooled.buf = buf
-	p.begun = true
-	if err := p.control.SetWriteDeadline(time.Now().Add(p.door.opts.WriteTimeout)); err != nil {
-		p.door.log.Error("stream without a deadline", "run_id", p.run.ID, "err", err)
-		return false
-	}
-	n, err := p.w.Write(buf)
-	p.sent += int64(n)
-	if err == nil {
-		err = p.control.Flush()
-	}
-	if isTimeout(err) {
-		p.record(event.Event{Name: event.StreamDropped, Reason: causeSlow})
-	}
-	return err == nil
-}
-
-// appendEvent appends a server-sent event. Notes have no id: a browser resumes after the last frame.
-func appendEvent(dst []byte, m message) []byte {
-	if !m.note {
-		dst = append(dst, "id: "...)
-		dst = strconv.AppendUint(dst, m.seq, 10)
-		dst = append(dst, '\n')
-	}
-	dst = append(dst, "event: "...)
-	dst = append(dst, m.kind...)
-	dst = append(dst, "\ndata: "...)
-	dst = append(dst, m.data...)
-	return append(dst, "\n\n"...)
+	return p.push(buf)
 }
 
 func (p *logWriter) record(e event.Event) {

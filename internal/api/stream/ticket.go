@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -46,6 +47,7 @@ type ticket struct {
 	caller  belljar.Caller
 	target  target
 	expires time.Time
+	use     *api.Use // of the credentials that it was made with
 }
 
 // target is what a ticket is for. The zero value is any stream.
@@ -76,11 +78,12 @@ func newTickets(ttl time.Duration, now func() time.Time) *tickets {
 	return &tickets{ttl: ttl, now: now, byKey: map[[sha256.Size]byte]*list.Element{}, users: map[string]int{}}
 }
 
-// issue makes a ticket for a caller.
-func (t *tickets) issue(caller belljar.Caller, to target) (token string, expires time.Time, err error) {
+// issue makes a ticket for the caller of ctx, which ends with the caller's credentials.
+func (t *tickets) issue(ctx context.Context, to target) (token string, expires time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
+	caller := api.CallerOf(ctx)
 	if t.users[caller.ID] >= maxTickets {
 		return "", time.Time{}, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "too many unused tickets", Hint: "use them, or wait until they expire",
@@ -94,14 +97,27 @@ func (t *tickets) issue(caller belljar.Caller, to target) (token string, expires
 		key: sha256.Sum256([]byte(token)), caller: belljar.Caller{ID: caller.ID, Role: caller.Role},
 		target: to, expires: t.now().Add(t.ttl),
 	}
+	var valid bool
+	if k.use, valid = api.Another(ctx, func() { t.revoke(k.key) }); !valid {
+		return "", time.Time{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "credentials are no longer valid"}
+	}
 	t.byKey[k.key] = t.queue.PushBack(k)
 	t.users[caller.ID]++
 	return token, k.expires, nil
 }
 
-// redeem removes a ticket and returns its caller, or the reason why it is invalid. It looks tickets up by their hash, so that its
+// revoke removes a ticket whose credentials were revoked.
+func (t *tickets) revoke(key [sha256.Size]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := t.byKey[key]; ok {
+		t.remove(e).use.Release()
+	}
+}
+
+// redeem removes a ticket and returns its caller, or the reason why it is invalid. The request of ctx ends with the ticket's credentials. It looks tickets up by their hash, so that its
 // duration reveals nothing about existing tickets.
-func (t *tickets) redeem(token string, request target, download bool) (caller belljar.Caller, reason string) {
+func (t *tickets) redeem(ctx context.Context, token string, request target, download bool) (caller belljar.Caller, reason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
@@ -111,7 +127,11 @@ func (t *tickets) redeem(token string, request target, download bool) (caller be
 	}
 	k := t.remove(e)
 	if !k.target.allows(request, download) {
+		k.use.Release()
 		return belljar.Caller{}, "foreign"
+	}
+	if !k.use.Pass(ctx) {
+		return belljar.Caller{}, "revoked"
 	}
 	return k.caller, ""
 }
@@ -120,7 +140,7 @@ func (t *tickets) redeem(token string, request target, download bool) (caller be
 func (t *tickets) sweep() {
 	now := t.now()
 	for e := t.queue.Front(); e != nil && !now.Before(e.Value.(*ticket).expires); e = t.queue.Front() {
-		t.remove(e)
+		t.remove(e).use.Release()
 	}
 }
 
@@ -141,7 +161,7 @@ func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	token, expires, err := d.tickets.issue(api.CallerOf(r.Context()), to)
+	token, expires, err := d.tickets.issue(r.Context(), to)
 	if err != nil {
 		api.Fail(w, r, err)
 		return

@@ -1,9 +1,11 @@
 package stream
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -230,7 +232,7 @@ func TestTicket(t *testing.T) {
 // If many clients use one ticket at once, one of them succeeds.
 func TestTicketRace(t *testing.T) {
 	tickets := newTickets(time.Minute, time.Now)
-	token, _, err := tickets.issue(belljar.Caller{ID: "ann"}, target{})
+	token, _, err := tickets.issue(api.WithCaller(t.Context(), belljar.Caller{ID: "ann"}), target{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +240,7 @@ func TestTicketRace(t *testing.T) {
 	won := make(chan string, 32)
 	for range cap(won) {
 		racing.Go(func() {
-			if _, why := tickets.redeem(token, target{path: "/"}, false); why == "" {
+			if _, why := tickets.redeem(t.Context(), token, target{path: "/"}, false); why == "" {
 				won <- why
 			}
 		})
@@ -247,6 +249,66 @@ func TestTicketRace(t *testing.T) {
 	if len(won) != 1 {
 		t.Errorf("%d of %d got in", len(won), cap(won))
 	}
+}
+
+// A ticket, and the request that used it, end with the credentials that it was made with.
+func TestTicketRevoked(t *testing.T) {
+	tickets := newTickets(time.Minute, time.Now)
+	edge, err := api.NewEdge(api.EdgeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	during := func(do func(ctx context.Context)) {
+		edge.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { do(r.Context()) })).
+			ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	}
+	var uses api.Uses
+	issue := func() (token string) {
+		during(func(ctx context.Context) {
+			if !uses.Note(ctx, uses.Revoked(), "name", "parent") {
+				t.Fatal("nothing was revoked")
+			}
+			if token, _, err = tickets.issue(api.WithCaller(ctx, belljar.Caller{ID: "ann"}), target{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return token
+	}
+	for _, name := range []string{"name", "parent"} {
+		unused, used := issue(), issue()
+		during(func(ctx context.Context) {
+			if _, why := tickets.redeem(ctx, used, target{path: "/"}, false); why != "" {
+				t.Fatal(why)
+			}
+			uses.End("another")
+			if ctx.Err() != nil {
+				t.Error("it ended with another credential")
+			}
+			uses.End(name)
+			if <-ctx.Done(); belljar.CodeOf(context.Cause(ctx)) != belljar.CodeUnauthorized {
+				t.Error(context.Cause(ctx))
+			}
+		})
+		if _, why := tickets.redeem(t.Context(), unused, target{path: "/"}, false); why != "unknown" {
+			t.Errorf("an unused ticket of a revoked %s: %q", name, why)
+		}
+	}
+	if tickets.queue.Len() != 0 || len(tickets.users) != 0 {
+		t.Errorf("%d tickets are left, of %v", tickets.queue.Len(), tickets.users)
+	}
+	// Revoked between the request's beginning and the ticket.
+	during(func(ctx context.Context) {
+		before := uses.Revoked()
+		uses.End("name")
+		if uses.Note(ctx, before, "name") {
+			t.Error("it was verified before it was revoked")
+		}
+		uses.Note(ctx, uses.Revoked(), "name")
+		uses.End("name")
+		if token, _, err := tickets.issue(ctx, target{}); belljar.CodeOf(err) != belljar.CodeUnauthorized {
+			t.Errorf("a ticket %q, %v", token, err)
+		}
+	})
 }
 
 // A download takes a ticket for its own path and query only.

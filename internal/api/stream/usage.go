@@ -45,7 +45,8 @@ func (d *Door) usage(of watched) http.HandlerFunc {
 			d.oneSample(ctx, w, r, samples)
 			return
 		}
-		u := &usageWriter{door: d, w: w, r: r, control: http.NewResponseController(w), caller: caller}
+		u := &usageWriter{outlet: d.newOutlet(w, true), r: r, caller: caller}
+		u.outlet.record = u.record
 		u.serve(ctx, cancel, samples(ctx))
 	}
 }
@@ -74,13 +75,9 @@ func (d *Door) oneSample(ctx context.Context, w http.ResponseWriter, r *http.Req
 // usageWriter sends samples as events. It starts the response with the first sample or ping; until then an error has a response of its
 // own.
 type usageWriter struct {
-	door    *Door
-	w       http.ResponseWriter
-	r       *http.Request
-	control *http.ResponseController
-	caller  belljar.Caller
-	begun   bool
-	sent    int64
+	outlet
+	r      *http.Request
+	caller belljar.Caller
 }
 
 // read is a sample, or the error at the end; a nil error with over is the end of what is watched.
@@ -127,7 +124,7 @@ func (u *usageWriter) serve(ctx context.Context, cancel func(), samples iter.Seq
 			cause = causeShutdown
 			return
 		case <-alive.C:
-			if !u.send(": still here\n\n") {
+			if !u.send([]byte(stillHere)) {
 				return
 			}
 		case v := <-next:
@@ -158,31 +155,17 @@ func (u *usageWriter) event(name string, data any) bool {
 		u.door.log.Error("usage cannot be encoded", "err", err)
 		return false
 	}
-	return u.send("event: " + name + "\ndata: " + string(raw) + "\n\n")
+	return u.send(appendEvent(nil, message{kind: belljar.FrameType(name), data: raw, note: true}))
 }
 
-// send writes text in one piece; false if that fails.
-func (u *usageWriter) send(text string) bool {
+// send writes a piece; false if that fails.
+func (u *usageWriter) send(piece []byte) bool {
 	if !u.begun {
-		u.begun = true
 		h := u.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("X-Accel-Buffering", "no")
-		text = "retry: 1000\n\n" + text
 	}
-	if err := u.control.SetWriteDeadline(time.Now().Add(u.door.opts.WriteTimeout)); err != nil {
-		u.door.log.Error("stream without a deadline", "err", err)
-		return false
-	}
-	n, err := u.w.Write([]byte(text))
-	u.sent += int64(n)
-	if err == nil {
-		err = u.control.Flush()
-	}
-	if isTimeout(err) {
-		u.record(event.Event{Name: event.StreamDropped, Reason: causeSlow})
-	}
-	return err == nil
+	return u.push(piece)
 }
 
 func (u *usageWriter) record(e event.Event) {

@@ -207,6 +207,21 @@ async def test_ports(belljar: Any, session: Any) -> None:
         await got(session.revoke_preview("x"))
 
 
+async def test_usage(belljar: Any) -> None:
+    session = await got(belljar.sessions.create())
+    run = await got(session.start(["sh", "-c", "while :; do :; done"]))
+    async for sample in each(run.usage()):
+        assert sample["scope"] == "session" and "at" in sample
+        if sample.get("cpu_percent"):
+            await got(run.cancel())
+    async for sample in each(session.usage()):
+        assert sample["memory_bytes"] >= 0 and sample["pids"] >= 0
+        await got(session.close())
+    with pytest.raises(b.NotFoundError):
+        async for sample in each(belljar.runs.usage("01900000-0000-7000-8000-000000000000")):
+            raise AssertionError(sample)
+
+
 async def test_terminals(belljar: Any, session: Any) -> None:
     terminal = await got(session.terminal(cols=100, rows=30, command=["bash", "--norc"]))
     await got(terminal.write("stty size; echo $((40 + 2))ü\n"))

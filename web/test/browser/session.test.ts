@@ -185,9 +185,17 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await row("in").dispatchEvent("drop", { dataTransfer: data });
   await row("dropped.txt").waitFor();
   assert.equal(await session.files.text("in/dropped.txt"), "dropped");
+
+  // Chromium sends again what was on a connection of an earlier request, and not what was on a new one. This is as the latter.
+  v.allow(/ERR_CONNECTION_RESET/);
+  await page.route(/fs\/raw/, (route) => route.abort("connectionreset"), { times: 2 });
+  await page.locator('input[type="file"]').setInputFiles([{ name: "twice.txt", mimeType: "text/plain", buffer: Buffer.from("at last") }]);
+  await page.locator(".uploads").getByText("It is sent again.").waitFor();
+  await row("twice.txt").waitFor();
+  assert.equal(await session.files.text("in/twice.txt"), "at last");
 });
 
-test("a server that is killed in the middle of an upload and started again: the file is sent again, by itself or when the user says so", async (t) => {
+test("a server that is killed in the middle of an upload and started again: the file is sent again by itself", async (t) => {
   const data = tempDir(t);
   const first = await serve(t, { data });
   const { v, page, session, row } = await begin(t, {}, "", first);
@@ -202,11 +210,7 @@ test("a server that is killed in the middle of an upload and started again: the 
   await first.kill();
   await within("the server", serve(t, { data, listen: new URL(first.url).host }));
   await speed(-1);
-  const done = page.getByText("1 file of 1 uploaded");
-  const again = named(page, "Try again");
-  await done.or(again).waitFor();
-  if (await again.isVisible()) await again.click(); // the error stays until then
-  await done.waitFor();
+  await page.getByText("1 file of 1 uploaded").waitFor();
   await row("big.bin").waitFor();
   assert.deepEqual(Buffer.from(await session.files.read("big.bin")), big);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { accessible, login, operator, until, visit } from "./world.ts";
+import { accessible, login, operator, until, visit, within } from "./world.ts";
 
 const token = (page: Page) => page.evaluate(() => localStorage.getItem("belljar.token"));
 const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true, level: 1 });
@@ -50,11 +50,15 @@ test("signing out ends the token, here and in other tabs", async (t) => {
   await v.open("sandbox/runs");
   await v.open("sandbox/sessions", second);
   const had = (await token(v.page))!;
+  const { id } = await v.api.runs.start({ command: ["cat"], interactive: true });
+  const log = await fetch(`${v.place.url}/api/v1/sandbox/runs/${id}/logs?follow=true`, { headers: { Authorization: `Bearer ${had}` } });
   await v.page.getByRole("button", { name: "Sign out" }).click();
   await heading(v.page, "Sign in to Belljar").waitFor();
   await heading(second, "Sign in to Belljar").waitFor();
   const answer = await fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { Authorization: `Bearer ${had}` } });
   assert.equal(answer.status, 401, "what was stolen before is useless");
+  await assert.rejects(within("the stream's end", log.text()), TypeError, "what was open ends");
+  await v.api.runs.cancel(id);
 
   // Signing in again is seen by the other tab, too, which goes on where it was.
   await v.page.getByLabel("API key").fill(v.key);

@@ -207,6 +207,11 @@ def of_code(code: str) -> type[BelljarError]:
     return TABLE[code][0] if code in TABLE else BelljarError
 
 
+def told(error: Mapping[str, Any]) -> BelljarError:
+    """The exception of an error that the server told in a stream."""
+    return of_code(error["code"])(error["message"], code=error["code"], details=error.get("details"), hint=error.get("hint") or "")
+
+
 def of_status(status: int) -> type[BelljarError]:
     """The exception for an answer that tells nothing but its status."""
     if status in (502, 503, 504):

@@ -9,10 +9,14 @@ export interface Upload {
   readonly file: File;
   state: "waiting" | "sending" | "done" | "exists" | "failed";
   sent: number;
+  /** Why it failed; while it is sending, why it is sent again. */
   error: unknown;
 }
 
 const mostAtOnce = 2;
+
+// How often a file is sent again that a broken connection has stopped: for two minutes, with pauses of 1, 2, 4 … 30 s.
+const mostRetries = 8;
 
 export class Uploads {
   all: Upload[] = $state([]);
@@ -68,25 +72,46 @@ export class Uploads {
   }
 
   async #send(one: Upload, overwrite: boolean): Promise<void> {
+    const { signal } = this.#stop;
     this.#sending++;
     one.state = "sending";
-    one.sent = 0;
     one.error = undefined;
-    // A body of its own: it is watched, and the file may be sent again.
-    const body = one.file.slice(0, one.file.size, one.file.type);
-    watchUpload(body, (sent) => (one.sent = sent));
-    try {
-      await this.#files().write(one.path, body, { overwrite, signal: this.#stop.signal });
-      one.state = "done";
-      one.sent = one.file.size;
-    } catch (error) {
-      one.state = (error as { code?: unknown }).code === "conflict" ? "exists" : "failed";
-      one.error = error;
+    for (let retries = 0; one.state === "sending"; retries++) {
+      one.sent = 0;
+      // A body of its own: it is watched, and the file may be sent again.
+      const body = one.file.slice(0, one.file.size, one.file.type);
+      watchUpload(body, (sent) => (one.sent = sent));
+      try {
+        await this.#files().write(one.path, body, { overwrite, signal });
+        one.state = "done";
+        one.sent = one.file.size;
+        one.error = undefined;
+      } catch (error) {
+        one.error = error;
+        const { code } = error as { code?: unknown };
+        // What does not replace a file can be sent again: if the first attempt has arrived after all, the second is a conflict.
+        const again = code === "runtime_unavailable" && retries < mostRetries && (await pause(retries, signal));
+        if (!again) one.state = code === "conflict" ? "exists" : "failed";
+      }
     }
     this.#sending--;
     this.#next();
     if (!this.busy) this.#landed();
   }
+}
+
+/** pause waits before another attempt; false if the user stops the upload. */
+function pause(retries: number, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve(!signal.aborted);
+    };
+    const timer = setTimeout(end, Math.min(1000 * 2 ** retries, 30_000) * (0.9 + 0.2 * Math.random()));
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+  });
 }
 
 /** dropped are the files that were dropped, those in folders too. It is to be called while the event is handled. */

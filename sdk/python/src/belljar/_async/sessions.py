@@ -17,6 +17,7 @@ from .files import AsyncFiles
 from .runs import AsyncRun, AsyncRuns
 from .terminals import AsyncTerminal, AsyncTerminals
 from .transport import Ask, AsyncTransport
+from .usage import watch_usage
 
 if TYPE_CHECKING:
     from .. import types
@@ -184,6 +185,10 @@ class AsyncSession:
     async def terminals(self) -> List[types.Terminal]:
         """Its terminals, oldest first."""
         return await AsyncTerminals(self._transport).list(self.id)
+
+    def usage(self) -> AsyncIterator[types.UsageSample]:
+        """What its sandbox uses, about once a second, until the session ends. To watch is no use of the session."""
+        return watch_usage(self._transport, path("sessions", self.id, "usage"))
 
     async def ports(self) -> List[types.Port]:
         """The ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""

@@ -82,10 +82,7 @@ class Images:
                         elif name == "done":
                             return cast("types.Image", told)
                         elif name == "error":
-                            error = told["error"]
-                            raise errors.of_code(error["code"])(
-                                error["message"], code=error["code"], details=error.get("details"), hint=error.get("hint") or ""
-                            )
+                            raise errors.told(told["error"])
             raise Passing(UnreachableError("the connection broke while the server made the image ready", details={"image": ref}))
 
         return self._transport.repeat(ask, take)

@@ -19,6 +19,7 @@ from ..errors import BelljarError, InternalError, TimeoutError, UnreachableError
 from .stdin import Stdin
 from .incoming import Incoming, read_all, save_to
 from .transport import Ask, Transport
+from .usage import watch_usage
 
 if TYPE_CHECKING:
     from .. import types
@@ -52,6 +53,10 @@ class Run(RunState):
     def logs(self, *, since_seq: int = 0, tail: bool = False) -> Iterator[Frame]:
         """Its log, as it comes, to its end: see :meth:`Runs.logs`."""
         return self._runs.logs(self.id, since_seq=since_seq, tail=tail)
+
+    def usage(self) -> Iterator[types.UsageSample]:
+        """What its sandbox uses, about once a second, to its end: see :meth:`Runs.usage`."""
+        return self._runs.usage(self.id)
 
     def artifacts(self) -> List[types.Artifact]:
         """The files that were captured from it, by path; none until it has ended."""
@@ -303,6 +308,14 @@ class Runs:
             "GET", path("runs", id, "logs"), values={"follow": "true", "since_seq": since}, headers={"Accept": "text/event-stream"},
         )  # fmt: skip
         return self._transport.attempt(ask)
+
+    def usage(self, id: str) -> Iterator[types.UsageSample]:
+        """What a run's sandbox uses, about once a second, until the run ends. Before it has a sandbox there is none.
+
+        A run in a session shares its sandbox: then the figures are those of the whole session, and ``scope`` says so. A connection
+        that breaks ends it with an error: samples are kept nowhere.
+        """
+        return watch_usage(self._transport, path("runs", id, "usage"))
 
     def artifacts(self, id: str) -> List[types.Artifact]:
         """The files that were captured from a run, by path; none until it has ended."""

@@ -18,6 +18,7 @@ from .files import Files
 from .runs import Run, Runs
 from .terminals import Terminal, Terminals
 from .transport import Ask, Transport
+from .usage import watch_usage
 
 if TYPE_CHECKING:
     from .. import types
@@ -185,6 +186,10 @@ class Session:
     def terminals(self) -> List[types.Terminal]:
         """Its terminals, oldest first."""
         return Terminals(self._transport).list(self.id)
+
+    def usage(self) -> Iterator[types.UsageSample]:
+        """What its sandbox uses, about once a second, until the session ends. To watch is no use of the session."""
+        return watch_usage(self._transport, path("sessions", self.id, "usage"))
 
     def ports(self) -> List[types.Port]:
         """The ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""

@@ -1,0 +1,40 @@
+"""What a living sandbox uses, as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, cast
+
+from .. import errors
+from .._retry import stranger
+from ..errors import InternalError, UnreachableError
+from .incoming import AsyncIncoming
+from .transport import Ask, AsyncTransport
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+async def watch_usage(transport: AsyncTransport, at: str) -> AsyncIterator[types.UsageSample]:
+    """Samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere."""
+
+    async def take(incoming: AsyncIncoming) -> AsyncIncoming:
+        if incoming.head.mime != "text/event-stream":
+            incoming.close()
+            raise stranger(incoming.head)
+        return incoming
+
+    async with await transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
+        async for events in answer.events():
+            for name, data in events:
+                if name == "end":
+                    return
+                try:
+                    told = json.loads(data)
+                except ValueError as e:
+                    raise InternalError(f"the stream cannot be read: {e}") from None
+                if name == "error":
+                    raise errors.told(told["error"])
+                yield cast("types.UsageSample", told)
+    raise UnreachableError("the connection broke while the usage was watched", hint="watch again")

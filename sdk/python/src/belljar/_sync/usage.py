@@ -1,0 +1,41 @@
+# Made from _async/usage.py by scripts/generate.py. Do not edit.
+"""What a living sandbox uses, as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from .. import errors
+from .._retry import stranger
+from ..errors import InternalError, UnreachableError
+from .incoming import Incoming
+from .transport import Ask, Transport
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+def watch_usage(transport: Transport, at: str) -> Iterator[types.UsageSample]:
+    """Samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere."""
+
+    def take(incoming: Incoming) -> Incoming:
+        if incoming.head.mime != "text/event-stream":
+            incoming.close()
+            raise stranger(incoming.head)
+        return incoming
+
+    with transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
+        for events in answer.events():
+            for name, data in events:
+                if name == "end":
+                    return
+                try:
+                    told = json.loads(data)
+                except ValueError as e:
+                    raise InternalError(f"the stream cannot be read: {e}") from None
+                if name == "error":
+                    raise errors.told(told["error"])
+                yield cast("types.UsageSample", told)
+    raise UnreachableError("the connection broke while the usage was watched", hint="watch again")
