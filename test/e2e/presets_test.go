@@ -201,9 +201,9 @@ func TestPresetsOnLanes(t *testing.T) {
 			s, x, p := supplied(t, l.open(t)...)
 			l.furnish(s)
 			x.Parent("test", "parent", "1.0")
-			run := s.withPreset("maven", get+`grep -o '<url>.*</url>' .m2/settings.xml; echo $MAVEN_ARGS; get http://packages.test/maven/test/parent/1.0/parent-1.0.pom | grep -o '<packaging>pom'; get http://other.test/`, p,
+			run := s.withPreset("maven", get+`grep -o '<url>.*</url>' .m2/settings.xml; echo $MAVEN_ARGS $MAVEN_OPTS; get http://packages.test/maven/test/parent/1.0/parent-1.0.pom | grep -o '<packaging>pom'; get http://other.test/`, p,
 				map[string]any{"base_image": l.image})
-			want := "<url>http://packages.test/maven/</url>\n-s /workspace/.m2/settings.xml\n<packaging>pom\nnone of http://other.test/\n"
+			want := "<url>http://packages.test/maven/</url>\n-s /workspace/.m2/settings.xml -Duser.home=/workspace\n<packaging>pom\nnone of http://other.test/\n"
 			if run["stdout"] != want {
 				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.said)
 			}

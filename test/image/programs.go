@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/belljar/belljar/test/need"
 )
 
 // library is a line of ldd.
-var library = regexp.MustCompile(`(?m)^\t(?:.* => )?(/\S+) \(0x`)
+var library = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\t(?:.* => )?(/\S+) \(0x`) })
 
 // Programs returns the tar of a root file system with busybox and these programs of the machine, given by their paths, with the libraries
 // that they are linked to. It takes a second, where an image of packages takes minutes.
@@ -83,7 +84,7 @@ func Programs(t testing.TB, paths ...string) string {
 		if err != nil {
 			t.Fatalf("ldd %s: %v: %s", path, err, text)
 		}
-		for _, m := range library.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range library().FindAllStringSubmatch(string(text), -1) {
 			add(m[1])
 		}
 	}

@@ -204,6 +204,8 @@ func mavenRead(printed string) (list []string) {
 	}
 }
 
+// mavenSet names the settings to Maven 3.9 and newer. Older ones look into the user's home, which Java does not take from HOME, and which
+// a user without a line in /etc/passwd does not have.
 func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 	repository := inside(mavenHome + "/repository")
 	if u == nil {
@@ -211,7 +213,7 @@ func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 	}
 	var escaped strings.Builder
 	_ = xml.EscapeText(&escaped, []byte(u.String()))
-	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings)}, map[string]string{
+	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings), "MAVEN_OPTS": "-Duser.home=" + belljar.WorkspaceDir}, map[string]string{
 		mavenSettings: "<settings>\n  <localRepository>" + repository + "</localRepository>\n" +
 			"  <mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>" + escaped.String() + "</url></mirror></mirrors>\n</settings>\n",
 	}

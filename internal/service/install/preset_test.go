@@ -80,7 +80,7 @@ func TestSettings(t *testing.T) {
 		"go's own":      {own("go"), "", []string{"GOPATH=/workspace/go"}, []string{"GOPROXY", "GOSUMDB"}},
 		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.cargo", `.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.cargo/config.toml: replace-with = "mirror"`}, nil},
 		"cargo's own":   {own("cargo"), "", []string{`registry = "sparse+https://own.example.com/"`}, nil}, // its home is another here
-		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.m2/settings.xml", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.m2/repository<"}, nil},
+		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.m2/settings.xml", "MAVEN_OPTS=-Duser.home=/workspace", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.m2/repository<"}, nil},
 		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.m2/repository"}, []string{"settings"}},
 		"apt":           {mirror("apt", "https://a.example.com/debian/"), debian, []string{"APT_CONFIG=/workspace/.apt/apt.conf", "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] https://a.example.com/debian/ bookworm main", `SourceParts "/dev/null"`}, []string{"Status"}},
 		"apt, bare":     {mirror("apt", "https://a.example.com/debian/"), bare, []string{"sources.list: deb https://a.example.com/debian/ trixie main", `Dir::State::Status "/workspace/.apt/status"`, ".apt/status: "}, nil},

@@ -2937,6 +2937,8 @@ export interface components {
             state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
+            /** @description Rules of its network that the server's rules cover nothing of */
+            warnings?: string[];
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
         };
@@ -3690,6 +3692,8 @@ export interface components {
             state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
+            /** @description Rules of its network that the server's rules cover nothing of */
+            warnings?: string[];
         };
         SessionOpening: {
             /** @description Protections that may be missing on this host; operators only */

@@ -1124,6 +1124,8 @@ class OpenedSession(_OpenedSession, total=False):
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     user_id: str
     """The owner."""
+    warnings: List[str]
+    """Rules of its network that the server's rules cover nothing of."""
 
 
 class _Package(TypedDict):
@@ -1691,6 +1693,8 @@ class Session(_Session, total=False):
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     user_id: str
     """The owner."""
+    warnings: List[str]
+    """Rules of its network that the server's rules cover nothing of."""
 
 
 class SessionOpening(TypedDict, total=False):
