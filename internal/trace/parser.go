@@ -9,6 +9,10 @@ type parser struct {
 	from   int // the first line that no trace has consumed
 	found  []Trace
 	frames int
+
+	pytest pytest
+	golang goTests
+	place  string // the function that a C compiler says its next messages are about
 }
 
 // step reads what begins at the next line. The checks are ordered by how certain their first words are.
@@ -18,13 +22,18 @@ func (p *parser) step() {
 		p.at++
 		return
 	}
-	for _, read := range []func(string) bool{p.python} {
+	for _, read := range []func(string) bool{p.python, p.node, p.java, p.goTrace, p.rust, p.ruby, p.tests, p.message, p.shell} {
 		if read(line) {
 			p.from = p.at
 			return
 		}
 	}
 	p.at++
+}
+
+func (p *parser) finish() {
+	p.endPytest()
+	p.endGoTests("")
 }
 
 // add keeps a trace.

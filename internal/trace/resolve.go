@@ -227,8 +227,11 @@ func columns(f Frame, text string) (from, to int) {
 			if i++; c > 0xFFFF && f.units == utf16Units {
 				i++
 			}
-			if f.units == byteUnits {
+			switch {
+			case f.units == byteUnits:
 				i += size - 1
+			case f.units == displayUnits && c == '\t':
+				i = (i+6)/8*8 + 1
 			}
 		}
 		return n + 1

@@ -70,6 +70,7 @@ const (
 	characterUnits units = iota
 	utf16Units
 	byteUnits
+	displayUnits // characters, a tab being as wide as a terminal shows it
 )
 
 // Parse finds the traces of a text, in the order in which they begin. Of a long text it reads the first 64 KiB and the last 1 MiB;
@@ -83,6 +84,7 @@ func Parse(text string) []Trace {
 			p.at = before + 1
 		}
 	}
+	p.finish()
 	return p.found
 }
 
