@@ -105,7 +105,7 @@ func rules() []rule {
 			applies: func(dir string) bool { return under(dir, "internal/service") },
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
-					imported == "internal/archive" || imported == "internal/egress" || imported == "internal/shelf" || under(imported, "internal/secret") || under(imported, "internal/service")
+					imported == "internal/archive" || imported == "internal/egress" || imported == "internal/shelf" || imported == "internal/trace" || under(imported, "internal/secret") || under(imported, "internal/service")
 			},
 		},
 		{
@@ -188,6 +188,13 @@ func rules() []rule {
 			},
 		},
 		{
+			name:    "15: trace imports the standard library only",
+			reason:  "the server, the command line and editors read traces with it",
+			applies: func(dir string) bool { return dir == "internal/trace" },
+			allowed: func(string, string) bool { return false },
+			foreign: standard,
+		},
+		{
 			name:    "14: only internal/daemon imports the files of the web page",
 			reason:  "the page is a client like any other; a server without it must stay possible",
 			applies: func(dir string) bool { return dir != "internal/daemon" },
@@ -260,6 +267,7 @@ func TestRulesCatch(t *testing.T) {
 		"12": {"internal/local", "internal/service"},
 		"13": {"internal/egress", "internal/service"},
 		"14": {"internal/api/web", "web"},
+		"15": {"internal/trace", "internal/service"},
 	}
 	for _, r := range rules() {
 		number, _, _ := strings.Cut(r.name, ":")

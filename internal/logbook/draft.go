@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -101,6 +102,13 @@ func (d *Draft) Take() (frames []belljar.Frame, taken bool) {
 	defer d.mu.Unlock()
 	d.sealed = d.log == nil
 	return d.frames, d.sealed
+}
+
+// Frames returns the frames of a draft that is in memory and leaves it as it is. It returns false if the book has the log.
+func (d *Draft) Frames() ([]belljar.Frame, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.frames), d.log == nil
 }
 
 // Read implements [Log.Read].

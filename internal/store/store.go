@@ -64,7 +64,7 @@ type Records interface {
 
 // Run is the record of a run.
 type Run struct {
-	belljar.Run // UserID is its owner
+	belljar.Run // UserID is its owner. List and Sweepable leave Failure out
 	// Spec is the request. It is kept until the run ends, so that a queued run survives a restart. List and Sweepable
 	// leave it out. It has no secrets: their values are in Secrets alone, encrypted.
 	Spec    *belljar.RunSpec

@@ -207,6 +207,7 @@ func (c *execution) settle() {
 	if e.Building {
 		e.Usage = runtime.Usage{} // the build's alone
 	}
+	o.Failure = c.failure(o)
 	usage := outcome.ResourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
 	if c.out.cut {
 		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)

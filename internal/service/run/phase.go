@@ -60,7 +60,7 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 	last.Phase, last.FinishedAt = o.Phase, &now
 	last.ExitCode, last.Signal, last.ReasonCode = o.ExitCode, o.Signal, o.Reason
 	last.Message, last.Hint, last.Warnings = outcome.TruncateText(o.Message), outcome.TruncateText(o.Hint), outcome.TruncateWarnings(o.Warnings)
-	last.ResourceUsage, last.Truncated, last.Shell = usage, truncated, o.Shell
+	last.ResourceUsage, last.Truncated, last.Shell, last.Failure = usage, truncated, o.Shell, o.Failure
 	if r.fault != nil {
 		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())
 	}

@@ -158,7 +158,7 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 	return page, total, err
 }
 
-func cutRun(r *store.Run) { r.Spec, r.Secrets, r.Artifacts, r.Log = nil, nil, nil, nil }
+func cutRun(r *store.Run) { r.Spec, r.Secrets, r.Artifacts, r.Log, r.Failure = nil, nil, nil, nil, nil }
 
 func timeOf(r *store.Run, by string) time.Time {
 	t := &r.CreatedAt

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -38,11 +39,12 @@ const setState = "phase = ?, exit_code = ?, started_at = ?, message = ?, spec_ve
 const insertState = "runtime, base_image, image_digest, session_id, phase, exit_code, started_at, message, spec_version, runtime_version, " +
 	"policy_hash, last_seq, log_bytes, log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail"
 
-// runDetail is the column detail.
+// runDetail is the column detail. Failure stands for the run's own, which a list does not decode.
 type runDetail struct {
 	belljar.Run
-	Image   *store.Image `json:"image,omitempty"`
-	Secrets []byte       `json:"sealed_secrets,omitempty"`
+	Failure json.RawMessage `json:"failure,omitempty"`
+	Image   *store.Image    `json:"image,omitempty"`
+	Secrets []byte          `json:"sealed_secrets,omitempty"`
 }
 
 func encodeRun(r *store.Run) (row runRow, err error) {
@@ -50,7 +52,11 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	rest.ID, rest.UserID, rest.SessionID, rest.SpecVersion, rest.Runtime, rest.RuntimeVersion = "", "", "", "", "", ""
 	rest.BaseImage, rest.ImageDigest, rest.Phase, rest.ExitCode, rest.Message, rest.PolicyHash = "", "", "", nil, "", ""
 	rest.CreatedAt, rest.StartedAt, rest.FinishedAt = time.Time{}, nil, nil
-	detail, err := marshal(runDetail{rest, r.Image, r.Secrets})
+	failure, err := encodeFailure(r.Failure)
+	if err != nil {
+		return row, err
+	}
+	detail, err := marshal(runDetail{rest, failure, r.Image, r.Secrets})
 	if err != nil {
 		return row, err
 	}
@@ -76,6 +82,14 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 		}
 	}
 	return row, nil
+}
+
+func encodeFailure(f *belljar.Failure) (json.RawMessage, error) {
+	if f == nil {
+		return nil, nil
+	}
+	text, err := marshal(f)
+	return json.RawMessage(text), err
 }
 
 // Insert stores a run.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,13 +18,13 @@ const runColumns = "r.id, r.user_id, r.spec_version, r.runtime, r.runtime_versio
 
 // scanRun scans runColumns for a list, and later columns into more. ErrCorrupt concerns this row only.
 func scanRun(row scanner, more ...any) (store.Run, error) {
-	r, err := scanSealedRun(row, more...)
+	r, _, err := scanSealedRun(row, more...)
 	r.Secrets = nil
 	return r, err
 }
 
-// scanSealedRun is scanRun with the run's secrets.
-func scanSealedRun(row scanner, more ...any) (r store.Run, err error) {
+// scanSealedRun is scanRun with the run's secrets. failure is its encoded failure.
+func scanSealedRun(row scanner, more ...any) (r store.Run, failure json.RawMessage, err error) {
 	var (
 		id, owner, specVersion, runtime, runtimeVersion, image, digest, phase, message, policy, created, detail string
 		started, finished, session                                                                              sql.NullString
@@ -34,11 +35,11 @@ func scanSealedRun(row scanner, more ...any) (r store.Run, err error) {
 		&started, &finished, &message, &policy, &created, &session, &seq, &r.LogBytes, &r.LogGone, &r.ArtifactsGone,
 		&r.Tenant, &r.NodeID, &r.WorkerID, &r.LeaseEpoch, &detail}, more...)...)
 	if err != nil {
-		return store.Run{}, scanFailed("run", id, err)
+		return store.Run{}, nil, scanFailed("run", id, err)
 	}
 	var rest runDetail
 	if err := unmarshal("detail", detail, &rest); err != nil {
-		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
+		return store.Run{}, nil, fmt.Errorf("run %q: %w", id, err)
 	}
 	r.Run, r.Image, r.Secrets = rest.Run, rest.Image, rest.Secrets
 	r.ID, r.UserID, r.SessionID, r.SpecVersion, r.Runtime, r.RuntimeVersion = id, owner, session.String, specVersion, runtime, runtimeVersion
@@ -53,12 +54,12 @@ func scanSealedRun(row scanner, more ...any) (r store.Run, err error) {
 	r.StartedAt, errs[1] = parseTimeOrNull(started)
 	r.FinishedAt, errs[2] = parseTimeOrNull(finished)
 	if err := errors.Join(errs[:]...); err != nil {
-		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
+		return store.Run{}, nil, fmt.Errorf("run %q: %w", id, err)
 	}
 	if err := checkPhase(r.Phase, r.FinishedAt); err != nil {
-		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
+		return store.Run{}, nil, fmt.Errorf("run %q: %w", id, err)
 	}
-	return r, nil
+	return r, rest.Failure, nil
 }
 
 // scanFailed returns ErrCorrupt for a value of the wrong type, and any other error as it is.
@@ -87,10 +88,15 @@ func checkPhase(p belljar.Phase, finished *time.Time) error {
 func scanWholeRun(row scanner) (store.Run, error) {
 	var spec, artifacts sql.NullString
 	var log []byte
-	r, err := scanSealedRun(row, &spec, &artifacts, &log)
+	r, failure, err := scanSealedRun(row, &spec, &artifacts, &log)
 	r.Log = log
 	if err != nil {
 		return r, err
+	}
+	if failure != nil {
+		if err := unmarshal("detail", string(failure), &r.Failure); err != nil {
+			return store.Run{}, fmt.Errorf("run %q: %w", r.ID, err)
+		}
 	}
 	if spec.Valid {
 		if err := unmarshal("spec", spec.String, &r.Spec); err != nil {

@@ -1,0 +1,52 @@
+package outcome
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+)
+
+func TestFailure(t *testing.T) {
+	const stack = "Traceback (most recent call last):\n  File \"/workspace/sub/main.py\", line 3, in <module>\n    load()\n    ^^^^^^\n" +
+		"  File \"/usr/lib/python3.11/json/x.py\", line 9, in y\n    z\n  File \"/tmp/t.py\", line 1, in t\nValueError: no\n"
+	frame := func(file string, line int, function, skipped string) belljar.FailureFrame {
+		return belljar.FailureFrame{File: file, Line: line, Function: function, Skipped: skipped}
+	}
+	for name, c := range map[string]struct {
+		stdout, stderr, cwd string
+		want                *belljar.Failure
+	}{
+		"none": {"hello\n", "warning\n", "", nil},
+		"stack": {"", stack, "", &belljar.Failure{Language: "python", Type: "ValueError", Message: "no", Frames: []belljar.FailureFrame{
+			frame("/tmp/t.py", 1, "t", "elsewhere"), frame("/usr/lib/python3.11/json/x.py", 9, "y", "runtime"), frame("sub/main.py", 3, "<module>", "")}}},
+		"a test of stdout": {"--- FAIL: TestX (0s)\n    x_test.go:4: no\n", "exit status 1\n", "sub", &belljar.Failure{Language: "go", Type: "FAIL", Message: "no",
+			Frames: []belljar.FailureFrame{frame("sub/x_test.go", 4, "TestX", "")}}},
+		"a compiler before a shell": {"", "x.c:1:2: error: bad\nsh: 1: ./x: not found\n", "/tmp", &belljar.Failure{Language: "c", Type: "error", Message: "bad",
+			Frames: []belljar.FailureFrame{{File: "x.c", Line: 1, Column: 2, Skipped: "elsewhere"}}}},
+		"Java": {"", "Exception in thread \"main\" java.lang.Error\n\tat a.B.c(B.java:3)\n", "sub", &belljar.Failure{Language: "java", Type: "java.lang.Error",
+			Frames: []belljar.FailureFrame{frame("a/B.java", 3, "a.B.c", "")}}},
+	} {
+		if got := Failure(c.stdout, c.stderr, c.cwd); !cmp.Equal(got, c.want) {
+			t.Errorf("%s: %s", name, cmp.Diff(c.want, got))
+		}
+	}
+}
+
+func TestFailureBounds(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("Traceback (most recent call last):\n")
+	for i := range 9000 {
+		fmt.Fprintf(&b, "  File \"/workspace/%s.py\", line %d, in f\n", strings.Repeat("long/", i%190), i+1)
+	}
+	b.WriteString("ValueError: " + strings.Repeat("é", 5000) + "\n")
+	got := Failure("", b.String(), "")
+	raw, err := json.Marshal(got)
+	if err != nil || len(raw) > mostFailure+mostReason+mostPlace*80 || len(got.Frames) == 0 || len(got.Message) > mostReason {
+		t.Errorf("%v: %d bytes, %d frames", err, len(raw), len(got.Frames))
+	}
+}

@@ -1,0 +1,94 @@
+package trace
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata/golden")
+
+// TestCorpus parses what real programs printed, and resolves the places to the programs. The programs are testdata/program, their
+// output testdata/output; test/e2e makes that again in sandboxes.
+func TestCorpus(t *testing.T) {
+	languages, err := os.ReadDir("testdata/output")
+	if err != nil || len(languages) < 9 {
+		t.Fatal(err, len(languages))
+	}
+	for _, language := range languages {
+		t.Run(language.Name(), func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join("testdata/output", language.Name(), "*.txt"))
+			if err != nil || len(files) == 0 {
+				t.Fatal(err, files)
+			}
+			var b strings.Builder
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&b, "# %s\n", strings.TrimSuffix(filepath.Base(file), ".txt"))
+				b.WriteString(render(Parse(string(text)), Options{}, filepath.Join("testdata/program", language.Name())))
+			}
+			golden := filepath.Join("testdata/golden", language.Name()+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); got != string(want) {
+				t.Errorf("-update writes %s; got\n%s\nwant\n%s", golden, got, want)
+			}
+		})
+	}
+}
+
+// render writes traces one line a frame, with the place below the root and what stands there.
+func render(traces []Trace, o Options, root string) string {
+	var b strings.Builder
+	for _, t := range traces {
+		for i, one := range t.All() {
+			how := ""
+			if i > 0 {
+				how = one.Relation + " "
+			}
+			if one.Warning {
+				how += "warning "
+			}
+			fmt.Fprintf(&b, "%s%s %s %s: %q\n", how, one.Language, one.Kind, one.Type, one.Message)
+			for n, l := range Places(one, os.DirFS(root), o) {
+				if n == 8 {
+					fmt.Fprintf(&b, "  and %d more\n", len(one.Frames)-n)
+					break
+				}
+				f := l.Frame
+				fmt.Fprintf(&b, "  %s:%d:%d-%d %s", f.File, f.Line, f.Column, f.EndColumn, f.Function)
+				if l.File == "" {
+					fmt.Fprintf(&b, " [%s]\n", f.Skipped)
+					continue
+				}
+				marked := l.Text
+				if l.EndColumn > 0 {
+					marked = l.Text[:l.EndColumn-1] + "»" + l.Text[l.EndColumn-1:]
+				}
+				if l.Column > 0 {
+					marked = marked[:l.Column-1] + "«" + marked[l.Column-1:]
+				}
+				fmt.Fprintf(&b, " -> %s:%d %s\n", l.File, l.Line, strings.TrimSpace(marked))
+			}
+		}
+		if l := Resolve(t, os.DirFS(root), o); l.File != "" {
+			fmt.Fprintf(&b, "= %s:%d:%d\n", l.File, l.Line, l.Column)
+		} else {
+			fmt.Fprintf(&b, "= none, %s\n", l.Frame.File)
+		}
+	}
+	return b.String()
+}

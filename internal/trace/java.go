@@ -1,0 +1,138 @@
+package trace
+
+import "strings"
+
+// java reads a stack of the JVM's.
+func (p *parser) java(line string) bool {
+	if _, ok := javaFrame(line); !ok {
+		return false
+	}
+	first, rest := p.header(p.at, javaHeader)
+	// chain has the exception that the JVM reports, its cause, the cause's and so on; aside what was suppressed.
+	chain, aside := []Trace{javaTrace(first, rest, "")}, []Trace(nil)
+	current := &chain[0]
+	for ; p.at < len(p.lines); p.at++ {
+		line := p.lines[p.at]
+		trimmed := strings.TrimLeft(line, "\t ")
+		if f, ok := javaFrame(line); ok {
+			if len(current.Frames) < mostFrames {
+				current.Frames = append(current.Frames, f)
+			}
+			continue
+		}
+		suppressed, isSuppressed := strings.CutPrefix(trimmed, "Suppressed: ")
+		cause, isCause := strings.CutPrefix(trimmed, "Caused by: ")
+		switch {
+		case len(chain)+len(aside) > mostRelated && (isSuppressed || isCause), strings.Contains(trimmed, "[CIRCULAR REFERENCE"),
+			strings.HasPrefix(trimmed, "... ") && strings.HasSuffix(line, " more"):
+			continue
+		case isSuppressed:
+			aside = append(aside, javaTrace(suppressed, p.javaMore(), RelationSuppressed))
+			current = &aside[len(aside)-1]
+		case isCause && trimmed != line: // of one that was suppressed
+			aside = append(aside, javaTrace(cause, p.javaMore(), RelationSuppressed))
+			current = &aside[len(aside)-1]
+		case isCause:
+			chain = append(chain, javaTrace(cause, p.javaMore(), ""))
+			current = &chain[len(chain)-1]
+		default:
+			p.addJava(chain, aside)
+			return true
+		}
+	}
+	p.addJava(chain, aside)
+	return true
+}
+
+// addJava keeps a chain: what happened first comes first.
+func (p *parser) addJava(chain, aside []Trace) {
+	t := chain[len(chain)-1]
+	for i := len(chain) - 2; i >= 0; i-- {
+		chain[i].Relation = RelationWrapper
+		t.Related = append(t.Related, chain[i])
+	}
+	t.Related = append(t.Related, aside...)
+	p.add(t)
+}
+
+// javaMore consumes the further lines of a message, down to the line before the first frame.
+func (p *parser) javaMore() (rest []string) {
+	for n := 1; n <= lookBack && p.at+n < len(p.lines); n++ {
+		line := p.lines[p.at+n]
+		trimmed := strings.TrimLeft(line, "\t ")
+		if _, ok := javaFrame(line); ok || strings.HasPrefix(trimmed, "... ") {
+			p.at += n - 1
+			return rest
+		}
+		if strings.HasPrefix(trimmed, "Caused by: ") || strings.HasPrefix(trimmed, "Suppressed: ") {
+			return nil
+		}
+		rest = append(rest, line)
+	}
+	return nil
+}
+
+func javaTrace(first string, rest []string, relation string) Trace {
+	if s, ok := strings.CutPrefix(first, `Exception in thread "`); ok {
+		if _, after, ok := strings.Cut(s, `" `); ok {
+			first = after
+		}
+	}
+	t := Trace{Language: Java, Kind: KindException, Relation: relation}
+	t.Type, t.Message = cutType(first)
+	t.Message = join(t.Message, rest)
+	return t
+}
+
+// javaHeader reports whether a line says what was thrown.
+func javaHeader(line string) bool {
+	if strings.HasPrefix(line, `Exception in thread "`) {
+		return true
+	}
+	name, _, _ := strings.Cut(line, ": ")
+	return isName(name) && (strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Throwable"))
+}
+
+// javaFrame reads "\tat [module/]pkg.Class.method(File.java:N)".
+func javaFrame(line string) (f Frame, ok bool) {
+	trimmed := strings.TrimLeft(line, "\t ")
+	rest, ok := strings.CutPrefix(trimmed, "at ")
+	if !ok || trimmed == line || !strings.HasSuffix(rest, ")") {
+		return f, false
+	}
+	function, place, ok := strings.Cut(rest[:len(rest)-1], "(")
+	if !ok || strings.ContainsAny(place, `/\(`) || strings.HasSuffix(function, " ") || !strings.Contains(function, ".") {
+		return f, false
+	}
+	module := ""
+	if i := strings.LastIndexByte(function, '/'); i >= 0 {
+		module, function = function[:i], function[i+1:]
+	}
+	f.Function = function
+	for _, own := range []string{"java.", "javax.", "jdk.", "sun.", "com.sun."} {
+		if strings.HasPrefix(module, own) || module == "" && strings.HasPrefix(function, own) {
+			f.Skipped = SkippedRuntime
+		}
+	}
+	switch place {
+	case "Native Method", "Unknown Source", "<generated>":
+		f.Skipped = SkippedRuntime
+		return f, true
+	}
+	f.File = place
+	if file, n, ok := lastNumber(place); ok {
+		f.File, f.Line = file, n
+	}
+	if !strings.Contains(f.File, ".") {
+		return Frame{}, false
+	}
+	// The folders are the package's: all of the class' name but the class and the method.
+	class := function
+	if i := strings.LastIndexByte(class, '.'); i >= 0 {
+		class = class[:i]
+	}
+	if i := strings.LastIndexByte(class, '.'); i >= 0 {
+		f.File = strings.ReplaceAll(class[:i], ".", "/") + "/" + f.File
+	}
+	return f, true
+}

@@ -1,0 +1,205 @@
+package trace
+
+import (
+	"net/url"
+	"strings"
+)
+
+// node reads a stack of V8's, below the place, line and mark that Node prints of an error that nothing caught, or without.
+func (p *parser) node(line string) bool {
+	if strings.HasPrefix(line, "    at ") {
+		if _, ok := nodeFrame(line); !ok {
+			return false
+		}
+		first, rest := p.header(p.at, nodeHeader)
+		t := Trace{Language: Node, Kind: KindException}
+		t.Type, t.Message = nodeType(first, rest)
+		p.nodeStack(&t)
+		p.add(t)
+		return true
+	}
+	f, ok := nodePlace(line)
+	if !ok {
+		return false
+	}
+	mark := p.line(2)
+	from, to, ok := carets(mark)
+	if !ok || strings.Trim(mark[from:to], "^") != "" {
+		return false
+	}
+	f.Column, f.EndColumn = from+1, 0
+	if to > from+1 {
+		f.EndColumn = to + 1
+	}
+	n := 3
+	for n < 5 && p.line(n) == "" {
+		n++
+	}
+	var raised []string
+	for len(raised) < lookBack {
+		if s := p.line(n); s == "" || strings.HasPrefix(s, "    at ") || strings.HasPrefix(s, "(Use `node ") {
+			break
+		}
+		raised = append(raised, p.line(n))
+		n++
+	}
+	if len(raised) == 0 {
+		return false
+	}
+	p.at += n
+	t := Trace{Language: Node, Kind: KindException}
+	t.Type, t.Message = nodeType(raised[0], raised[1:])
+	p.nodeStack(&t)
+	t.nodeTop(f)
+	p.add(t)
+	return true
+}
+
+// nodePlace reads "P:N", the first of the lines above an error.
+func nodePlace(line string) (Frame, bool) {
+	if line[0] == ' ' || line[0] == '\t' {
+		return Frame{}, false
+	}
+	file, n, ok := lastNumber(line)
+	if !ok || file == "" || strings.HasSuffix(file, " ") {
+		return Frame{}, false
+	}
+	f := Frame{File: file, Line: n}
+	f.nodeFile()
+	return f, true
+}
+
+// nodeTop puts the place above the error in front, unless the stack has it: an error of syntax has no frame of its own.
+func (t *Trace) nodeTop(f Frame) {
+	if f.Skipped != "" || skipped(f.File) != "" {
+		return
+	}
+	for _, other := range t.Frames {
+		if other.File == f.File && other.Line == f.Line {
+			return
+		}
+	}
+	if t.Type == "SyntaxError" {
+		t.Kind = KindMessage
+	}
+	t.Frames = append([]Frame{f}, t.Frames...)
+}
+
+// nodeStack reads frames, and the properties of the error with its causes.
+func (p *parser) nodeStack(t *Trace) {
+	if open := p.nodeFrames(t, "    "); !open {
+		return
+	}
+	for p.at < len(p.lines) {
+		line := p.lines[p.at]
+		if line == "}" {
+			p.at++
+			return
+		}
+		if !strings.HasPrefix(line, "  ") {
+			return
+		}
+		trimmed := strings.TrimSpace(line)
+		relation := RelationMember
+		if rest, ok := strings.CutPrefix(trimmed, "[cause]: "); ok {
+			trimmed, relation = rest, RelationCause
+		}
+		next := p.line(1)
+		p.at++
+		inner := next[:indent(next)]
+		if !strings.HasPrefix(next[len(inner):], "at ") || len(inner) <= indent(line) || len(t.Related) >= mostRelated {
+			continue
+		}
+		one := Trace{Language: Node, Kind: KindException, Relation: relation}
+		one.Type, one.Message = nodeType(trimmed, nil)
+		p.nodeFrames(&one, inner)
+		t.Related = append(t.Related, one)
+	}
+}
+
+// nodeFrames reads lines of a stack with an indentation. open reports that the error's properties follow.
+func (p *parser) nodeFrames(t *Trace, margin string) (open bool) {
+	for ; p.at < len(p.lines); p.at++ {
+		rest, ok := strings.CutPrefix(p.lines[p.at], margin)
+		if !ok || !strings.HasPrefix(rest, "at ") && !strings.HasPrefix(rest, "... ") {
+			return false
+		}
+		rest, open = strings.CutSuffix(rest, " {")
+		if f, ok := nodeFrame(strings.TrimSuffix(rest, ",")); ok && len(t.Frames) < mostFrames {
+			t.Frames = append(t.Frames, f)
+		}
+		if open {
+			p.at++
+			return true
+		}
+	}
+	return false
+}
+
+// nodeFrame reads "at F (P:L:C)", "at P:L:C" and "at eval (eval at F (P:L:C), <anonymous>:1:1)": of the last the place is where
+// eval was called.
+func nodeFrame(line string) (f Frame, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "at ")
+	if !ok || len(rest) > 4<<10 {
+		return f, false
+	}
+	rest = strings.TrimSuffix(rest, " {")
+	place := strings.TrimPrefix(rest, "async ")
+	if function, in, ok := strings.Cut(rest, " ("); ok && strings.HasSuffix(in, ")") {
+		f.Function = strings.TrimPrefix(function, "async ")
+		place = in[:len(in)-1]
+		for strings.HasPrefix(place, "eval at ") {
+			_, in, ok := strings.Cut(place, " (")
+			end := strings.LastIndex(in, "), ")
+			if !ok || end < 0 {
+				break
+			}
+			place = in[:end]
+		}
+	}
+	if where, ok := position(place); ok {
+		f.File, f.Line, f.Column, f.units = where.File, where.Line, where.Column, utf16Units
+		f.nodeFile()
+		return f, true
+	}
+	switch {
+	case place == "<anonymous>", place == "native", strings.HasPrefix(place, "index "), strings.HasPrefix(place, "wasm:"):
+		f.File, f.Skipped = place, SkippedRuntime
+		return f, true
+	}
+	return f, false
+}
+
+// nodeFile makes a path of a frame's URL, and says which files are none.
+func (f *Frame) nodeFile() {
+	if rest, ok := strings.CutPrefix(f.File, "file://"); ok {
+		f.File = rest
+		if plain, err := url.PathUnescape(rest); err == nil {
+			f.File = strings.ToValidUTF8(plain, "\uFFFD")
+		}
+		if len(f.File) > 3 && f.File[0] == '/' && f.File[2] == ':' { // of Windows: /C:/x
+			f.File = f.File[1:]
+		}
+	}
+	if strings.HasPrefix(f.File, "[eval]") || strings.HasPrefix(f.File, "[stdin]") || strings.HasPrefix(f.File, "evalmachine.") {
+		f.Skipped = SkippedInline
+	}
+}
+
+// nodeHeader reports whether a line says what was thrown.
+func nodeHeader(line string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(line, "Uncaught "), ": ")
+	name, _, coded := strings.Cut(name, " [")
+	return isName(name) && (coded || strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
+}
+
+// nodeType divides what was thrown: "TypeError: message", "Error [CODE]: message", or any value.
+func nodeType(first string, rest []string) (name, message string) {
+	first = strings.TrimPrefix(first, "Uncaught ")
+	if !nodeHeader(first) {
+		return "", join(first, rest)
+	}
+	name, message, _ = strings.Cut(first, ": ")
+	name, _, _ = strings.Cut(name, " [")
+	return name, join(message, rest)
+}

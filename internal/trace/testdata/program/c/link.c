@@ -1,0 +1,4 @@
+int nowhere(void);
+int main(void) {
+    return nowhere();
+}

@@ -1,0 +1,6 @@
+class Broken {
+    int f() {
+        String s = 1;
+        return missing;
+    }
+}

@@ -1,0 +1,6 @@
+class Single {
+    public static void main(String[] args) {
+        Object o = null;
+        o.hashCode();
+    }
+}

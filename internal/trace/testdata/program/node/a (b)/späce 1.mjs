@@ -1,0 +1,1 @@
+new (class A { constructor() { throw new Error("constructed"); } })();

@@ -1,0 +1,4 @@
+function f() {
+  eval("null.x");
+}
+f();

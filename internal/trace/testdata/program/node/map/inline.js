@@ -1,0 +1,8 @@
+"use strict";
+Object.defineProperty(exports, "__esModule", { value: true });
+exports.load = load;
+function load(item) {
+    return item.name;
+}
+load(null);
+//# sourceMappingURL=data:application/json;base64,eyJ2ZXJzaW9uIjozLCJmaWxlIjoiaW5saW5lLmpzIiwic291cmNlUm9vdCI6IiIsInNvdXJjZXMiOlsic3JjL2lubGluZS50cyJdLCJuYW1lcyI6W10sIm1hcHBpbmdzIjoiOztBQUlBLG9CQUVDO0FBRkQsU0FBZ0IsSUFBSSxDQUFDLElBQWlCO0lBQ3BDLE9BQU8sSUFBSyxDQUFDLElBQUksQ0FBQztBQUNwQixDQUFDO0FBRUQsSUFBSSxDQUFDLElBQUksQ0FBQyxDQUFDIiwic291cmNlc0NvbnRlbnQiOlsiaW50ZXJmYWNlIEl0ZW0ge1xuICBuYW1lOiBzdHJpbmc7XG59XG5cbmV4cG9ydCBmdW5jdGlvbiBsb2FkKGl0ZW06IEl0ZW0gfCBudWxsKTogc3RyaW5nIHtcbiAgcmV0dXJuIGl0ZW0hLm5hbWU7XG59XG5cbmxvYWQobnVsbCk7XG4iXX0=

@@ -1,0 +1,2 @@
+const dep = require("dep");
+dep(() => dep.missing.x);

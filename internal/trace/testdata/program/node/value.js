@@ -1,0 +1,4 @@
+function f() {
+  throw "a string";
+}
+f();

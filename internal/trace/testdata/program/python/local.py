@@ -1,0 +1,8 @@
+def f():
+    class Oops(Exception):
+        pass
+
+    raise Oops("local")
+
+
+f()

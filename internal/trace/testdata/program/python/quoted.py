@@ -1,0 +1,1 @@
+exec("def g():\n  return undefined_name\ng()")

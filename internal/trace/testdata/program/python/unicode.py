@@ -1,0 +1,3 @@
+def f(größe):
+    größe = "😀" + größe.höhe; return größe
+f("x")

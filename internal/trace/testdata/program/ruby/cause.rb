@@ -1,0 +1,9 @@
+def inner
+  Integer("x")
+end
+
+begin
+  inner
+rescue ArgumentError
+  raise "outer"
+end

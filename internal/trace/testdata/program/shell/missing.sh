@@ -1,0 +1,3 @@
+echo start
+no-such-command x
+exit 3

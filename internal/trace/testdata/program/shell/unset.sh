@@ -1,0 +1,5 @@
+set -u
+f() {
+  echo "$nothing"
+}
+f

@@ -1,0 +1,2 @@
+const x: number = "s";
+foo();
