@@ -1,0 +1,120 @@
+package trace
+
+import "strings"
+
+// parser walks over the lines once. Every reader of a language looks at the line at at, and consumes all it understands.
+type parser struct {
+	lines  []string
+	at     int
+	from   int // the first line that no trace has consumed
+	found  []Trace
+	frames int
+}
+
+// step reads what begins at the next line. The checks are ordered by how certain their first words are.
+func (p *parser) step() {
+	line := p.lines[p.at]
+	if line == "" {
+		p.at++
+		return
+	}
+	for _, read := range []func(string) bool{p.python} {
+		if read(line) {
+			p.from = p.at
+			return
+		}
+	}
+	p.at++
+}
+
+// add keeps a trace.
+func (p *parser) add(t Trace) {
+	if len(p.found) >= mostTraces {
+		return
+	}
+	p.found = append(p.found, p.bounded(t))
+}
+
+func (p *parser) bounded(t Trace) Trace {
+	t.Type, t.Message = clip(strings.TrimSpace(t.Type), mostName), clip(strings.TrimSpace(t.Message), mostMessage)
+	if room := mostFrames - p.frames; len(t.Frames) > room {
+		t.Frames = t.Frames[:room]
+	}
+	p.frames += len(t.Frames)
+	for i := range t.Frames {
+		f := &t.Frames[i]
+		f.File, f.Function, f.Source = clip(f.File, mostName), clip(f.Function, mostName), clip(f.Source, mostName)
+		if f.Skipped == "" {
+			f.Skipped = skipped(f.File)
+		}
+	}
+	if len(t.Related) > mostRelated {
+		t.Related = t.Related[:mostRelated]
+	}
+	for i := range t.Related {
+		t.Related[i] = p.bounded(t.Related[i])
+	}
+	return t
+}
+
+// line is the line n after the current one, "" after the last.
+func (p *parser) line(n int) string {
+	if p.at+n >= len(p.lines) {
+		return ""
+	}
+	return p.lines[p.at+n]
+}
+
+// header finds the lines above line at that say what was raised: the nearest of at most lookBack that is one by is, and what follows
+// it. Lines of earlier traces and above an empty line are none. It is the line right above if none is.
+func (p *parser) header(at int, is func(string) bool) (first string, rest []string) {
+	from := max(p.from, at-lookBack)
+	for i := at - 1; i >= from; i-- {
+		if p.lines[i] == "" {
+			from = i + 1
+			break
+		}
+		if is(p.lines[i]) {
+			return p.lines[i], p.lines[i+1 : at]
+		}
+	}
+	if at > from {
+		return p.lines[at-1], nil
+	}
+	return "", nil
+}
+
+// cutType divides "Type: message". Without a type it is all message.
+func cutType(s string) (name, message string) {
+	name, message, ok := strings.Cut(s, ": ")
+	if !ok {
+		name = strings.TrimSuffix(s, ":")
+	}
+	if !isName(name) {
+		return "", s
+	}
+	return name, message
+}
+
+// isName reports whether s is a dotted identifier.
+func isName(s string) bool {
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		return false
+	}
+	for _, c := range s {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '$', c >= 0x80:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// join makes one message of lines.
+func join(first string, rest []string) string {
+	if len(rest) == 0 {
+		return first
+	}
+	return first + "\n" + strings.Join(rest, "\n")
+}

@@ -1,0 +1,285 @@
+package trace
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	pythonHeader = "Traceback (most recent call last):"
+	groupHeader  = "Exception Group Traceback (most recent call last):"
+	causeLine    = "The above exception was the direct cause of the following exception:"
+	contextLine  = "During handling of the above exception, another exception occurred:"
+)
+
+// python reads a traceback, or the bare message about a program that does not parse.
+func (p *parser) python(line string) bool {
+	trimmed := strings.TrimLeft(line, " ")
+	switch {
+	case strings.HasSuffix(line, pythonHeader):
+		margin, ok := pythonMargin(line)
+		if !ok {
+			return false
+		}
+		warning := p.at > p.from && strings.HasPrefix(p.lines[p.at-1], "Exception ignored in")
+		p.pythonChain(margin, warning)
+		return true
+	case len(trimmed) != len(line) && strings.HasPrefix(trimmed, `File "`):
+		f, in, ok := pythonFrame(line)
+		if !ok || in {
+			return false
+		}
+		return p.pythonSyntax(f)
+	}
+	return false
+}
+
+// pythonMargin is what stands before a header: "" or, in a group, "  | ". The first line of a group has a + for the |.
+func pythonMargin(line string) (margin string, ok bool) {
+	before := strings.TrimSuffix(strings.TrimSuffix(line, pythonHeader), "Exception Group ")
+	switch strings.TrimLeft(before, " ") {
+	case "":
+		return before, before == ""
+	case "+ ", "| ":
+		return before[:len(before)-2] + "| ", true
+	}
+	return "", false
+}
+
+// strip takes the margin off a line; false if the line has none.
+func strip(line, margin string) (string, bool) {
+	if margin == "" {
+		return line, true
+	}
+	if rest, ok := strings.CutPrefix(line, margin); ok {
+		return rest, true
+	}
+	return "", line == strings.TrimRight(margin, " ")
+}
+
+// pythonChain reads tracebacks that belong to each other. What Python prints last is what ended the program; the others are its causes.
+func (p *parser) pythonChain(margin string, warning bool) {
+	var chain []Trace
+	var members [][]Trace
+	relation := ""
+	for {
+		t, inner := p.pythonOne(margin, 0)
+		t.Warning = warning
+		if n := len(chain); n > 0 {
+			chain[n-1].Relation = relation
+		}
+		chain, members = append(chain, t), append(members, inner)
+		skip := 0
+		for skip < 2 {
+			if s, ok := strip(p.line(skip), margin); ok && s == "" && p.at+skip < len(p.lines) {
+				skip++
+				continue
+			}
+			break
+		}
+		next, _ := strip(p.line(skip), margin)
+		if relation = pythonRelation(next); relation == "" || len(chain) >= mostRelated {
+			break
+		}
+		after := skip + 1
+		for after < skip+3 {
+			s, ok := strip(p.line(after), margin)
+			if ok && strings.HasSuffix(s, pythonHeader) || strings.HasSuffix(p.line(after), pythonHeader) {
+				break
+			}
+			after++
+		}
+		if after == skip+3 {
+			break
+		}
+		p.at += after
+	}
+	last := len(chain) - 1
+	t := chain[last]
+	t.Related = append(t.Related, members[last]...)
+	for i := last - 1; i >= 0; i-- {
+		t.Related = append(append(t.Related, chain[i]), members[i]...)
+	}
+	p.add(t)
+}
+
+func pythonRelation(line string) string {
+	switch line {
+	case causeLine:
+		return RelationCause
+	case contextLine:
+		return RelationContext
+	}
+	return ""
+}
+
+// pythonOne reads one traceback whose header is the current line, and the members of its group.
+func (p *parser) pythonOne(margin string, depth int) (Trace, []Trace) {
+	t := Trace{Language: Python, Kind: KindException}
+	p.at++
+	t.Frames = p.pythonFrames(margin)
+	p.pythonRaised(&t, margin)
+	return t, p.pythonMembers(margin, depth)
+}
+
+// pythonFrames reads frames and what stands below them, and returns them from the failure outwards.
+func (p *parser) pythonFrames(margin string) (frames []Frame) {
+	for ; p.at < len(p.lines); p.at++ {
+		line, ok := strip(p.lines[p.at], margin)
+		if !ok || !strings.HasPrefix(line, "  ") {
+			break
+		}
+		if f, _, ok := pythonFrame(line); ok {
+			frames = append(frames, f)
+			continue
+		}
+		if len(frames) == 0 || !strings.HasPrefix(line, "    ") {
+			continue // "  [Previous line repeated 7 more times]"
+		}
+		pythonSource(&frames[len(frames)-1], line[4:])
+	}
+	for i, j := 0, len(frames)-1; i < j; i, j = i+1, j-1 {
+		frames[i], frames[j] = frames[j], frames[i]
+	}
+	return frames
+}
+
+// pythonSource adds what a traceback shows below a frame: the line, then what of it is marked.
+func pythonSource(f *Frame, line string) {
+	if f.Source == "" {
+		f.Source = strings.TrimSpace(line)
+		return
+	}
+	if from, to, ok := carets(line); ok && f.Column == 0 {
+		f.Column, f.EndColumn = from+1, min(to, utf8.RuneCountInString(f.Source))+1
+		if f.EndColumn <= f.Column {
+			f.EndColumn = 0
+		}
+	}
+}
+
+// pythonFrame reads `  File "P", line N, in F`; in is false without a function, as of a SyntaxError.
+func pythonFrame(line string) (f Frame, in, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " "), `File "`)
+	if !ok {
+		return f, false, false
+	}
+	end := strings.LastIndex(rest, `", line `)
+	if end < 0 {
+		return f, false, false
+	}
+	f.File = rest[:end]
+	digits, function, in := strings.Cut(rest[end+len(`", line `):], ", in ")
+	f.Line, ok = number(digits)
+	f.Function = function
+	return f, in, ok
+}
+
+// pythonRaised reads the exception: its type, the message, which may have several lines, and notes. More than one line belongs to it
+// only if nothing else follows: the program may go on to print.
+func (p *parser) pythonRaised(t *Trace, margin string) {
+	line, ok := strip(p.line(0), margin)
+	if !ok || line == "" {
+		return
+	}
+	p.at++
+	t.Type, t.Message = cutType(line)
+	if t.Type == "" { // a class of a local scope: pkg.f.<locals>.Oops: message
+		if name, message, ok := strings.Cut(line, ": "); ok && strings.HasSuffix(name[:strings.LastIndexByte(name, '.')+1], ">.") {
+			t.Type, t.Message = name, message
+		}
+	}
+	pythonKind(t)
+	var more []string
+	for n := range lookBack {
+		s, ok := strip(p.line(n), margin)
+		if !ok || p.at+n >= len(p.lines) || s == "" && margin != "" || strings.HasPrefix(s, "+-") {
+			break
+		}
+		if s == "" {
+			next, _ := strip(p.line(n+1), margin)
+			if p.at+n+1 < len(p.lines) && pythonRelation(next) == "" {
+				return
+			}
+			break
+		}
+		if strings.HasSuffix(s, pythonHeader) || n == lookBack-1 {
+			return
+		}
+		more = append(more, s)
+	}
+	t.Message = join(t.Message, more)
+	p.at += len(more)
+}
+
+// pythonKind tells a program that does not parse from one that failed.
+func pythonKind(t *Trace) {
+	switch t.Type {
+	case "SyntaxError", "IndentationError", "TabError":
+		t.Kind = KindMessage
+	}
+}
+
+// pythonMembers reads the exceptions of a group, each below its separator, down to the closing one.
+func (p *parser) pythonMembers(margin string, depth int) (members []Trace) {
+	if margin == "" || depth > 8 {
+		return nil
+	}
+	outer := strings.TrimSuffix(margin, "| ")
+	inner := outer + "  | "
+	for {
+		line := p.line(0)
+		rest, ok := strings.CutPrefix(line, outer+"+-+-")
+		if !ok {
+			rest, ok = strings.CutPrefix(line, outer+"  +-")
+		}
+		if !ok || strings.Trim(rest, "- 0123456789.") != "" {
+			return members
+		}
+		p.at++
+		if strings.Trim(rest, "-") == "" { // it closes the group
+			return members
+		}
+		for p.at < len(p.lines) {
+			s, ok := strip(p.lines[p.at], inner)
+			if !ok {
+				break
+			}
+			if strings.HasSuffix(s, pythonHeader) {
+				t, more := p.pythonOne(inner, depth+1)
+				t.Relation = RelationMember
+				members = append(append(members, t), more...)
+				continue
+			}
+			if relation := pythonRelation(s); relation != "" && len(members) > 0 {
+				members[len(members)-1].Relation = relation
+			} else if s != "" && !strings.HasPrefix(s, " ") {
+				t := Trace{Language: Python, Kind: KindException, Relation: RelationMember}
+				p.pythonRaised(&t, inner)
+				members = append(members, t)
+				members = append(members, p.pythonMembers(inner, depth+1)...)
+				continue
+			}
+			p.at++
+		}
+	}
+}
+
+// pythonSyntax reads what Python says of a program that does not parse: a place, the line, a mark and the error.
+func (p *parser) pythonSyntax(f Frame) bool {
+	for n := 1; n <= 4; n++ {
+		line := p.line(n)
+		if strings.HasPrefix(line, "    ") {
+			pythonSource(&f, line[4:])
+			continue
+		}
+		t := Trace{Language: Python, Kind: KindMessage, Frames: []Frame{f}}
+		if t.Type, t.Message = cutType(line); !strings.HasSuffix(t.Type, "Error") {
+			return false
+		}
+		p.at += n + 1
+		p.add(t)
+		return true
+	}
+	return false
+}

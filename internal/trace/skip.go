@@ -1,0 +1,38 @@
+package trace
+
+import "strings"
+
+// Why a frame is none of the program's own.
+const (
+	SkippedRuntime   = "runtime"   // of the language, its standard library or the system
+	SkippedPackage   = "package"   // of an installed package
+	SkippedInline    = "inline"    // it has no file: <string>, an eval, a command line
+	SkippedElsewhere = "elsewhere" // no such file lies below the root; [Places] says so
+	SkippedBeyond    = "beyond"    // [Places] resolves a trace's first 100 frames
+)
+
+// skipped is why the place of a path is none of the program's own.
+func skipped(file string) string {
+	slashes := strings.ReplaceAll(file, `\`, "/")
+	switch {
+	case file == "", strings.HasPrefix(file, "<") && !strings.HasPrefix(file, "<frozen"), file == "_testmain.go", file == "native":
+		return SkippedInline
+	case contains(slashes, "site-packages", "dist-packages", "node_modules", "vendor/bundle", "gems"), strings.Contains(slashes, "/pkg/mod/"), strings.Contains(slashes, "/.cargo/registry/"), strings.Contains(slashes, "@v") && strings.HasSuffix(slashes, ".go"):
+		return SkippedPackage
+	case strings.HasPrefix(file, "<frozen"), strings.HasPrefix(file, "node:"), strings.HasPrefix(file, "wasm:"), strings.HasPrefix(file, "internal/"),
+		strings.HasPrefix(slashes, "/usr/"), strings.HasPrefix(slashes, "/lib/"), strings.HasPrefix(slashes, "/lib64/"), strings.HasPrefix(slashes, "/rustc/"), strings.Contains(slashes, "/lib/python3"),
+		strings.HasPrefix(slashes, "/bin/"), strings.HasPrefix(file, "$GOROOT"), strings.HasPrefix(file, "GOROOT"):
+		return SkippedRuntime
+	}
+	return ""
+}
+
+// contains reports whether a path has one of the folders.
+func contains(path string, folders ...string) bool {
+	for _, folder := range folders {
+		if i := strings.Index(path, folder+"/"); i == 0 || i > 0 && path[i-1] == '/' {
+			return true
+		}
+	}
+	return false
+}

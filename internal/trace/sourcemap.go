@@ -1,0 +1,234 @@
+package trace
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// sourceMap is a map of version 3. Its mappings stay encoded: a trace asks for few positions, and a map may have millions.
+type sourceMap struct {
+	Version    int               `json:"version"`
+	SourceRoot string            `json:"sourceRoot"`
+	Sources    []string          `json:"sources"`
+	Mappings   string            `json:"mappings"`
+	Sections   []json.RawMessage `json:"sections"`
+
+	from string // the folder that sources are relative to
+}
+
+// mapped is the place in the source that a frame of compiled JavaScript came from; false if no map says so or the source does not lie
+// below the root.
+func (r *resolver) mapped(file string, f Frame) (Location, bool) {
+	switch path.Ext(file) {
+	case ".js", ".mjs", ".cjs", ".jsx":
+	default:
+		return Location{}, false
+	}
+	m, known := r.maps[file]
+	if !known {
+		m = r.sourceMap(file)
+		r.maps[file] = m
+	}
+	if m == nil || f.Line < 1 {
+		return Location{}, false
+	}
+	source, line, column, ok := m.find(f.Line-1, max(f.Column-1, 0))
+	if !ok || source < 0 || source >= len(m.Sources) {
+		return Location{}, false
+	}
+	name, ok := m.source(source, orElse(r.options.Workspace, "/workspace"))
+	if !ok || !regular(r.root, name) {
+		return Location{}, false
+	}
+	at := f
+	at.Line, at.Column, at.EndColumn, at.units = line+1, 0, 0, utf16Units
+	if f.Column > 0 {
+		at.Column = column + 1
+	}
+	l := r.at(Location{Frame: at}, name)
+	l.Frame, l.Mapped = f, true
+	return l, true
+}
+
+// sourceMap reads the map of a compiled file: one inside, one that its last comment names, or the one of the file's name and ".map".
+func (r *resolver) sourceMap(file string) *sourceMap {
+	for _, fsys := range []fs.FS{r.root, r.options.Artifacts} {
+		link := ""
+		if text, err := load(fsys, file, mostSource); err == nil {
+			link = mapLink(text)
+		}
+		if data, ok := strings.CutPrefix(link, "data:"); ok {
+			return newSourceMap(inline(data), path.Dir(file))
+		}
+		for _, name := range []string{link, path.Base(file) + ".map"} {
+			name, err := url.PathUnescape(name)
+			if err != nil || name == "" || strings.Contains(name, ":") || path.IsAbs(name) {
+				continue
+			}
+			if name = path.Join(path.Dir(file), name); !fs.ValidPath(name) {
+				continue
+			}
+			for _, in := range []fs.FS{fsys, r.root, r.options.Artifacts} {
+				if text, err := load(in, name, mostSource); err == nil {
+					return newSourceMap(text, path.Dir(name))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mapLink is what the last sourceMappingURL comment of a program says.
+func mapLink(text string) string {
+	const mark = "# sourceMappingURL="
+	i := strings.LastIndex(text, mark)
+	if i < 2 || text[i-2:i] != "//" && text[i-2:i] != "/*" {
+		return ""
+	}
+	link, _, _ := strings.Cut(text[i+len(mark):], "\n")
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(link), "*/"))
+}
+
+// inline is the content of a data URL without its scheme.
+func inline(data string) string {
+	kind, body, ok := strings.Cut(data, ",")
+	if !ok {
+		return ""
+	}
+	if strings.HasSuffix(kind, ";base64") {
+		text, err := base64.StdEncoding.DecodeString(body)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	text, err := url.PathUnescape(body)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+func newSourceMap(text, from string) *sourceMap {
+	text = strings.TrimPrefix(text, ")]}'")
+	var m sourceMap
+	if json.Unmarshal([]byte(text), &m) != nil || m.Version != 3 || len(m.Sections) > 0 {
+		return nil
+	}
+	m.from = from
+	return &m
+}
+
+// source is the path of a source below the root.
+func (m *sourceMap) source(i int, workspace string) (string, bool) {
+	name := m.Sources[i]
+	if m.SourceRoot != "" {
+		name = strings.TrimSuffix(m.SourceRoot, "/") + "/" + name
+	}
+	switch {
+	case strings.HasPrefix(name, "webpack://"): // webpack://name/./src/x.ts
+		_, name, _ = strings.Cut(strings.TrimPrefix(name, "webpack://"), "/")
+		name, _, _ = strings.Cut(name, "?")
+		name = path.Clean(strings.TrimPrefix(name, "/"))
+		return name, fs.ValidPath(name)
+	case strings.HasPrefix(name, "file://"):
+		name = strings.TrimPrefix(name, "file://")
+		if plain, err := url.PathUnescape(name); err == nil {
+			name = plain
+		}
+	}
+	name = strings.ReplaceAll(name, `\`, "/")
+	if path.IsAbs(name) {
+		name, ok := strings.CutPrefix(path.Clean(name), strings.TrimSuffix(path.Clean(workspace), "/")+"/")
+		return name, ok && fs.ValidPath(name)
+	}
+	name = path.Join(m.from, name)
+	return name, fs.ValidPath(name)
+}
+
+// find is the source position of a compiled one, all from 0: that of the last segment at or before the column.
+func (m *sourceMap) find(line, column int) (source, sourceLine, sourceColumn int, ok bool) {
+	d := decoder{s: m.Mappings}
+	var src, sl, sc int
+	for at := 0; at <= line; at++ {
+		col := 0
+		for !d.end() && !d.take(';') {
+			if d.take(',') {
+				continue
+			}
+			var fields [5]int
+			n := d.segment(&fields)
+			if n == 0 {
+				return 0, 0, 0, false // no base 64: the map is broken
+			}
+			col += fields[0]
+			if n >= 4 {
+				src, sl, sc = src+fields[1], sl+fields[2], sc+fields[3]
+			}
+			if at == line && (col <= column || !ok) {
+				if col > column {
+					continue
+				}
+				source, sourceLine, sourceColumn, ok = src, sl, sc, n >= 4
+			}
+		}
+		if d.end() && at < line {
+			return 0, 0, 0, false
+		}
+	}
+	return source, sourceLine, sourceColumn, ok && sourceLine >= 0 && sourceColumn >= 0
+}
+
+// decoder reads base 64 VLQ numbers.
+type decoder struct {
+	s string
+	i int
+}
+
+func (d *decoder) end() bool { return d.i >= len(d.s) }
+
+func (d *decoder) take(c byte) bool {
+	if d.end() || d.s[d.i] != c {
+		return false
+	}
+	d.i++
+	return true
+}
+
+// segment reads the numbers of a segment, five at most, and returns how many it has; 0 if it is broken.
+func (d *decoder) segment(fields *[5]int) (n int) {
+	for !d.end() && d.s[d.i] != ',' && d.s[d.i] != ';' {
+		value, shift := 0, 0
+		for {
+			if d.end() {
+				return 0
+			}
+			digit := strings.IndexByte(base64Digits, d.s[d.i])
+			if digit < 0 || shift > 30 {
+				return 0
+			}
+			d.i++
+			value |= digit & 31 << shift
+			if shift += 5; digit&32 == 0 {
+				break
+			}
+		}
+		if value&1 != 0 {
+			value = -(value >> 1)
+		} else {
+			value >>= 1
+		}
+		if n == len(fields) {
+			return 0
+		}
+		fields[n] = value
+		n++
+	}
+	return n
+}
+
+const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

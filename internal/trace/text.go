@@ -1,0 +1,189 @@
+package trace
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what is read and kept.
+const (
+	headBytes   = 64 << 10
+	tailBytes   = 1 << 20
+	mostLine    = 8 << 10
+	mostMessage = 4 << 10
+	mostName    = 1 << 10 // of a type, a function or a file
+	mostFrames  = 10_000
+	mostTraces  = 1_000
+	mostRelated = 64
+	lookBack    = 16 // lines of a message
+)
+
+// Bound is the part of a text that [Parse] reads: its first 64 KiB and its last 1 MiB, in whole lines if it has any there.
+func Bound(text string) (head, tail string) {
+	if len(text) <= headBytes+tailBytes {
+		return text, ""
+	}
+	head, tail = text[:headBytes], text[len(text)-tailBytes:]
+	if i := strings.LastIndexByte(head, '\n'); i >= 0 {
+		head = head[:i+1]
+	}
+	if i := strings.IndexByte(tail, '\n'); i >= 0 {
+		tail = tail[i+1:]
+	}
+	return head, tail
+}
+
+// lines are the lines of a text without ends, escape sequences and bytes that are no UTF-8. An empty one stands where text was
+// left out, so that nothing begins before the gap and ends after it.
+func lines(text string) []string {
+	head, tail := Bound(text)
+	list := split(make([]string, 0, strings.Count(head, "\n")+strings.Count(tail, "\n")+2), head)
+	if tail != "" {
+		list = split(append(list, ""), tail)
+	}
+	return list
+}
+
+func split(list []string, text string) []string {
+	for text != "" {
+		line, rest, _ := strings.Cut(text, "\n")
+		text = rest
+		list = append(list, clean(line))
+	}
+	return list
+}
+
+// clean is a line as a reader sees it.
+func clean(line string) string {
+	if len(line) > mostLine {
+		line = clip(line, mostLine)
+	}
+	line = strings.TrimSuffix(line, "\r")
+	plain := true
+	for i := 0; i < len(line); i++ {
+		if c := line[i]; c < ' ' && c != '\t' || c >= utf8.RuneSelf || c == 0x7f {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return line
+	}
+	line = strings.ToValidUTF8(line, "\uFFFD")
+	if !strings.ContainsAny(line, "\x1b\u009b") {
+		return line
+	}
+	var b strings.Builder
+	for i := 0; i < len(line); {
+		if n := escape(line[i:]); n > 0 {
+			i += n
+			continue
+		}
+		b.WriteByte(line[i])
+		i++
+	}
+	return b.String()
+}
+
+// escape is the length of the terminal escape sequence that s begins with; 0 for none. One that the line does not end is as long as
+// the line's rest has sequence bytes.
+func escape(s string) int {
+	switch {
+	case strings.HasPrefix(s, "\x1b["):
+		return controlLength(s, 2)
+	case strings.HasPrefix(s, "\u009b"):
+		return controlLength(s, len("\u009b"))
+	case strings.HasPrefix(s, "\x1b]"): // up to BEL or ESC \
+		for i := 2; i < len(s); i++ {
+			if s[i] == 7 {
+				return i + 1
+			}
+			if s[i] == 0x1b {
+				return min(i+2, len(s))
+			}
+		}
+		return len(s)
+	case len(s) >= 2 && s[0] == 0x1b && s[1] < utf8.RuneSelf:
+		return 2
+	case s[0] == 0x1b:
+		return 1
+	}
+	return 0
+}
+
+// controlLength is the length of a control sequence whose parameters begin at i.
+func controlLength(s string, i int) int {
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= 0x40 && c <= 0x7e:
+			return i + 1
+		case c < 0x20 || c > 0x3f:
+			return i
+		}
+	}
+	return i
+}
+
+// clip is the beginning of s, of at most n bytes and whole characters.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// number reads decimal digits of a positive 31-bit number; false if s is none.
+func number(s string) (int, bool) {
+	if s == "" || len(s) > 9 {
+		return 0, false
+	}
+	n := 0
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n, true
+}
+
+// lastNumber cuts ":N" off the end of s.
+func lastNumber(s string) (rest string, n int, ok bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, 0, false
+	}
+	n, ok = number(s[i+1:])
+	if !ok {
+		return s, 0, false
+	}
+	return s[:i], n, true
+}
+
+// position reads "P:L:C" or "P:L" as a frame.
+func position(s string) (Frame, bool) {
+	rest, n, ok := lastNumber(s)
+	if !ok || rest == "" {
+		return Frame{}, false
+	}
+	if file, line, ok := lastNumber(rest); ok && file != "" {
+		return Frame{File: file, Line: line, Column: n}, true
+	}
+	return Frame{File: rest, Line: n}, true
+}
+
+// carets is the range that a line of blanks, ^ and ~ marks, in bytes from 0; false if it is no such line.
+func carets(line string) (from, to int, ok bool) {
+	trimmed := strings.TrimRight(line, " \t")
+	from = len(trimmed) - len(strings.TrimLeft(trimmed, " \t"))
+	if from == len(trimmed) || strings.Trim(trimmed[from:], "^~-") != "" || !strings.Contains(trimmed, "^") && !strings.Contains(trimmed, "~") {
+		return 0, 0, false
+	}
+	return from, len(trimmed), true
+}
+
+// indent is how many blanks a line begins with.
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
