@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/creachadair/jrpc2"
@@ -183,34 +182,6 @@ func (s *Server) cancelProgress(_ context.Context, req *jrpc2.Request) (any, err
 	return nil, nil
 }
 
-// webURL is the page of a run; "" for a service in this process, which has none.
-func (s *Server) webURL(id string) string {
-	if s.o.URL == "" {
-		return ""
-	}
-	return s.o.URL + "/webui/sandbox/runs/" + url.PathEscape(id)
-}
-
-// streamURL is where the log of a run comes over a WebSocket, for clients that send the server's credentials.
-func (s *Server) streamURL(id string) string {
-	if rest, ok := strings.CutPrefix(s.o.URL, "http"); ok {
-		return "ws" + rest + "/api/v1/sandbox/runs/" + url.PathEscape(id) + "/stream"
-	}
-	return ""
-}
-
-// artifactURL is where an artifact can be downloaded from, with the server's credentials.
-func (s *Server) artifactURL(id, name string) string {
-	if s.o.URL == "" {
-		return ""
-	}
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return s.o.URL + "/api/v1/sandbox/runs/" + url.PathEscape(id) + "/artifacts/" + strings.Join(parts, "/")
-}
-
 func (s *Server) openRun(ctx context.Context, raw json.RawMessage) (any, error) {
 	var args runArg
 	if err := api.Decode(raw, &args); err != nil {
@@ -228,17 +199,4 @@ func (s *Server) openRun(ctx context.Context, raw json.RawMessage) (any, error) 
 	}
 	s.show(ctx, page)
 	return map[string]any{"run_id": id, "web_url": page}, nil
-}
-
-// show opens a page in the browser, if the editor can do that, or else tells where it is.
-func (s *Server) show(ctx context.Context, page string) {
-	if s.client.Window.ShowDocument.Support {
-		var shown struct {
-			Success bool `json:"success"`
-		}
-		if err := s.ask(ctx, "window/showDocument", showDocument{URI: page, External: true}, &shown); err == nil && shown.Success {
-			return
-		}
-	}
-	s.tell(messageInfo, "Belljar: "+page)
 }

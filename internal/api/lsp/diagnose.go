@@ -21,7 +21,7 @@ const (
 )
 
 // diagnose shows where a run failed. It replaces what the last run of the same target has shown.
-func (s *Server) diagnose(r *run) {
+func (s *reporter) diagnose(r *run) {
 	found := map[string][]diagnostic{}
 	if r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonCanceledByUser {
 		found = s.failures(r)
@@ -55,7 +55,7 @@ func (r *run) target() string {
 }
 
 // publish shows all diagnostics of a file. The caller holds the mutex.
-func (s *Server) publish(uri string) {
+func (s *desk) publish(uri string) {
 	p := publishParams{URI: uri, Diagnostics: []diagnostic{}}
 	if d, open := s.docs[uri]; open {
 		p.Version = &d.version
@@ -74,7 +74,7 @@ func (s *Server) publish(uri string) {
 
 // move keeps diagnostics at their lines while a text is edited. One whose line changes goes. It reports whether any did either. The
 // caller holds the mutex.
-func (s *Server) move(uri, text string, c contentChange) (moved bool) {
+func (s *desk) move(uri, text string, c contentChange) (moved bool) {
 	first, last, by := 0, lineCount(text), 0
 	if c.Range != nil {
 		first, last = c.Range.Start.Line, c.Range.End.Line
@@ -105,7 +105,7 @@ func (s *Server) move(uri, text string, c contentChange) (moved bool) {
 }
 
 // failures are the diagnostics of a failed run, by file.
-func (s *Server) failures(r *run) map[string][]diagnostic {
+func (s *reporter) failures(r *run) map[string][]diagnostic {
 	// What was printed to stderr counts as the later part: of two failures, its is the one that ended the program.
 	traces := append(trace.Parse(r.out[0].text()), trace.Parse(r.out[1].text())...)
 	why, any := trace.Failure(traces)
@@ -145,7 +145,7 @@ func same(a, b trace.Trace) bool {
 }
 
 // fallback puts a failure that has no place in the folder where the run began.
-func (s *Server) fallback(r *run, why trace.Trace, any bool, found map[string][]diagnostic) {
+func (s *reporter) fallback(r *run, why trace.Trace, any bool, found map[string][]diagnostic) {
 	message := r.status()
 	data := r.data()
 	if any {
@@ -172,7 +172,7 @@ func (s *Server) fallback(r *run, why trace.Trace, any bool, found map[string][]
 }
 
 // diagnostic is that of one failure at a place.
-func (s *Server) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
+func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
 	uri := r.uri(l.File)
 	d := diagnostic{
 		Range: s.span(uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
@@ -209,7 +209,7 @@ func (s *Server) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) 
 }
 
 // span is the range of a place: its columns if they are known and the line is still what was run, else the line.
-func (s *Server) span(uri string, l trace.Location) span {
+func (s *desk) span(uri string, l trace.Location) span {
 	line := max(l.Line-1, 0)
 	s.mu.Lock()
 	d := s.docs[uri]
@@ -264,7 +264,7 @@ func (r *run) code(name string) string {
 }
 
 // described links a diagnostic to the run's page.
-func (s *Server) described(r *run) *codeDescription {
+func (s *reporter) described(r *run) *codeDescription {
 	page := s.webURL(r.id)
 	if page == "" || !s.client.TextDocument.PublishDiagnostics.CodeDescriptionSupport {
 		return nil

@@ -107,7 +107,7 @@ func (f *folder) open() (*os.Root, error) {
 }
 
 // holder returns the innermost folder that a file is in, and its path there. The caller holds the mutex.
-func (s *Server) holder(uri string) (*folder, string) {
+func (s *desk) holder(uri string) (*folder, string) {
 	name, ok := fileOf(uri)
 	if !ok {
 		return nil, ""
@@ -123,7 +123,7 @@ func (s *Server) holder(uri string) (*folder, string) {
 }
 
 // folderOf returns the folder with a URI; the only one for "". The caller holds the mutex.
-func (s *Server) folderOf(uri string) (*folder, error) {
+func (s *desk) folderOf(uri string) (*folder, error) {
 	if uri == "" {
 		switch len(s.folders) {
 		case 1:
@@ -143,7 +143,7 @@ func (s *Server) folderOf(uri string) (*folder, error) {
 }
 
 // buffers are the unsaved texts in a folder, by path. The caller holds the server's mutex.
-func (s *Server) buffers(f *folder) map[string]string {
+func (s *desk) buffers(f *folder) map[string]string {
 	texts := map[string]string{}
 	for uri, d := range s.docs {
 		if in, rel := s.holder(uri); in == f && d.edited {

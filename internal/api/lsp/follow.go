@@ -76,7 +76,7 @@ type truncatedNote struct {
 }
 
 // tellRun says how a run stands.
-func (s *Server) tellRun(r *run, now belljar.Run) {
+func (s *reporter) tellRun(r *run, now belljar.Run) {
 	if !s.options.Notifications {
 		return
 	}
@@ -90,7 +90,7 @@ func (s *Server) tellRun(r *run, now belljar.Run) {
 }
 
 // begin begins the run's progress, if the editor shows any.
-func (s *Server) begin(r *run) {
+func (s *reporter) begin(r *run) {
 	if !s.client.Window.WorkDoneProgress {
 		return
 	}
@@ -105,7 +105,7 @@ func (s *Server) begin(r *run) {
 	s.progress(r, "begin", "preparing")
 }
 
-func (s *Server) progress(r *run, kind, message string) {
+func (s *reporter) progress(r *run, kind, message string) {
 	if r.token == "" {
 		return
 	}
@@ -166,7 +166,7 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 }
 
 // lost says that a run cannot be followed. What became of it is not known.
-func (s *Server) lost(r *run) {
+func (s *reporter) lost(r *run) {
 	message := "the run cannot be followed any further: " + words(r.err)
 	s.progress(r, "end", message)
 	s.tellRun(r, belljar.Run{Phase: r.started.Phase, Message: message})
@@ -269,7 +269,7 @@ type chunk struct {
 
 // pump sends output to the editor: at once if that is slow, and in larger pieces if it is fast.
 type pump struct {
-	server *Server
+	server *reporter
 	run    *run
 	feed   chan chunk
 	ended  chan struct{}
@@ -278,7 +278,7 @@ type pump struct {
 	rest   [2][]byte // the beginning of a character whose end has not come
 }
 
-func (s *Server) pump(r *run) *pump {
+func (s *reporter) pump(r *run) *pump {
 	p := &pump{server: s, run: r, feed: make(chan chunk), ended: make(chan struct{})}
 	go p.work()
 	return p

@@ -12,7 +12,7 @@ import (
 // lensTitle is the title of a lens whose program has not run yet.
 const lensTitle = "▶ Run in Sandbox"
 
-func (s *Server) codeLens(_ context.Context, req *jrpc2.Request) (any, error) {
+func (s *desk) codeLens(_ context.Context, req *jrpc2.Request) (any, error) {
 	var p documentParams
 	if err := params(req, &p); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Server) codeLens(_ context.Context, req *jrpc2.Request) (any, error) {
 }
 
 // textOf returns the name and the text of a file: the editor's, or what is on disk if that is short. The caller holds the mutex.
-func (s *Server) textOf(uri string) (file, text string, ok bool) {
+func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	file, isFile := fileOf(uri)
 	if d, open := s.docs[uri]; open {
 		if !isFile {
@@ -80,7 +80,7 @@ func extensionOf(language string) string {
 func targetOf(uri, test string) string { return uri + "#" + test }
 
 // anchor is the line of a target in its file: that of its lens, or the first. The caller holds the mutex.
-func (s *Server) anchor(uri, test string) int {
+func (s *desk) anchor(uri, test string) int {
 	file, text, ok := s.textOf(uri)
 	if !ok {
 		return 0
@@ -94,7 +94,7 @@ func (s *Server) anchor(uri, test string) int {
 }
 
 // mark sets the title of a target's lenses; "" is that of one that has not run.
-func (s *Server) mark(target, title string) {
+func (s *desk) mark(target, title string) {
 	s.mu.Lock()
 	changed := s.marks[target] != title
 	s.marks[target] = title
@@ -107,7 +107,7 @@ func (s *Server) mark(target, title string) {
 }
 
 // codeAction offers what can be done about a diagnostic.
-func (s *Server) codeAction(_ context.Context, req *jrpc2.Request) (any, error) {
+func (s *desk) codeAction(_ context.Context, req *jrpc2.Request) (any, error) {
 	var p struct {
 		documentParams
 		actionParams
@@ -147,7 +147,7 @@ func (s *Server) codeAction(_ context.Context, req *jrpc2.Request) (any, error) 
 const fullLogs = "View full logs in Web UI"
 
 // dataOf finds the data of a diagnostic that was shown.
-func (s *Server) dataOf(uri string, like diagnostic) *diagnosticData {
+func (s *desk) dataOf(uri string, like diagnostic) *diagnosticData {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, list := range s.shown[uri] {

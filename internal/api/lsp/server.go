@@ -43,39 +43,27 @@ const (
 
 // Server serves one editor.
 type Server struct {
-	o      Options
-	rpc    *jrpc2.Server
-	ctx    context.Context // of what goes on behind requests
-	after  gosync.WaitGroup
-	parent context.CancelCauseFunc
-
+	*reporter
+	o       Options
 	opening gosync.Mutex // one at a time opens the service
 
-	mu      gosync.Mutex
+	// Guarded by the desk's mutex.
 	stage   int
-	client  clientCapabilities
-	options initializationOptions
-	units   encoding
-	folders []*folder
-	docs    map[string]*document
 	service belljar.Service
 	close   func() error
 	found   belljar.Discovery
 	runs    map[string]*run // under way, and the last ones
 	order   []string        // of runs, oldest first
-	shown   map[string]map[string][]diagnostic
-	marks   map[string]string // titles of lenses, by target
-	tokens  int
 }
 
 // Serve speaks with the editor until it exits or closes in.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := &Server{
-		o: o, ctx: ctx, parent: stop, docs: map[string]*document{}, runs: map[string]*run{},
-		shown: map[string]map[string][]diagnostic{}, marks: map[string]string{},
-	}
+	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]map[string][]diagnostic{}, marks: map[string]string{},
+		peer: &peer{ctx: ctx, parent: stop},
+	}}}
 	// A read of standard input cannot be interrupted, so that another goroutine has to do it.
 	input, feed := io.Pipe()
 	go func() {
@@ -117,15 +105,6 @@ func (s *Server) end() (err error) {
 		err = s.close()
 	}
 	return err
-}
-
-// background does something behind the requests, until the server ends.
-func (s *Server) background(do func(context.Context)) {
-	s.after.Add(1)
-	go func() {
-		defer s.after.Done()
-		do(s.ctx)
-	}()
 }
 
 // Assign returns the handler of a method.
@@ -275,94 +254,4 @@ func (s *Server) cancelRequest(_ context.Context, req *jrpc2.Request) (any, erro
 	}
 	s.rpc.CancelRequest(string(p.ID))
 	return nil, nil
-}
-
-func (s *Server) didOpen(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p openParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	d := p.TextDocument
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.docs[d.URI] = &document{uri: d.URI, language: d.LanguageID, version: d.Version, text: d.Text}
-	return nil, nil
-}
-
-func (s *Server) didChange(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, ok := s.docs[p.TextDocument.URI]
-	if !ok {
-		return nil, nil
-	}
-	d := *old
-	d.edited = true
-	if p.TextDocument.Version != nil {
-		d.version = *p.TextDocument.Version
-	}
-	moved := false
-	for _, c := range p.ContentChanges {
-		moved = s.move(d.uri, d.text, c) || moved
-		d.text = s.units.apply(d.text, c)
-	}
-	s.docs[d.uri] = &d
-	if moved {
-		s.publish(d.uri)
-	}
-	return nil, nil
-}
-
-func (s *Server) didSave(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, ok := s.docs[p.TextDocument.URI]; ok {
-		d := *old
-		d.edited = false
-		s.docs[d.uri] = &d
-	}
-	return nil, nil
-}
-
-func (s *Server) didClose(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.docs, p.TextDocument.URI)
-	return nil, nil
-}
-
-// notify sends a notification. The client may be gone, which the reader of its messages finds out.
-func (s *Server) notify(method string, params any) {
-	_ = s.rpc.Notify(context.WithoutCancel(s.ctx), method, params)
-}
-
-// ask sends a request to the client and reads its result.
-func (s *Server) ask(ctx context.Context, method string, params, result any) error {
-	answer, err := s.rpc.Callback(ctx, method, params)
-	if err != nil || result == nil {
-		return err
-	}
-	return answer.UnmarshalResult(result)
-}
-
-// tell shows a message to the user.
-func (s *Server) tell(kind int, message string) {
-	s.notify("window/showMessage", messageParams{Type: kind, Message: message})
-}
-
-// log writes to the editor's log.
-func (s *Server) log(message string) {
-	s.notify("window/logMessage", messageParams{Type: messageLog, Message: message})
 }
