@@ -194,7 +194,7 @@ const checks = {
   // An editor that knows nothing of Belljar gets all of it by the protocol alone.
   async plainEditor() {
     const e = await Editor.start(undefined);
-    assert.deepEqual(e.result.capabilities.executeCommandProvider.commands.length, 6);
+    assert.deepEqual(e.result.capabilities.executeCommandProvider.commands.length, 7);
     await e.command("tldw.sandbox.run", { uri: uri("main.py") });
     await e.next("$/progress", (p) => p.value.kind === "begin" && /main.py/.test(p.value.title));
     await e.next("window/logMessage", (p) => p.message === "hello");

@@ -20,10 +20,11 @@ const (
 	commandCancel    = "belljar.sandbox.cancel"
 	commandOpenRun   = "belljar.sandbox.openRun"
 	commandFetch     = "belljar.sandbox.fetchArtifact"
+	commandInput     = "belljar.sandbox.input"
 )
 
 func commandNames() []string {
-	return []string{commandRun, commandConfigure, commandArtifacts, commandCancel, commandOpenRun, commandFetch}
+	return []string{commandRun, commandConfigure, commandArtifacts, commandCancel, commandOpenRun, commandFetch, commandInput}
 }
 
 func (s *Server) executeCommand(ctx context.Context, req *jrpc2.Request) (any, error) {
@@ -54,6 +55,8 @@ func (s *Server) executeCommand(ctx context.Context, req *jrpc2.Request) (any, e
 		return s.openRun(ctx, raw)
 	case commandFetch:
 		return s.fetchArtifact(ctx, raw)
+	case commandInput:
+		return s.input(ctx, raw)
 	}
 	return nil, refuse("command", fmt.Sprintf("command %.80q is not known", p.Command), "commands are "+strings.Join(commandNames(), ", "))
 }
@@ -159,6 +162,45 @@ func (s *Server) cancel(ctx context.Context, raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"run_id": id}, service.Runs().Cancel(ctx, id)
+}
+
+type inputArgs struct {
+	RunID string `json:"run_id,omitempty"`
+	Data  string `json:"data,omitempty"`
+	End   bool   `json:"end,omitempty"` // nothing follows
+}
+
+// input sends standard input to an interactive run.
+func (s *Server) input(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args inputArgs
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	id, err := s.which(args.RunID)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	r := s.runs[id]
+	service := s.service
+	s.mu.Unlock()
+	if r == nil || !r.args.Interactive {
+		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " reads no input", Hint: "start it with interactive"}
+	}
+	r.typing.Lock()
+	defer r.typing.Unlock()
+	if r.stdin == nil {
+		if r.stdin, err = service.Runs().Stdin(s.ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	if args.Data != "" {
+		_, err = r.stdin.Write([]byte(args.Data))
+	}
+	if err == nil && args.End {
+		err = r.stdin.End()
+	}
+	return map[string]any{"run_id": id}, err
 }
 
 func (s *Server) cancelProgress(_ context.Context, req *jrpc2.Request) (any, error) {

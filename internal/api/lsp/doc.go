@@ -8,6 +8,7 @@
 //	belljar.sandbox.cancel       ends a run
 //	belljar.sandbox.openRun      shows a run's page in the browser
 //	belljar.sandbox.fetchArtifact  stores a file that a run has left on this machine
+//	belljar.sandbox.input        types into an interactive run
 //
 // Each folder has a session, whose workspace is kept like the folder. The server follows runs itself: it forwards what they print, and
 // shows places of failures as diagnostics.

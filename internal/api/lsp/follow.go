@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	gosync "sync"
 	"time"
 	"unicode/utf8"
 
@@ -21,6 +22,9 @@ type run struct {
 	files   texts
 	out     [2]collected // stdout, stderr
 	done    chan struct{}
+
+	typing gosync.Mutex
+	stdin  belljar.Stdin // nil until the first input
 
 	// Set before done is closed.
 	final belljar.Run
@@ -142,6 +146,11 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 		}
 	}
 	pump.end()
+	r.typing.Lock()
+	if r.stdin != nil {
+		_ = r.stdin.Close() // the run has ended
+	}
+	r.typing.Unlock()
 	if r.err == nil {
 		r.final, r.err = service.Runs().Get(ctx, r.id)
 	}

@@ -30,7 +30,7 @@ func TestScenario(t *testing.T) {
 	if want := `[{"range":{"start":{"line":5,"character":0},"end":{"line":5,"character":25}},"command":{"title":"▶ Run in Sandbox","tooltip":"Send the folder to its sandbox and run this there","command":"tldw.sandbox.run","arguments":[{"uri":"` + uri + `"}]}}]`; string(lenses.Result) != want {
 		t.Errorf("lenses are\n%s\nwant\n%s", lenses.Result, want)
 	}
-	if commands := got["capabilities"].(map[string]any)["executeCommandProvider"].(map[string]any)["commands"].([]any); len(commands) != 6 {
+	if commands := got["capabilities"].(map[string]any)["executeCommandProvider"].(map[string]any)["commands"].([]any); len(commands) != 7 {
 		t.Errorf("commands are %v", commands)
 	}
 
@@ -265,6 +265,22 @@ func TestHostileRepository(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	e.refused("tldw.sandbox.run", map[string]any{"uri": "file://" + dir + "/key.py"}, -32602, "leads out of the folder")
+}
+
+func TestInput(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"x.sh": "read a; echo got $a; cat\n"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	id := e.ask("workspace/executeCommand", map[string]any{"command": "tldw.sandbox.run", "arguments": []any{map[string]any{"uri": "file://" + dir + "/x.sh", "interactive": true, "wait": true}}})
+	run := e.next("belljar/run")["run_id"]
+	e.command("belljar.sandbox.input", map[string]any{"run_id": run, "data": "one\n"}).object(t)
+	e.wait(func(m message) bool { return m.Method == "belljar/log" && m.object(t)["data"] == "got one\n" })
+	e.command("belljar.sandbox.input", map[string]any{"data": "two", "end": true}).object(t)
+	if end := e.answer(id).object(t); end["exit_code"] != 0.0 || e.printed(run, "stdout") != "two" {
+		t.Errorf("%v %q", end, e.printed(run, "stdout"))
+	}
+	e.run(map[string]any{"command": []string{"true"}})
+	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "reads no input")
 }
 
 func TestConfigure(t *testing.T) {
