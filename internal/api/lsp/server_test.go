@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -265,6 +266,47 @@ func TestHostileRepository(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	e.refused("tldw.sandbox.run", map[string]any{"uri": "file://" + dir + "/key.py"}, -32602, "leads out of the folder")
+}
+
+// lostService is a server that goes away while a run prints.
+type lostService struct{ belljar.Service }
+
+// Runs gives access to runs.
+func (s lostService) Runs() belljar.Runs { return lostRuns{s.Service.Runs()} }
+
+type lostRuns struct{ belljar.Runs }
+
+// Frames ends with the first output.
+func (r lostRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		for f, err := range r.Runs.Frames(ctx, id, from) {
+			if !yield(f, err) {
+				return
+			}
+			if f.Type == belljar.FrameStdout {
+				yield(belljar.Frame{}, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "http://belljar.test cannot be reached: connection refused"})
+				return
+			}
+		}
+	}
+}
+
+// A server that goes away is named, no diagnostic is made up, and the next command tries again.
+func TestServerGone(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"x.sh": "echo one; exit 1\n"})
+	e := start(t, with(lostService{service(t)}))
+	e.initialize([]string{dir}, nil)
+	uri := "file://" + dir + "/x.sh"
+	e.refused("tldw.sandbox.run", map[string]any{"uri": uri, "wait": true}, -32053, "cannot be reached")
+	if told := e.next("window/showMessage"); !strings.Contains(told["message"].(string), "http://belljar.test cannot be reached") {
+		t.Errorf("%v", told)
+	}
+	e.refused("tldw.sandbox.run", map[string]any{"rerun": true, "wait": true}, -32053, "cannot be reached")
+	for _, m := range e.queue {
+		if m.Method == "textDocument/publishDiagnostics" {
+			t.Errorf("%s", m.Params)
+		}
+	}
 }
 
 func TestInput(t *testing.T) {
