@@ -86,6 +86,9 @@ RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress .
 # These have tests that run without the race detector, and others with it.
 BOTH := ./internal/agent ./internal/api/thread ./internal/runtime/pool
 
+# Editors that make soak tries belljar lsp in.
+EDITORS := neovim emacs-nox elpa-eglot
+
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
 @set -e; umask 022; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
@@ -127,6 +130,7 @@ test-web:
 
 .PHONY: soak
 soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere
+	@.ci/packages $(EDITORS)
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
 		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)
