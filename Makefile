@@ -64,6 +64,16 @@ web-packages:
 	@command -v npm >/dev/null || .ci/packages npm
 	cd web && npm ci --no-audit --no-fund --loglevel=error
 
+.PHONY: vscode
+vscode: ## build the extension for VS Code
+	@command -v npm >/dev/null || .ci/packages npm
+	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
+
+.PHONY: vscode-package
+vscode-package: vscode ## make out/belljar.vsix, which VS Code installs
+	@mkdir -p out
+	cd editors/vscode && npx --yes @vscode/vsce@3.9.2 package --no-dependencies --out ../../out/belljar.vsix
+
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
@@ -75,6 +85,9 @@ RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress .
 
 # These have tests that run without the race detector, and others with it.
 BOTH := ./internal/agent ./internal/api/thread ./internal/runtime/pool
+
+# Editors that make soak tries belljar lsp in.
+EDITORS := neovim emacs-nox elpa-eglot
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
@@ -107,7 +120,7 @@ test-go:
 .PHONY: test-sdk
 test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
+	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && $(MAKE) --no-print-directory vscode && (cd editors/vscode && npm test --silent) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
 
 # One Chromium and one server for all tests of the page. They start when the SDKs have been tested.
@@ -117,6 +130,7 @@ test-web:
 
 .PHONY: soak
 soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere
+	@.ci/packages $(EDITORS)
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
 		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)

@@ -59,6 +59,7 @@ type commands struct {
 	Runtimes   runtimesCommand   `cmd:"" help:"List the runtimes of a server."`
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools to run code with, over MCP on standard input and output."`
+	LSP        lspCommand        `cmd:"" name:"lsp" help:"Run files and tests of an editor, over the Language Server Protocol on standard input and output."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
 	Bench      benchCommand      `cmd:"" help:"Measure this host, and compare with its other ways to isolate."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`

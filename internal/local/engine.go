@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -92,6 +93,18 @@ type Models struct {
 	In        io.Reader
 	Out       io.Writer
 	Logger    *slog.Logger
+}
+
+// ErrNoShutdown is the error for an editor that ended without saying so first.
+var ErrNoShutdown = errors.New("the editor ended without a shutdown request")
+
+// Editor is an editor at the other end of a stream.
+type Editor struct {
+	// Open returns the engine for its runs. It is called at the first command that needs it.
+	Open func() (*Engine, error)
+	URL  string // of the engine's server, for links; "" for none
+	In   io.Reader
+	Out  io.Writer
 }
 
 // Runtime is a runtime of this binary and what it can do here.

@@ -64,6 +64,8 @@ type Doors interface {
 	Serve(context.Context, ServeOptions) error
 	// ServeModels speaks the Model Context Protocol until its input ends.
 	ServeModels(context.Context, Models) error
+	// ServeEditor speaks the Language Server Protocol until its input ends.
+	ServeEditor(context.Context, Editor) error
 }
 
 // Host is what this machine is.

@@ -1,0 +1,106 @@
+import * as vscode from "vscode";
+import type { LogNote, TruncatedNote } from "./protocol.js";
+
+/** How many terminals of runs that have ended stay. */
+const mostTerminals = 5;
+
+/** What a terminal does with what is typed. */
+export interface Keyboard {
+  reads(): boolean; // whether the run reads input
+  input(data: string, end: boolean): void;
+  interrupt(): void;
+}
+
+/** A terminal shows what one run prints, and takes its input if the run reads any. */
+class LogTerminal implements vscode.Pseudoterminal {
+  private readonly write = new vscode.EventEmitter<string>();
+  readonly onDidWrite = this.write.event;
+  readonly terminal: vscode.Terminal;
+  private waiting = "";
+  private isOpen = false;
+  private line = "";
+
+  constructor(name: string, private readonly keyboard: Keyboard) {
+    this.terminal = vscode.window.createTerminal({ name, pty: this });
+  }
+
+  open(): void {
+    this.isOpen = true;
+    this.write.fire(this.waiting);
+    this.waiting = "";
+  }
+
+  close(): void {
+    this.isOpen = false;
+  }
+
+  print(text: string): void {
+    const shown = text.replace(/\r?\n/g, "\r\n");
+    if (this.isOpen) this.write.fire(shown);
+    else this.waiting += shown;
+  }
+
+  /** A line is sent when it is complete, as from a terminal in its usual mode. */
+  handleInput(data: string): void {
+    for (const c of data) {
+      if (c === "\x03") this.keyboard.interrupt();
+      else if (!this.keyboard.reads()) continue;
+      else if (c === "\r") {
+        this.print("\n");
+        this.keyboard.input(this.line + "\n", false);
+        this.line = "";
+      } else if (c === "\x04") {
+        this.keyboard.input(this.line, this.line === "");
+        this.line = "";
+      } else if (c === "\x7f") {
+        if (this.line) {
+          this.line = [...this.line].slice(0, -1).join("");
+          this.print("\b \b");
+        }
+      } else if (c >= " ") {
+        this.line += c;
+        this.print(c);
+      }
+    }
+  }
+}
+
+/** The logs of the runs of this window. */
+export class Logs {
+  private readonly terminals = new Map<string, LogTerminal>();
+
+  begin(runId: string, name: string, keyboard: Keyboard): void {
+    if (this.terminals.has(runId)) return;
+    this.terminals.set(runId, new LogTerminal(`Belljar: ${name}`, keyboard));
+    for (const [id, old] of this.terminals) {
+      if (this.terminals.size <= mostTerminals) break;
+      this.terminals.delete(id);
+      old.terminal.dispose();
+    }
+  }
+
+  print(note: LogNote): void {
+    const text = note.encoding === "base64" ? Buffer.from(note.data, "base64").toString("latin1") : note.data;
+    this.terminals.get(note.run_id)?.print(text);
+  }
+
+  truncated(note: TruncatedNote): void {
+    const link = note.web_url ? ` ${note.title}: ${note.web_url}` : "";
+    this.terminals.get(note.run_id)?.print(`\n\x1b[2m${note.stream} goes on; its first ${note.shown_bytes >> 10} KB are shown.${link}\x1b[0m\n`);
+  }
+
+  end(runId: string, summary: string): void {
+    this.terminals.get(runId)?.print(`\n\x1b[2m${summary}\x1b[0m\n`);
+  }
+
+  show(runId: string, preserveFocus = true): boolean {
+    const found = this.terminals.get(runId);
+    found?.terminal.show(preserveFocus);
+    return found !== undefined;
+  }
+
+  dispose(): void {
+    for (const { terminal } of this.terminals.values()) terminal.dispose();
+    this.terminals.clear();
+  }
+}

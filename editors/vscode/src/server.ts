@@ -1,0 +1,84 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import * as vscode from "vscode";
+import { LanguageClient, type ServerOptions } from "vscode-languageclient/node";
+import type { LogNote, RunNote, TruncatedNote } from "./protocol.js";
+import type { Settings } from "./settings.js";
+
+/** What the server tells. */
+export interface Listener {
+  onRun(note: RunNote): void;
+  onLog(note: LogNote): void;
+  onTruncated(note: TruncatedNote): void;
+}
+
+/** The language server, started when it is first needed. */
+export class Server {
+  private client: LanguageClient | undefined;
+  private starting: Promise<LanguageClient> | undefined;
+
+  constructor(private readonly settings: Settings, private readonly output: vscode.LogOutputChannel, private readonly listener: Listener) {}
+
+  /** Starts the server; the same one for all callers. */
+  start(): Promise<LanguageClient> {
+    this.starting ??= this.begin().catch((err: unknown) => {
+      this.starting = undefined;
+      throw err;
+    });
+    return this.starting;
+  }
+
+  async stop(): Promise<void> {
+    const client = this.client;
+    this.client = this.starting = undefined;
+    if (client) await client.dispose();
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  async command<T>(name: string, argument: object = {}): Promise<T> {
+    const client = await this.start();
+    return client.sendRequest<T>("workspace/executeCommand", { command: name, arguments: [argument] });
+  }
+
+  private async begin(): Promise<LanguageClient> {
+    const { program, serverUrl, codeLens } = this.settings;
+    this.output.info(`${program} is version ${await version(program)}`);
+    const env: NodeJS.ProcessEnv = { ...process.env };
+    const args = ["lsp", "--stdio"];
+    if (serverUrl) {
+      args.push("--server", serverUrl);
+      const key = await this.settings.key();
+      if (key) env.BELLJAR_API_KEY = key; // never on the command line, which others can read
+    }
+    const server: ServerOptions = { command: program, args, options: { env } };
+    const client = new LanguageClient("belljar", "Belljar", server, {
+      documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
+      initializationOptions: { clientCommands: true, notifications: true, codeLens },
+      outputChannel: this.output,
+      connectionOptions: { maxRestartCount: 4 },
+    });
+    client.onNotification("belljar/run", (note: RunNote) => this.listener.onRun(note));
+    client.onNotification("belljar/log", (note: LogNote) => this.listener.onLog(note));
+    client.onNotification("belljar/logTruncated", (note: TruncatedNote) => this.listener.onTruncated(note));
+    await client.start();
+    this.client = client;
+    return client;
+  }
+}
+
+/** The version of a program, which has to be belljar. */
+async function version(program: string): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)(program, ["version", "--json"], { timeout: 10_000 });
+    const found = (JSON.parse(stdout) as { version?: unknown }).version;
+    if (typeof found === "string") return found;
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === "ENOENT") throw new Error(`${program} is not installed, or not on the PATH. Install it, or set tldw.sandbox.path`);
+    throw new Error(`${program} version --json does not work: ${String(err)}`);
+  }
+  throw new Error(`${program} is not belljar. Set tldw.sandbox.path`);
+}

@@ -1,0 +1,173 @@
+// The bundle of the extension with its real language client and the real belljar lsp, in an editor that the tests are (vscode.cjs).
+// BELLJAR_BIN is the program.
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire, Module } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { after, before } from "node:test";
+
+const require = createRequire(import.meta.url);
+const vscode = require("./vscode.cjs");
+const { editor } = vscode;
+const load = Module._load;
+Module._load = function (name, ...rest) {
+  return name === "vscode" ? vscode : load.call(this, name, ...rest);
+};
+
+const manifest = require("../package.json");
+const root = realpathSync(mkdtempSync(join(tmpdir(), "belljar-code-")));
+const folder = join(root, "work");
+const program = process.env.BELLJAR_BIN ?? join(import.meta.dirname ?? ".", "../../../bin/belljar");
+const failing = 'def load(n):\n    return 1 / n\n\nif __name__ == "__main__":\n    print("\\x1b[32mhello\\x1b[0m")\n    load(0)\n';
+const context = {
+  subscriptions: [], extensionMode: 3,
+  secrets: { get: async (name) => editor.secrets.get(name), store: async (name, value) => void editor.secrets.set(name, value), delete: async (name) => void editor.secrets.delete(name) },
+  workspaceState: { get: (name, otherwise) => editor.state.get(name) ?? otherwise, update: async (name, value) => void editor.state.set(name, value) },
+};
+let extension, main;
+
+before(async () => {
+  mkdirSync(folder);
+  process.env.XDG_CONFIG_HOME = join(root, "config");
+  process.env.SANDBOX_IMAGE_PULL = "never";
+  writeFileSync(join(folder, "main.py"), failing);
+  writeFileSync(join(folder, "ask.sh"), "#!/bin/sh\nread name\necho \"hello $name\"\n");
+  vscode.workspace.workspaceFolders.push({ uri: vscode.Uri.file(folder), name: "work", index: 0 });
+  editor.settings["tldw.sandbox.path"] = program;
+  // A folder's own settings must not choose the program, the server or the image.
+  Object.assign(editor.folderSettings, { "tldw.sandbox.path": "/bin/false", "tldw.sandbox.serverUrl": "http://127.0.0.1:1", "tldw.sandbox.image": "evil", "tldw.sandbox.runtime": "evil" });
+  extension = require("../dist/extension.js");
+  await extension.activate(context);
+  assert.deepEqual(editor.errors, []);
+  main = editor.open(join(folder, "main.py"), "python", failing);
+});
+
+after(async () => {
+  await extension.deactivate();
+  for (const d of context.subscriptions) d.dispose();
+  rmSync(root, { recursive: true });
+});
+
+const lenses = async (document) => {
+  for (const provider of editor.lensProviders) {
+    const list = await provider.provideCodeLenses(document, new vscode.CancellationTokenSource().token);
+    if (list?.length) return list;
+  }
+  return [];
+};
+const shown = (document) => editor.diagnostics.get(document.uri.toString()) ?? [];
+const runs = () => editor.trees.get("belljar.runs");
+const ended = (n) => editor.until(`${n} runs have ended`, () => {
+  const list = runs().getChildren();
+  return list.length === n && !["queued", "starting", "running"].includes(list[0].phase) && list[0];
+});
+
+test("a lens runs the file, and the failure is marked until it is fixed", async () => {
+  const [lens] = await editor.until("the server has the document", () => editor.lensProviders.length && true).then(() => lenses(main));
+  assert.equal(lens.command.title, "▶ Run in Sandbox");
+  assert.equal(lens.range.start.line, 3);
+  await vscode.commands.executeCommand(lens.command.command, ...lens.command.arguments);
+  const [found] = await editor.until("a diagnostic is shown", () => shown(main).length && shown(main));
+  assert.deepEqual([found.range.start.line, found.range.start.character, found.range.end.character], [1, 11, 16]);
+  assert.match(found.message, /^ZeroDivisionError: division by zero/);
+  const run = await ended(1);
+  assert.deepEqual([run.phase, run.exit_code], ["failed", 1]);
+  assert.equal(runs().getTreeItem(run).contextValue, "run.ended");
+  assert.match(editor.status.text, /main\.py/);
+  await editor.until("the terminal has all", () => /exit status 1/.test(editor.terminals[0].text));
+  assert.match(editor.terminals[0].text, /\x1b\[32mhello\x1b\[0m\r\n/);
+  await editor.edit(main, 5, 4, 11, "open('out.txt', 'w').write(str(load(2)))");
+  await editor.edit(main, 1, 11, 16, "n / 4");
+  await editor.until("the mark is gone", () => shown(main).length === 0);
+  editor.settings["tldw.sandbox.capturePatterns"] = ["*.txt"];
+  await vscode.commands.executeCommand("tldw.sandbox.run", { uri: main.uri.toString() });
+  assert.equal((await ended(2)).exit_code, 0);
+});
+
+test("artifacts are listed when they are looked at, and opened", async () => {
+  const view = editor.trees.get("belljar.artifacts");
+  const [artifact] = await view.getChildren();
+  assert.deepEqual([artifact.path, artifact.size], ["out.txt", 3]);
+  const item = view.getTreeItem(artifact);
+  await vscode.commands.executeCommand(item.command.command, ...item.command.arguments);
+  const [, uri] = editor.executed.find(([name]) => name === "vscode.open");
+  assert.equal(readFileSync(uri.fsPath, "utf8"), "0.5");
+  rmSync(join(uri.fsPath, "../.."), { recursive: true });
+});
+
+test("the palette asks for a command, and remembers it", async () => {
+  editor.answers["Run in Sandbox"] = `sh -c 'echo "two words"; exit 3'`;
+  await vscode.commands.executeCommand("tldw.sandbox.run");
+  assert.equal((await ended(3)).exit_code, 3);
+  assert.match(editor.terminals[2].text, /two words/);
+  assert.equal(editor.state.get("belljar.lastCommand"), editor.answers["Run in Sandbox"]);
+  editor.answers["Run in Sandbox"] = `["echo", 1]`;
+  await vscode.commands.executeCommand("tldw.sandbox.run");
+  assert.match(editor.errors.pop(), /a command is a list of texts/);
+  await vscode.commands.executeCommand("belljar.rerun");
+  assert.equal((await ended(4)).exit_code, 3);
+});
+
+test("a terminal takes input", async () => {
+  editor.open(join(folder, "ask.sh"), "shellscript", readFileSync(join(folder, "ask.sh"), "utf8"));
+  await vscode.commands.executeCommand("belljar.runInTerminal");
+  const terminal = editor.terminals[4];
+  for (const key of "annx\x7f\r") terminal.pty.handleInput(key);
+  await editor.until("the program answers", () => /hello ann\r\n/.test(terminal.text));
+  assert.equal((await ended(5)).exit_code, 0);
+});
+
+test("an untrusted folder is not sent", async () => {
+  vscode.workspace.isTrusted = false;
+  await vscode.commands.executeCommand("tldw.sandbox.run", { uri: main.uri.toString() });
+  assert.match(editor.errors.pop(), /not trusted/);
+  assert.equal(runs().getChildren().length, 5);
+  vscode.workspace.isTrusted = true;
+});
+
+test("without a server a run has no page, and errors of the server are shown with their hint", async () => {
+  await vscode.commands.executeCommand("belljar.openInWeb");
+  assert.match(editor.errors.pop(), /no page without a server/);
+  editor.settings["tldw.sandbox.runtime"] = "no-such";
+  await vscode.commands.executeCommand("tldw.sandbox.run", { uri: main.uri.toString() });
+  assert.match(editor.errors.pop(), /no-such/);
+  delete editor.settings["tldw.sandbox.runtime"];
+});
+
+test("a key is stored as a secret and goes to the server by its environment; without one the error offers to set it", async () => {
+  editor.answers["API key of the Belljar server"] = "bj_secret";
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  assert.deepEqual([...editor.secrets], [["belljar.apiKey", "bj_secret"]]);
+  const other = join(root, "spy");
+  writeFileSync(other, `#!/bin/sh\nif [ "$1" = version ]; then echo '{"version":"spy"}'; exit; fi\necho "$@" >${root}/argv; echo "$BELLJAR_API_KEY" >${root}/key\nexec ${program} "$1" --stdio\n`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = other;
+  editor.settings["tldw.sandbox.serverUrl"] = "http://127.0.0.1:1/";
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  assert.equal(readFileSync(join(root, "argv"), "utf8"), "lsp --stdio --server http://127.0.0.1:1\n");
+  assert.equal(readFileSync(join(root, "key"), "utf8"), "bj_secret\n");
+});
+
+test("a program that is missing, or is not belljar, is named", async () => {
+  editor.settings["tldw.sandbox.path"] = "/no/such/belljar";
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  assert.match(editor.errors.pop(), /\/no\/such\/belljar is not installed/);
+  editor.settings["tldw.sandbox.path"] = "/bin/true";
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  assert.match(editor.errors.pop(), /\/bin\/true version --json does not work/);
+});
+
+test("the manifest, the code and the document agree", () => {
+  const declared = manifest.contributes.commands.map((c) => c.command);
+  for (const name of declared) assert.ok(editor.commands.has(name), name);
+  const page = readFileSync(new URL("../../../docs/ide.md", import.meta.url), "utf8");
+  const code = readFileSync(new URL("../src/settings.ts", import.meta.url), "utf8");
+  for (const [name, setting] of Object.entries(manifest.contributes.configuration.properties)) {
+    const short = name.replace("tldw.sandbox.", "");
+    assert.ok(page.includes(`\`${name}\``), `docs/ide.md lacks ${name}`);
+    assert.ok(code.includes(`"${short}"`), `src/settings.ts lacks ${short}`);
+    const chooses = /own(<[^(]*)?\(/.test(code.split("\n").find((line) => line.includes(`"${short}"`)) ?? "") && code.includes(`this.own("${short}"`);
+    if (chooses) assert.equal(setting.scope, "application", name);
+  }
+  for (const name of manifest.capabilities.untrustedWorkspaces.restrictedConfigurations) assert.equal(manifest.contributes.configuration.properties[name].scope, "application", name);
+});

@@ -1,0 +1,123 @@
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+type artifactItem struct {
+	Path        string `json:"path"`
+	Size        int64  `json:"size"`
+	Type        string `json:"type"`
+	DownloadURL string `json:"download_url,omitempty"`
+	Skipped     string `json:"skipped,omitempty"` // why it was not kept
+}
+
+type artifactList struct {
+	RunID  string         `json:"run_id"`
+	Items  []artifactItem `json:"items"`
+	WebURL string         `json:"web_url,omitempty"`
+}
+
+// openArtifacts lists what a run has left. An editor without a panel shows the run's page.
+func (s *Server) openArtifacts(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args runArg
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	id, err := s.which(args.RunID)
+	if err != nil {
+		return nil, err
+	}
+	service, err := s.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := service.Artifacts().List(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.webURL(id)}
+	for _, a := range list {
+		kind := mime.TypeByExtension(path.Ext(a.Path))
+		if kind == "" {
+			kind = "application/octet-stream"
+		}
+		out.Items = append(out.Items, artifactItem{a.Path, a.Size, kind, s.artifactURL(id, a.Path), a.Skipped})
+	}
+	if !s.options.Notifications {
+		if out.WebURL != "" {
+			s.show(ctx, out.WebURL)
+		} else {
+			s.log(fmt.Sprintf("Belljar: run %s has left %d files", id, len(list)))
+			for _, a := range list {
+				s.log(fmt.Sprintf("Belljar: %s, %d bytes", a.Path, a.Size))
+			}
+		}
+	}
+	return out, nil
+}
+
+type fetchArgs struct {
+	RunID string `json:"run_id,omitempty"`
+	Path  string `json:"path"`
+	To    string `json:"to"` // the URI of the file to write
+}
+
+// fetchArtifact stores an artifact as a file. The editor chooses the file's name; the program has no part in it.
+func (s *Server) fetchArtifact(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args fetchArgs
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	to, ok := fileOf(args.To)
+	switch {
+	case args.Path == "":
+		return nil, refuse("path", "path is required", "it is that of an artifact")
+	case !ok:
+		return nil, refuse("to", fmt.Sprintf("to %.200q is not the URI of a file", args.To), "it looks like file:///home/ann/plot.png")
+	}
+	id, err := s.which(args.RunID)
+	if err != nil {
+		return nil, err
+	}
+	service, err := s.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, body, err := service.Artifacts().Open(ctx, id, args.Path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	if err := writeWhole(to, body); err != nil {
+		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "the artifact cannot be stored", Err: err}
+	}
+	return map[string]any{"run_id": id, "path": a.Path, "size": a.Size, "uri": uriOf(to)}, nil
+}
+
+// writeWhole writes a file whole or not at all. A link in its place is replaced, not followed.
+func writeWhole(name string, body io.Reader) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".belljar-*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, body)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it may have been renamed
+	}
+	return err
+}

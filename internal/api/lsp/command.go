@@ -1,0 +1,244 @@
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/creachadair/jrpc2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// The commands.
+const (
+	commandRun       = "tldw.sandbox.run"
+	commandConfigure = "tldw.sandbox.configure"
+	commandArtifacts = "tldw.sandbox.openArtifacts"
+	commandCancel    = "belljar.sandbox.cancel"
+	commandOpenRun   = "belljar.sandbox.openRun"
+	commandFetch     = "belljar.sandbox.fetchArtifact"
+	commandInput     = "belljar.sandbox.input"
+)
+
+func commandNames() []string {
+	return []string{commandRun, commandConfigure, commandArtifacts, commandCancel, commandOpenRun, commandFetch, commandInput}
+}
+
+func (s *Server) executeCommand(ctx context.Context, req *jrpc2.Request) (any, error) {
+	var p executeParams
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	raw := json.RawMessage("{}")
+	switch len(p.Arguments) {
+	case 0:
+	case 1:
+		if string(p.Arguments[0]) != "null" {
+			raw = p.Arguments[0]
+		}
+	default:
+		return nil, refuse("arguments", fmt.Sprintf("%s takes one argument, an object, and got %d", p.Command, len(p.Arguments)), "")
+	}
+	switch p.Command {
+	case commandRun:
+		return s.commandRun(ctx, raw)
+	case commandConfigure:
+		return s.configure(ctx, raw)
+	case commandArtifacts:
+		return s.openArtifacts(ctx, raw)
+	case commandCancel:
+		return s.cancel(ctx, raw)
+	case commandOpenRun:
+		return s.openRun(ctx, raw)
+	case commandFetch:
+		return s.fetchArtifact(ctx, raw)
+	case commandInput:
+		return s.input(ctx, raw)
+	}
+	return nil, refuse("command", fmt.Sprintf("command %.80q is not known", p.Command), "commands are "+strings.Join(commandNames(), ", "))
+}
+
+// engine returns the service, and opens it if that has not been done.
+func (s *Server) engine(ctx context.Context) (belljar.Service, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	s.mu.Lock()
+	service := s.service
+	s.mu.Unlock()
+	if service != nil {
+		return service, nil
+	}
+	service, closer, err := s.o.Open(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	found, err := service.Node().Runtimes(ctx)
+	if err != nil {
+		if closed := closer(); closed != nil {
+			err = fmt.Errorf("%w; %w", err, closed)
+		}
+		return nil, err // the next command tries again
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.service, s.close, s.found = service, closer, found
+	return service, nil
+}
+
+// configure reads and changes the settings of a folder.
+func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args configureArgs
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil, err
+	}
+	delete(given, "folder")
+	s.mu.Lock()
+	f, err := s.folderOf(args.Folder)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, err := f.store.settings()
+	if err != nil || len(given) == 0 {
+		return before, err
+	}
+	next := before.merge(args.settings, given)
+	if err := next.check(); err != nil {
+		return nil, err
+	}
+	if err := f.store.save(".json", next); err != nil {
+		return nil, fmt.Errorf("the settings cannot be stored: %w", err)
+	}
+	if before.terms() != next.terms() {
+		// A session with the settings before is of no use now. If it cannot be ended it expires.
+		if x, ok := f.sessions[before.terms()]; ok {
+			delete(f.sessions, before.terms())
+			if service, err := s.engine(ctx); err == nil {
+				_ = service.Sessions().Delete(ctx, x.id)
+			}
+		}
+	}
+	return next, nil
+}
+
+// runArg names a run; the last one if it is empty.
+type runArg struct {
+	RunID string `json:"run_id,omitempty"`
+}
+
+// which returns the id of the run that an argument is about.
+func (s *Server) which(id string) (string, error) {
+	if id != "" {
+		return id, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.order) == 0 {
+		return "", &belljar.Error{Code: belljar.CodeNotFound, Message: "nothing was run yet", Hint: "run something, or give run_id"}
+	}
+	return s.order[len(s.order)-1], nil
+}
+
+func (s *Server) cancel(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args runArg
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	id, err := s.which(args.RunID)
+	if err != nil {
+		return nil, err
+	}
+	service, err := s.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"run_id": id}, service.Runs().Cancel(ctx, id)
+}
+
+type inputArgs struct {
+	RunID string `json:"run_id,omitempty"`
+	Data  string `json:"data,omitempty"`
+	End   bool   `json:"end,omitempty"` // nothing follows
+}
+
+// input sends standard input to an interactive run.
+func (s *Server) input(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args inputArgs
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	id, err := s.which(args.RunID)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	r := s.runs[id]
+	service := s.service
+	s.mu.Unlock()
+	if r == nil || !r.args.Interactive {
+		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " reads no input", Hint: "start it with interactive"}
+	}
+	r.typing.Lock()
+	defer r.typing.Unlock()
+	if r.stdin == nil {
+		if r.stdin, err = service.Runs().Stdin(s.ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	if args.Data != "" {
+		_, err = r.stdin.Write([]byte(args.Data))
+	}
+	if err == nil && args.End {
+		err = r.stdin.End()
+	}
+	return map[string]any{"run_id": id}, err
+}
+
+func (s *Server) cancelProgress(_ context.Context, req *jrpc2.Request) (any, error) {
+	var p struct {
+		Token any `json:"token"`
+	}
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if service := s.service; service != nil && r.token != "" && r.token == p.Token {
+			s.background(func(ctx context.Context) {
+				if err := service.Runs().Cancel(ctx, r.id); err != nil {
+					s.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
+				}
+			})
+		}
+	}
+	return nil, nil
+}
+
+func (s *Server) openRun(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args runArg
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	id, err := s.which(args.RunID)
+	if err != nil {
+		return nil, err
+	}
+	page := s.webURL(id)
+	if page == "" {
+		return nil, &belljar.Error{
+			Code: belljar.CodeNotFound, Message: "runs have no page without a server", Hint: "start one with belljar serve, and set BELLJAR_SERVER for the editor",
+		}
+	}
+	s.show(ctx, page)
+	return map[string]any{"run_id": id, "web_url": page}, nil
+}

@@ -1,0 +1,299 @@
+package lsp
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/trace"
+)
+
+// source is the source of all diagnostics.
+const source = "belljar"
+
+// Bounds of what is shown of one run.
+const (
+	mostDiagnostics = 100
+	mostRelated     = 20
+)
+
+// diagnose shows where a run failed. It replaces what the last run of the same target has shown.
+func (s *reporter) diagnose(r *run) {
+	found := map[string][]diagnostic{}
+	if r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonCanceledByUser {
+		found = s.failures(r)
+	}
+	target := r.target()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uri, by := range s.shown {
+		if _, ok := by[target]; ok {
+			delete(by, target)
+			if _, again := found[uri]; !again {
+				s.publish(uri)
+			}
+		}
+	}
+	for uri, list := range found {
+		if s.shown[uri] == nil {
+			s.shown[uri] = map[string][]diagnostic{}
+		}
+		s.shown[uri][target] = list
+		s.publish(uri)
+	}
+}
+
+// target is what the run's diagnostics belong to.
+func (r *run) target() string {
+	if r.args.URI != "" {
+		return targetOf(r.args.URI, r.args.Test.Name)
+	}
+	return r.folder.uri + "$" + strings.Join(r.spec.Command, "\x00")
+}
+
+// publish shows all diagnostics of a file. The caller holds the mutex.
+func (s *desk) publish(uri string) {
+	p := publishParams{URI: uri, Diagnostics: []diagnostic{}}
+	if d, open := s.docs[uri]; open {
+		p.Version = &d.version
+	}
+	for _, list := range s.shown[uri] {
+		p.Diagnostics = append(p.Diagnostics, list...)
+	}
+	slices.SortStableFunc(p.Diagnostics, func(a, b diagnostic) int {
+		if a.Range.Start.Line != b.Range.Start.Line {
+			return a.Range.Start.Line - b.Range.Start.Line
+		}
+		return a.Range.Start.Character - b.Range.Start.Character
+	})
+	s.notify("textDocument/publishDiagnostics", p)
+}
+
+// move keeps diagnostics at their lines while a text is edited. One whose line changes goes. It reports whether any did either. The
+// caller holds the mutex.
+func (s *desk) move(uri, text string, c contentChange) (moved bool) {
+	first, last, by := 0, lineCount(text), 0
+	if c.Range != nil {
+		first, last = c.Range.Start.Line, c.Range.End.Line
+		by = lineCount(c.Text) - (last - first)
+		// Whole lines that come or go leave the line after them as it is.
+		if c.Range.Start.Character == 0 && c.Range.End.Character == 0 && (c.Text == "" || strings.HasSuffix(c.Text, "\n")) {
+			last--
+		}
+	}
+	for target, list := range s.shown[uri] {
+		kept := list[:0:0]
+		for _, d := range list {
+			switch {
+			case d.Range.End.Line < first:
+			case d.Range.Start.Line > last:
+				d.Range.Start.Line += by
+				d.Range.End.Line += by
+				moved = moved || by != 0
+			default:
+				moved = true
+				continue
+			}
+			kept = append(kept, d)
+		}
+		s.shown[uri][target] = kept
+	}
+	return moved
+}
+
+// failures are the diagnostics of a failed run, by file.
+func (s *reporter) failures(r *run) map[string][]diagnostic {
+	// What was printed to stderr counts as the later part: of two failures, its is the one that ended the program.
+	traces := append(trace.Parse(r.out[0].text()), trace.Parse(r.out[1].text())...)
+	why, any := trace.Failure(traces)
+	found := map[string][]diagnostic{}
+	count, placed := 0, false
+	add := func(t trace.Trace, main bool) {
+		l := trace.Resolve(t, r.files, trace.Options{Cwd: r.spec.Cwd})
+		if l.File == "" || count >= mostDiagnostics {
+			return
+		}
+		uri := r.uri(l.File)
+		d := s.diagnostic(r, t, l, main)
+		if slices.ContainsFunc(found[uri], func(o diagnostic) bool { return o.Range == d.Range && o.Message == d.Message }) {
+			return
+		}
+		found[uri] = append(found[uri], d)
+		count++
+		placed = placed || main
+	}
+	if any {
+		add(why, true)
+		for _, t := range traces {
+			if (t.Kind == trace.KindMessage || t.Kind == trace.KindTest) && t.Kind == why.Kind {
+				add(t, same(t, why))
+			}
+		}
+	}
+	if !placed && r.args.URI != "" {
+		s.fallback(r, why, any, found)
+	}
+	return found
+}
+
+// same reports whether two traces are one.
+func same(a, b trace.Trace) bool {
+	return a.Type == b.Type && a.Message == b.Message && slices.Equal(a.Frames, b.Frames)
+}
+
+// fallback puts a failure that has no place in the folder where the run began.
+func (s *reporter) fallback(r *run, why trace.Trace, any bool, found map[string][]diagnostic) {
+	message := r.status()
+	data := r.data()
+	if any {
+		if name := strings.TrimSuffix(why.Type+": "+firstLine(why.Message), ": "); name != "" {
+			message = name + " (" + message + ")"
+		}
+		if l := trace.Resolve(why, r.files, trace.Options{Cwd: r.spec.Cwd}); l.Frame.File != "" {
+			data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
+			message += " at " + data.Frame + " (in the sandbox): reveal in artifacts"
+		}
+	} else if line := lastLine(r.out[1].text()); line != "" {
+		message += ": " + line
+	} else if r.final.Message != "" {
+		message += ": " + r.final.Message
+	}
+	s.mu.Lock()
+	line := s.anchor(r.args.URI, r.args.Test.Name)
+	_, text, _ := s.textOf(r.args.URI)
+	s.mu.Unlock()
+	found[r.args.URI] = append(found[r.args.URI], diagnostic{
+		Range: s.units.trimmed(text, line), Severity: severityError, Code: r.code(why.Type), CodeDescription: s.described(r), Source: source,
+		Message: message, Data: data,
+	})
+}
+
+// diagnostic is that of one failure at a place.
+func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
+	uri := r.uri(l.File)
+	d := diagnostic{
+		Range: s.span(uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
+		Message: strings.TrimSuffix(t.Type+": "+t.Message, ": "),
+	}
+	d.Data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
+	if t.Warning {
+		d.Severity = severityWarning
+	}
+	if t.Kind == trace.KindMessage && t.Message != "" { // error: and warning: are what the severity says
+		d.Message = t.Message
+	}
+	if d.Message == "" {
+		d.Message = "it failed here"
+	}
+	if main {
+		d.Message += " (" + r.status() + ")"
+	}
+	if !s.client.TextDocument.PublishDiagnostics.RelatedInformation {
+		return d
+	}
+	for _, other := range trace.Places(t, r.files, trace.Options{Cwd: r.spec.Cwd}) {
+		if other.File == "" || other.File == l.File && other.Line == l.Line || len(d.Related) == mostRelated {
+			continue
+		}
+		at := r.uri(other.File)
+		text := "called from here"
+		if other.Frame.Function != "" {
+			text = "in " + other.Frame.Function
+		}
+		d.Related = append(d.Related, related{location{at, s.span(at, other)}, text})
+	}
+	return d
+}
+
+// span is the range of a place: its columns if they are known and the line is still what was run, else the line.
+func (s *desk) span(uri string, l trace.Location) span {
+	line := max(l.Line-1, 0)
+	s.mu.Lock()
+	d := s.docs[uri]
+	s.mu.Unlock()
+	text := l.Text
+	if d != nil {
+		from, to, _ := lineAt(d.text, line)
+		text = d.text[from:to]
+	}
+	whole := s.units.trimmed(text, 0)
+	whole.Start.Line, whole.End.Line = line, line
+	if from := l.Column - 1; from >= 0 && from < len(text) && text == l.Text {
+		whole.Start.Character = s.units.units(text[:from])
+		if to := l.EndColumn - 1; to > from && to <= len(text) {
+			whole.End.Character = s.units.units(text[:to])
+		}
+		whole.End.Character = max(whole.End.Character, whole.Start.Character)
+	}
+	return whole
+}
+
+// uri is where a file of the sandbox is.
+func (r *run) uri(file string) string {
+	if uri, ok := r.uris[file]; ok {
+		return uri
+	}
+	if file == r.rel && r.args.URI != "" {
+		return r.args.URI // in the editor's own spelling
+	}
+	return uriOf(filepath.Join(r.folder.dir, filepath.FromSlash(file)))
+}
+
+// status is how the run ended.
+func (r *run) status() string {
+	switch {
+	case r.final.Phase == belljar.PhaseTimedOut:
+		return "timed out"
+	case r.final.ReasonCode == belljar.ReasonCompileFailed:
+		return "it does not compile"
+	case r.final.ExitCode != nil:
+		return fmt.Sprintf("exit status %d", *r.final.ExitCode)
+	}
+	return string(r.final.ReasonCode)
+}
+
+// code is the name of the exception, or why the run failed.
+func (r *run) code(name string) string {
+	if name != "" && name != "error" && name != "warning" {
+		return name
+	}
+	return string(r.final.ReasonCode)
+}
+
+// described links a diagnostic to the run's page.
+func (s *reporter) described(r *run) *codeDescription {
+	page := s.webURL(r.id)
+	if page == "" || !s.client.TextDocument.PublishDiagnostics.CodeDescriptionSupport {
+		return nil
+	}
+	return &codeDescription{Href: page}
+}
+
+// data is what code actions need to know of a diagnostic.
+func (r *run) data() *diagnosticData {
+	args := r.args
+	args.Wait = false
+	again, err := json.Marshal(args)
+	if err != nil {
+		again = nil // without it there is no action to run again
+	}
+	return &diagnosticData{RunID: r.id, Rerun: again}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// lastLine is the last line of a text that is not blank, shortened.
+func lastLine(text string) string {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
+	line := text[strings.LastIndexAny(text, "\r\n")+1:]
+	if len(line) > 300 {
+		line = strings.ToValidUTF8(line[:300], "") + "…"
+	}
+	return line
+}

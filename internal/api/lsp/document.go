@@ -1,0 +1,134 @@
+package lsp
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// document is an open text of the editor. It is replaced, not changed.
+type document struct {
+	uri      string
+	language string
+	version  int
+	text     string
+	edited   bool // since it was opened or saved
+}
+
+// encoding counts the characters of a line as the client does.
+type encoding bool
+
+const (
+	utf16Units encoding = false
+	utf8Units  encoding = true
+)
+
+func (e encoding) String() string {
+	if e == utf8Units {
+		return "utf-8"
+	}
+	return "utf-16"
+}
+
+// lineAt returns where a line begins and ends, without its end; false if there is none. LF, CRLF and CR end lines.
+func lineAt(text string, line int) (from, to int, ok bool) {
+	for ; ; line-- {
+		end, next := lineEnd(text, from)
+		if line <= 0 {
+			return from, end, line == 0
+		}
+		if next < 0 {
+			return len(text), len(text), false
+		}
+		from = next
+	}
+}
+
+// lineEnd returns where the line that begins at from ends, and where the next one begins; -1 for none.
+func lineEnd(text string, from int) (end, next int) {
+	i := strings.IndexAny(text[from:], "\r\n")
+	if i < 0 {
+		return len(text), -1
+	}
+	i += from
+	if text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+		return i, i + 2
+	}
+	return i, i + 1
+}
+
+// offset is the place of a position in a text, at most the end of its line.
+func (e encoding) offset(text string, p position) int {
+	from, to, ok := lineAt(text, max(p.Line, 0))
+	if !ok {
+		return len(text)
+	}
+	return from + e.bytes(text[from:to], p.Character)
+}
+
+// bytes is the length of the first n units of a line. It never splits a character.
+func (e encoding) bytes(line string, n int) int {
+	at := 0
+	for at < len(line) && n > 0 {
+		r, size := utf8.DecodeRuneInString(line[at:])
+		if n -= e.width(r, size); n < 0 {
+			break
+		}
+		at += size
+	}
+	return at
+}
+
+// units is the length of a piece of a line.
+func (e encoding) units(piece string) (n int) {
+	for i := 0; i < len(piece); {
+		r, size := utf8.DecodeRuneInString(piece[i:])
+		n += e.width(r, size)
+		i += size
+	}
+	return n
+}
+
+func (e encoding) width(r rune, size int) int {
+	switch {
+	case e == utf8Units:
+		return size
+	case r > 0xffff:
+		return 2
+	}
+	return 1
+}
+
+// apply makes one change.
+func (e encoding) apply(text string, c contentChange) string {
+	if c.Range == nil {
+		return c.Text
+	}
+	from, to := e.offset(text, c.Range.Start), e.offset(text, c.Range.End)
+	if to < from {
+		from, to = to, from
+	}
+	return text[:from] + c.Text + text[to:]
+}
+
+// lineCount is how many line ends a text has.
+func lineCount(text string) (n int) {
+	for at := 0; ; n++ {
+		_, next := lineEnd(text, at)
+		if next < 0 {
+			return n
+		}
+		at = next
+	}
+}
+
+// trimmed is the range of what a line shows, without blanks around it.
+func (e encoding) trimmed(text string, line int) span {
+	from, to, ok := lineAt(text, line)
+	if !ok {
+		return span{position{line, 0}, position{line, 0}}
+	}
+	content := text[from:to]
+	start := len(content) - len(strings.TrimLeft(content, " \t"))
+	end := max(len(strings.TrimRight(content, " \t")), start)
+	return span{position{line, e.units(content[:start])}, position{line, e.units(content[:end])}}
+}

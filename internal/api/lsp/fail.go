@@ -1,0 +1,71 @@
+package lsp
+
+import (
+	"context"
+	"errors"
+
+	"github.com/creachadair/jrpc2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/sync"
+)
+
+// refuse returns the error for a field of a request.
+func refuse(field, message, hint string) error {
+	e := api.Refuse(field, "%s", message)
+	e.Hint = hint
+	return e
+}
+
+// failure is the data of an error's answer.
+type failure struct {
+	Code    belljar.Code   `json:"code"`
+	Details map[string]any `json:"details,omitempty"`
+	Hint    string         `json:"hint,omitempty"`
+	Action  *command       `json:"action,omitempty"` // what the editor may offer
+}
+
+// failed returns the answer for an error: its code is in Belljar's table, but for what the protocol has codes for.
+func failed(ctx context.Context, err error) error {
+	if rpc := (*jrpc2.Error)(nil); errors.As(err, &rpc) {
+		return err
+	}
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || belljar.CodeOf(err) == belljar.CodeCanceled) {
+		return jrpc2.Errorf(codeCancelled, "the request was cancelled")
+	}
+	e := asError(err)
+	data := failure{Code: e.Code, Details: e.Details, Hint: belljar.HintOf(err)}
+	code, message := e.Code.Info().JSONRPC, err.Error()
+	if e.Code == belljar.CodeUnauthorized {
+		code, message = codeRequestFailed, "credentials are missing, or the server does not accept them"
+		data.Hint = "set BELLJAR_API_KEY for the editor, or use the editor's command Set API key"
+		data.Action = &command{Title: "Set API key", Command: "belljar.setApiKey"}
+	}
+	return jrpc2.Errorf(jrpc2.Code(code), "%s", message).WithData(data)
+}
+
+// asError makes a Belljar error of any.
+func asError(err error) *belljar.Error {
+	var e *belljar.Error
+	var large *sync.TooLarge
+	var file *sync.NotSent
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &large):
+		return &belljar.Error{Code: belljar.CodeTooLarge, Message: large.Error(), Details: map[string]any{"bytes": large.Total, "maximum": large.Limit}}
+	case errors.As(err, &file):
+		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: file.Error(), Details: map[string]any{"field": "files", "path": file.Path}}
+	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: err.Error()}
+}
+
+// words is an error with its hint, for people.
+func words(err error) string {
+	text := err.Error()
+	if hint := belljar.HintOf(err); hint != "" {
+		text += " (" + hint + ")"
+	}
+	return text
+}

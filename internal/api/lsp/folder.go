@@ -1,0 +1,358 @@
+package lsp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	gosync "sync"
+
+	"github.com/creachadair/jrpc2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/sync"
+)
+
+// folder is a folder of the editor, with the sessions that its runs use.
+type folder struct {
+	uri, dir, name string
+	store          store
+
+	mu       gosync.Mutex // held while files are sent
+	root     *os.Root
+	sessions map[string]*session // by their terms
+	told     map[string]bool     // files that were left out, once each
+	asked    bool                // the user agreed to send a folder as large as home
+
+	last *runArgs // guarded by the server's mutex
+}
+
+// session is a session and what its workspace has.
+type session struct {
+	id     string
+	files  sync.Manifest
+	limits belljar.Limits
+}
+
+// sessionTTL is how long an unused session lives, in seconds.
+const sessionTTL = 15 * 60
+
+// addFolder adds a folder. The caller holds the mutex.
+func (s *Server) addFolder(w workspaceFolder) {
+	dir, ok := fileOf(w.URI)
+	if !ok {
+		return // of a virtual file system, whose files cannot be sent
+	}
+	for _, f := range s.folders {
+		if f.dir == dir {
+			return
+		}
+	}
+	name := w.Name
+	if name == "" {
+		name = filepath.Base(dir)
+	}
+	s.folders = append(s.folders, &folder{
+		uri: w.URI, dir: dir, name: name, store: store{s.o.Config, hashOf(dir)}, sessions: map[string]*session{}, told: map[string]bool{},
+	})
+}
+
+func (s *Server) didChangeFolders(_ context.Context, req *jrpc2.Request) (any, error) {
+	var p foldersChanged
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, gone := range p.Event.Removed {
+		dir, _ := fileOf(gone.URI)
+		for i, f := range s.folders {
+			if f.dir == dir {
+				s.folders = append(s.folders[:i:i], s.folders[i+1:]...)
+				s.background(func(context.Context) { f.close() }) // a run may be sending files
+				break
+			}
+		}
+	}
+	for _, f := range p.Event.Added {
+		s.addFolder(f)
+	}
+	return nil, nil
+}
+
+// close ends the use of the folder's files. Its sessions stay until their time is over.
+func (f *folder) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.root != nil {
+		_ = f.root.Close() // it was only read from
+		f.root = nil
+	}
+}
+
+// open opens the folder. The caller holds its mutex.
+func (f *folder) open() (*os.Root, error) {
+	if f.root != nil {
+		return f.root, nil
+	}
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil, &belljar.Error{Code: belljar.CodeNotFound, Message: "the folder cannot be opened", Err: err}
+	}
+	f.root = root
+	return root, nil
+}
+
+// holder returns the innermost folder that a file is in, and its path there. The caller holds the mutex.
+func (s *desk) holder(uri string) (*folder, string) {
+	name, ok := fileOf(uri)
+	if !ok {
+		return nil, ""
+	}
+	var in *folder
+	var rel string
+	for _, f := range s.folders {
+		if at, ok := below(f.dir, name); ok && (in == nil || len(f.dir) > len(in.dir)) {
+			in, rel = f, at
+		}
+	}
+	return in, rel
+}
+
+// folderOf returns the folder with a URI; the only one for "". The caller holds the mutex.
+func (s *desk) folderOf(uri string) (*folder, error) {
+	if uri == "" {
+		switch len(s.folders) {
+		case 1:
+			return s.folders[0], nil
+		case 0:
+			return nil, refuse("folder", "the editor has no folder open", "open a folder, or name a file with uri")
+		}
+		return nil, refuse("folder", fmt.Sprintf("folder is required: %d folders are open", len(s.folders)), "give the URI of one of them")
+	}
+	dir, ok := fileOf(uri)
+	for _, f := range s.folders {
+		if ok && f.dir == dir {
+			return f, nil
+		}
+	}
+	return nil, refuse("folder", fmt.Sprintf("folder %.200q is not open in the editor", uri), "give the URI of a folder of the workspace")
+}
+
+// buffers are the unsaved texts in a folder, by path. The caller holds the server's mutex.
+func (s *desk) buffers(f *folder) map[string]string {
+	texts := map[string]string{}
+	for uri, d := range s.docs {
+		if in, rel := s.holder(uri); in == f && d.edited {
+			texts[rel] = d.text
+		}
+	}
+	return texts
+}
+
+// sure asks whether a folder that is all of a home, or of the machine, is meant.
+func (s *Server) sure(ctx context.Context, f *folder) error {
+	home, _ := os.UserHomeDir()
+	if f.asked || f.dir != filepath.Clean(home) && filepath.Dir(f.dir) != f.dir {
+		return nil
+	}
+	const send = "Send it"
+	var chosen *messageAction
+	err := s.ask(ctx, "window/showMessageRequest", messageParams{
+		Type: messageWarning, Message: fmt.Sprintf("Belljar: a run would send all files of %s to the sandbox. Is that folder meant?", f.dir),
+		Actions: []messageAction{{send}, {"Cancel"}},
+	}, &chosen)
+	if err != nil || chosen == nil || chosen.Title != send {
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: f.dir + " was not sent", Hint: "open the folder of a project"}
+	}
+	f.asked = true
+	return nil
+}
+
+// sending is what a run needs of its folder's session.
+type sending struct {
+	settings settings
+	buffers  map[string]string
+	must     []string
+	only     []string
+	note     func(string)
+}
+
+// ready returns the folder's session with the folder's files in it. The caller holds the folder's mutex.
+func (s *Server) ready(ctx context.Context, service belljar.Service, f *folder, want sending) (*session, error) {
+	if err := s.sure(ctx, f); err != nil {
+		return nil, err
+	}
+	root, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		x, err := s.session(ctx, service, f, want.settings)
+		if err != nil {
+			return nil, err
+		}
+		err = s.send(ctx, service, f, root, x, want)
+		if err == nil || try > 0 || !gone(ctx, service, x.id) {
+			return x, err
+		}
+		delete(f.sessions, want.settings.terms()) // it has expired: the next one gets everything
+	}
+}
+
+// gone reports whether a session is over.
+func gone(ctx context.Context, service belljar.Service, id string) bool {
+	x, err := service.Sessions().Get(ctx, id)
+	return belljar.CodeOf(err) == belljar.CodeNotFound || err == nil && x.State.Ended()
+}
+
+// session returns the folder's session for its settings.
+func (s *Server) session(ctx context.Context, service belljar.Service, f *folder, c settings) (*session, error) {
+	terms := c.terms()
+	if x, ok := f.sessions[terms]; ok {
+		return x, nil
+	}
+	opened, created, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: s.image(c), TrustLevel: c.Policy.TrustLevel, Isolation: c.Policy.Isolation,
+		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms},
+	}})
+	if err == nil {
+		opened, err = belljar.Approved(ctx, service.Sessions(), opened)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x := &session{id: opened.ID, limits: opened.Limits}
+	if !created {
+		x.files = f.store.sent(terms, opened.ID)
+	}
+	f.sessions[terms] = x
+	return x, nil
+}
+
+// image is the image for settings that name none: the first of the runtime's.
+func (s *Server) image(c settings) string {
+	if c.BaseImage != "" {
+		return c.BaseImage
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.runtimeInfo(c.Runtime); ok && len(r.DefaultImages) > 0 {
+		return r.DefaultImages[0]
+	}
+	return "host"
+}
+
+// runtimeInfo describes a runtime, the default one for "". The caller holds the mutex.
+func (s *Server) runtimeInfo(name string) (belljar.RuntimeInfo, bool) {
+	for _, r := range s.found.Runtimes {
+		if r.Name == name || name == "" && r.Default {
+			return r, true
+		}
+	}
+	return belljar.RuntimeInfo{}, false
+}
+
+// Bounds of one archive.
+const (
+	mostArchiveFiles = 1000
+	mostArchiveBytes = 64 << 20
+)
+
+// send makes the session's workspace like the folder.
+func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, root *os.Root, x *session, want sending) error {
+	s.mu.Lock()
+	info, _ := s.runtimeInfo(want.settings.Runtime)
+	s.mu.Unlock()
+	plan, err := sync.Scan(ctx, root, sync.Options{
+		Ignore: want.settings.Sync.Ignore, Allow: want.settings.Sync.Allow, Buffers: want.buffers, Must: want.must, Only: want.only,
+		MaxFile: int64(info.MaxUploadMB) << 20, MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
+	}, x.files)
+	if err != nil {
+		return err
+	}
+	for _, skip := range plan.Skipped {
+		if !f.told[skip.Path] {
+			f.told[skip.Path] = true
+			s.log(fmt.Sprintf("Belljar: %s is not sent: %s", skip.Path, skip.Reason))
+		}
+	}
+	if len(plan.Upload)+len(plan.Delete) == 0 {
+		x.files = plan.Next
+		return nil
+	}
+	if want.note != nil {
+		want.note(fmt.Sprintf("sending %d files", len(plan.Upload)))
+	}
+	for _, name := range plan.Delete {
+		if err := service.Files().Delete(ctx, x.id, name, true); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+			return err
+		}
+	}
+	files, size := mostArchiveFiles, int64(mostArchiveBytes)
+	if info.MaxUploadFiles > 0 {
+		files = min(files, info.MaxUploadFiles)
+	}
+	if info.MaxUploadMB > 0 {
+		size = min(size, int64(info.MaxUploadMB)<<20)
+	}
+	for _, names := range plan.Archives(files, size) {
+		if err := upload(ctx, service, x.id, plan, names); err != nil {
+			return err
+		}
+	}
+	x.files = plan.Next
+	// Without the file the next process sends everything again, which is right too.
+	_ = f.store.save("."+want.settings.terms()+".sent", sent{x.id, x.files})
+	return nil
+}
+
+// upload sends one archive.
+func upload(ctx context.Context, service belljar.Service, id string, plan *sync.Plan, names []string) error {
+	read, write := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := plan.Pack(write, names)
+		write.CloseWithError(err)
+		packed <- err
+	}()
+	parts := func(yield func(belljar.UploadPart, error) bool) {
+		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: read}, nil)
+	}
+	_, err := service.Sessions().Upload(ctx, id, belljar.Upload{Parts: parts})
+	read.Close()
+	if why := <-packed; why != nil && !errors.Is(why, io.ErrClosedPipe) {
+		return &belljar.Error{Code: belljar.CodeConflict, Message: "the folder changed while it was sent", Err: why, Hint: "run it again"}
+	}
+	return err
+}
+
+// built reports whether a build tool runs the tests of a folder's Java files. The caller holds the server's mutex.
+func (f *folder) built() bool { return f.tool("pom.xml") || f.gradle() }
+
+func (f *folder) gradle() bool { return f.tool("build.gradle") || f.tool("build.gradle.kts") }
+
+func (f *folder) tool(name string) bool {
+	info, err := os.Lstat(filepath.Join(f.dir, name))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// up looks for a file in a directory of the folder, and in those above it. It returns the directory, relative to the folder.
+func (f *folder) up(dir, name string) (string, bool) {
+	for {
+		if f.tool(filepath.Join(filepath.FromSlash(dir), name)) {
+			return dir, true
+		}
+		if dir == "." || dir == "" {
+			return "", false
+		}
+		if i := strings.LastIndexByte(dir, '/'); i >= 0 {
+			dir = dir[:i]
+		} else {
+			dir = "."
+		}
+	}
+}

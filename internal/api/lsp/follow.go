@@ -1,0 +1,407 @@
+package lsp
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	gosync "sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+)
+
+// run is a run that is followed, or was.
+type run struct {
+	*plan
+	id      string
+	token   string // of its progress; "" for none
+	started belljar.Run
+	files   texts
+	out     [2]collected // stdout, stderr
+	done    chan struct{}
+
+	typing gosync.Mutex
+	stdin  belljar.Stdin // nil until the first input
+
+	// Set before done is closed.
+	final belljar.Run
+	err   error // why it could not be followed to its end
+}
+
+// mostRuns is how many runs are remembered.
+const mostRuns = 100
+
+// remember keeps a run for commands that name it. The caller holds the mutex.
+func (s *Server) remember(r *run) {
+	s.runs[r.id] = r
+	s.order = append(s.order, r.id)
+	if len(s.order) > mostRuns {
+		delete(s.runs, s.order[0])
+		s.order = s.order[1:]
+	}
+	if r.folder != nil {
+		args := r.args
+		args.Wait = false
+		r.folder.last = &args
+	}
+}
+
+// runNote is belljar/run.
+type runNote struct {
+	RunID    string         `json:"run_id"`
+	Folder   string         `json:"folder,omitempty"`
+	Target   string         `json:"target,omitempty"` // the URI of the file that was run
+	Phase    belljar.Phase  `json:"phase"`
+	ExitCode *int           `json:"exit_code,omitempty"`
+	Reason   belljar.Reason `json:"reason_code,omitempty"`
+	Message  string         `json:"message,omitempty"`
+	WebURL   string         `json:"web_url,omitempty"`
+}
+
+// logNote is belljar/log.
+type logNote struct {
+	RunID    string `json:"run_id"`
+	Seq      uint64 `json:"seq"`
+	Stream   string `json:"stream"`
+	Data     string `json:"data"`
+	Encoding string `json:"encoding,omitempty"` // base64, or "" for text
+}
+
+// truncatedNote is belljar/logTruncated.
+type truncatedNote struct {
+	RunID      string `json:"run_id"`
+	Stream     string `json:"stream"`
+	ShownBytes int    `json:"shown_bytes"`
+	WebURL     string `json:"web_url,omitempty"`
+	Title      string `json:"title"`
+}
+
+// tellRun says how a run stands.
+func (s *reporter) tellRun(r *run, now belljar.Run) {
+	if !s.options.Notifications {
+		return
+	}
+	note := runNote{
+		RunID: r.id, Target: r.args.URI, Phase: now.Phase, ExitCode: now.ExitCode, Reason: now.ReasonCode, Message: now.Message, WebURL: s.webURL(r.id),
+	}
+	if r.folder != nil {
+		note.Folder = r.folder.uri
+	}
+	s.notify("belljar/run", note)
+}
+
+// begin begins the run's progress, if the editor shows any.
+func (s *reporter) begin(r *run) {
+	if !s.client.Window.WorkDoneProgress {
+		return
+	}
+	s.mu.Lock()
+	s.tokens++
+	token := fmt.Sprintf("belljar-run-%d", s.tokens)
+	s.mu.Unlock()
+	if err := s.ask(s.ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
+		return // the editor will not show it
+	}
+	r.token = token
+	s.progress(r, "begin", "preparing")
+}
+
+func (s *reporter) progress(r *run, kind, message string) {
+	if r.token == "" {
+		return
+	}
+	value := progressValue{Kind: kind, Message: message, Cancellable: kind != "end"}
+	if kind == "begin" {
+		value.Title = "Belljar: " + r.label()
+	}
+	s.notify("$/progress", progressParams{Token: r.token, Value: value})
+}
+
+// follow forwards what a run prints until its end, and then shows its failure.
+func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
+	defer close(r.done)
+	s.tellRun(r, r.started)
+	pump := s.pump(r)
+	for frame, err := range service.Runs().Frames(ctx, r.id, 1) {
+		if err != nil {
+			r.err = err
+			break
+		}
+		switch {
+		case frame.Type == belljar.FrameStdout:
+			r.out[0].add(frame.Output)
+			pump.add(0, frame.Output, frame.Seq)
+		case frame.Type == belljar.FrameStderr:
+			r.out[1].add(frame.Output)
+			pump.add(1, frame.Output, frame.Seq)
+		case frame.Type == belljar.FrameEvent && frame.Event == belljar.EventPhase:
+			phase, _ := frame.Data["phase"].(string)
+			if now := (belljar.Run{Phase: belljar.Phase(phase)}); !now.Phase.Terminal() {
+				s.tellRun(r, now)
+				s.progress(r, "report", phase)
+			}
+		}
+	}
+	pump.end()
+	r.typing.Lock()
+	if r.stdin != nil {
+		_ = r.stdin.Close() // the run has ended
+	}
+	r.typing.Unlock()
+	if r.err == nil {
+		r.final, r.err = service.Runs().Get(ctx, r.id)
+	}
+	if ctx.Err() != nil {
+		r.err = context.Canceled // the editor ended
+		return
+	}
+	if r.err != nil {
+		s.lost(r)
+		return
+	}
+	summary := r.summary()
+	s.tellRun(r, r.final)
+	s.progress(r, "end", summary)
+	s.diagnose(r)
+	if r.args.URI != "" {
+		s.mark(targetOf(r.args.URI, r.args.Test.Name), r.title())
+	}
+	if !s.options.Notifications {
+		s.background(func(ctx context.Context) { s.offer(ctx, service, r, summary) })
+	}
+}
+
+// lost says that a run cannot be followed. What became of it is not known.
+func (s *reporter) lost(r *run) {
+	message := "the run cannot be followed any further: " + words(r.err)
+	s.progress(r, "end", message)
+	s.tellRun(r, belljar.Run{Phase: r.started.Phase, Message: message})
+	s.tell(messageError, "Belljar: "+message)
+}
+
+// summary is how a run ended, in words.
+func (r *run) summary() string {
+	text := r.label() + " "
+	switch {
+	case r.final.Phase == belljar.PhaseTimedOut:
+		text += "timed out"
+	case r.final.Phase == belljar.PhaseKilled && r.final.ReasonCode == belljar.ReasonCanceledByUser:
+		text += "was cancelled"
+	case r.final.ExitCode != nil:
+		text += fmt.Sprintf("exited with status %d", *r.final.ExitCode)
+	default:
+		text += "did not run"
+	}
+	if ms, ok := r.final.Took(); ok {
+		text += fmt.Sprintf(" after %.1f s", float64(ms)/1000)
+	}
+	if r.final.Message != "" && r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonNonZeroExit {
+		text += ": " + r.final.Message
+	}
+	return text
+}
+
+// offer tells an editor without a panel how a run ended, and what can be done now.
+func (s *Server) offer(ctx context.Context, service belljar.Service, r *run, summary string) {
+	const again, list, open = "Run again", "Show artifacts", "Open in Belljar"
+	p := messageParams{Type: messageInfo, Message: "Belljar: " + summary, Actions: []messageAction{{again}}}
+	if r.final.Phase != belljar.PhaseCompleted {
+		p.Type = messageWarning
+	}
+	if left, err := service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
+		p.Actions = append(p.Actions, messageAction{list})
+	}
+	if s.webURL(r.id) != "" {
+		p.Actions = append(p.Actions, messageAction{open})
+	}
+	var chosen *messageAction
+	if err := s.ask(ctx, "window/showMessageRequest", p, &chosen); err != nil || chosen == nil {
+		return
+	}
+	about, err := json.Marshal(runArg{r.id})
+	switch chosen.Title {
+	case again:
+		var p *plan
+		if p, err = s.plan(r.args); err == nil {
+			_, err = s.start(ctx, p)
+		}
+	case list:
+		_, err = s.openArtifacts(ctx, about)
+	case open:
+		_, err = s.openRun(ctx, about)
+	}
+	if err != nil {
+		s.tell(messageError, "Belljar: "+words(err))
+	}
+}
+
+// collected is what of a stream is searched for failures: its beginning and its end.
+type collected struct {
+	head, tail []byte
+}
+
+const (
+	keepHead = 64 << 10
+	keepTail = 1 << 20
+)
+
+func (c *collected) add(b []byte) {
+	n := min(len(b), keepHead-len(c.head))
+	c.head = append(c.head, b[:n]...)
+	c.tail = append(c.tail, b[n:]...)
+	if len(c.tail) > 2*keepTail {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keepTail:]...)
+	}
+}
+
+func (c *collected) text() string {
+	return string(c.head) + string(c.tail[max(len(c.tail)-keepTail, 0):])
+}
+
+// Bounds of what an editor gets of a run's output.
+const (
+	mostShown = 100 << 10             // bytes of a stream
+	mostNote  = 64 << 10              // bytes of a notification
+	logPause  = 50 * time.Millisecond // between two notifications
+)
+
+// chunk is output that waits to be sent.
+type chunk struct {
+	stream int
+	data   []byte
+	seq    uint64
+	cut    bool // the stream goes on, and is not shown
+}
+
+// pump sends output to the editor: at once if that is slow, and in larger pieces if it is fast.
+type pump struct {
+	server *reporter
+	run    *run
+	feed   chan chunk
+	ended  chan struct{}
+	shown  [2]int
+	cut    [2]bool
+	rest   [2][]byte // the beginning of a character whose end has not come
+}
+
+func (s *reporter) pump(r *run) *pump {
+	p := &pump{server: s, run: r, feed: make(chan chunk), ended: make(chan struct{})}
+	go p.work()
+	return p
+}
+
+// add sends what a run has printed, as far as it is shown.
+func (p *pump) add(stream int, data []byte, seq uint64) {
+	if p.cut[stream] {
+		return
+	}
+	n := min(len(data), mostShown-p.shown[stream])
+	p.shown[stream] += n
+	if n > 0 {
+		p.feed <- chunk{stream: stream, data: data[:n], seq: seq}
+	}
+	if n < len(data) {
+		p.cut[stream] = true
+		p.feed <- chunk{stream: stream, seq: seq, cut: true}
+	}
+}
+
+// end sends the rest and waits.
+func (p *pump) end() {
+	close(p.feed)
+	<-p.ended
+}
+
+func (p *pump) work() {
+	defer close(p.ended)
+	var waiting []chunk
+	var pause <-chan time.Time
+	for {
+		if len(waiting) > 0 && pause == nil {
+			waiting = p.send(waiting)
+			pause = time.After(logPause)
+		}
+		select {
+		case c, more := <-p.feed:
+			if !more {
+				for len(waiting) > 0 {
+					waiting = p.send(waiting)
+				}
+				for stream := range p.rest {
+					p.emit(stream, p.rest[stream], 0)
+				}
+				return
+			}
+			if n := len(waiting); n > 0 && waiting[n-1].stream == c.stream && !c.cut && !waiting[n-1].cut && len(waiting[n-1].data)+len(c.data) <= mostNote {
+				waiting[n-1].data = append(waiting[n-1].data[:len(waiting[n-1].data):len(waiting[n-1].data)], c.data...)
+				waiting[n-1].seq = c.seq
+			} else {
+				waiting = append(waiting, c)
+			}
+		case <-pause:
+			pause = nil
+		}
+	}
+}
+
+// send sends the first of the chunks.
+func (p *pump) send(waiting []chunk) []chunk {
+	c := waiting[0]
+	if c.cut {
+		p.emit(c.stream, p.rest[c.stream], c.seq)
+		p.rest[c.stream] = nil
+		p.truncated(c.stream)
+		return waiting[1:]
+	}
+	data := append(p.rest[c.stream][:len(p.rest[c.stream]):len(p.rest[c.stream])], c.data...)
+	whole := wholeEnd(data)
+	p.rest[c.stream] = data[len(whole):]
+	p.emit(c.stream, whole, c.seq)
+	return waiting[1:]
+}
+
+// wholeEnd is data without a character at its end that is not complete.
+func wholeEnd(data []byte) []byte {
+	for i := len(data) - 1; i >= 0 && len(data)-i < utf8.UTFMax; i-- {
+		if utf8.RuneStart(data[i]) {
+			if !utf8.FullRune(data[i:]) {
+				return data[:i]
+			}
+			break
+		}
+	}
+	return data
+}
+
+func streamName(stream int) string { return [...]string{"stdout", "stderr"}[stream] }
+
+func (p *pump) emit(stream int, data []byte, seq uint64) {
+	if len(data) == 0 {
+		return
+	}
+	if !p.server.options.Notifications {
+		p.server.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
+		return
+	}
+	note := logNote{RunID: p.run.id, Seq: seq, Stream: streamName(stream), Data: string(data)}
+	if !utf8.Valid(data) {
+		note.Data, note.Encoding = base64.StdEncoding.EncodeToString(data), "base64"
+	}
+	p.server.notify("belljar/log", note)
+}
+
+func (p *pump) truncated(stream int) {
+	page := p.server.webURL(p.run.id)
+	if p.server.options.Notifications {
+		p.server.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
+		return
+	}
+	text := fmt.Sprintf("Belljar: %s goes on, and its first %d KB are shown.", streamName(stream), mostShown>>10)
+	if page != "" {
+		text += " " + fullLogs + ": " + page
+	}
+	p.server.log(text)
+}

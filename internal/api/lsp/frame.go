@@ -1,0 +1,109 @@
+package lsp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Bounds of one message.
+const (
+	mostHeader = 8 << 10
+	mostBody   = 64 << 20
+)
+
+// BrokenStream is the error for input that has no messages, or a message beyond the bounds. Nothing can be read behind it.
+type BrokenStream struct{ Reason string }
+
+func (e *BrokenStream) Error() string {
+	return "standard input is not the Language Server Protocol: " + e.Reason
+}
+
+// stream is the framing of messages; it implements channel.Channel.
+type stream struct {
+	in     *bufio.Reader
+	out    io.Writer
+	closed func()
+	broken error // set by Recv, and read when the server has ended
+}
+
+// Recv reads one message.
+func (s *stream) Recv() ([]byte, error) {
+	body, err := s.read()
+	var broken *BrokenStream
+	if errors.As(err, &broken) {
+		s.broken = err
+	}
+	return body, err
+}
+
+func (s *stream) read() ([]byte, error) {
+	left, size := mostHeader, -1
+	for {
+		line, err := s.line(&left)
+		if err != nil {
+			return nil, err
+		}
+		if line == "" {
+			break
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, &BrokenStream{fmt.Sprintf("a header line is %.40q", line)}
+		}
+		if !strings.EqualFold(strings.TrimSpace(name), "content-length") {
+			continue
+		}
+		if size, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || size < 0 {
+			return nil, &BrokenStream{fmt.Sprintf("Content-Length is %.40q", value)}
+		}
+	}
+	switch {
+	case size < 0:
+		return nil, &BrokenStream{"a message has no Content-Length"}
+	case size > mostBody:
+		return nil, &BrokenStream{fmt.Sprintf("a message has %d bytes, and may have %d", size, mostBody)}
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(s.in, body); err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// line reads a header line without its end.
+func (s *stream) line(left *int) (string, error) {
+	var b strings.Builder
+	for {
+		c, err := s.in.ReadByte()
+		if err != nil {
+			return "", err
+		}
+		if *left--; *left < 0 {
+			return "", &BrokenStream{fmt.Sprintf("a header is longer than %d bytes", mostHeader)}
+		}
+		if c == '\n' {
+			return strings.TrimSuffix(b.String(), "\r"), nil
+		}
+		b.WriteByte(c)
+	}
+}
+
+// Send writes one message.
+func (s *stream) Send(body []byte) error {
+	message := make([]byte, 0, len(body)+32)
+	message = append(message, "Content-Length: "...)
+	message = strconv.AppendInt(message, int64(len(body)), 10)
+	message = append(message, "\r\n\r\n"...)
+	_, err := s.out.Write(append(message, body...))
+	return err
+}
+
+// Close ends the reading of messages.
+func (s *stream) Close() error {
+	s.closed()
+	return nil
+}

@@ -1,0 +1,185 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+
+	"github.com/creachadair/jrpc2"
+)
+
+// lensTitle is the title of a lens whose program has not run yet.
+const lensTitle = "▶ Run in Sandbox"
+
+func (s *desk) codeLens(_ context.Context, req *jrpc2.Request) (any, error) {
+	var p documentParams
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	uri := p.TextDocument.URI
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file, text, ok := s.textOf(uri)
+	list := []codeLens{}
+	if !ok {
+		return list, nil
+	}
+	f, _ := s.holder(uri)
+	for _, t := range targets(file, text, f != nil && f.built()) {
+		from, to, _ := lineAt(text, t.line)
+		line := text[from:to]
+		lens := codeLens{
+			Range: span{position{t.line, s.units.units(line[:t.from])}, position{t.line, s.units.units(line[:t.to])}},
+			Command: command{
+				Title: lensTitle, Tooltip: "Send the folder to its sandbox and run this there", Command: commandRun,
+				Arguments: []any{runArgs{URI: uri, Test: testArg{Name: t.test}}},
+			},
+		}
+		if title := s.marks[targetOf(uri, t.test)]; title != "" {
+			lens.Command.Title = title
+		}
+		list = append(list, lens)
+	}
+	return list, nil
+}
+
+// textOf returns the name and the text of a file: the editor's, or what is on disk if that is short. The caller holds the mutex.
+func (s *desk) textOf(uri string) (file, text string, ok bool) {
+	file, isFile := fileOf(uri)
+	if d, open := s.docs[uri]; open {
+		if !isFile {
+			if l := languageOf(d.language); l != "" {
+				file = extensionOf(l)
+			}
+		}
+		return file, d.text, true
+	}
+	if !isFile {
+		return "", "", false
+	}
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > mostScan {
+		return "", "", false
+	}
+	raw, err := os.ReadFile(file)
+	return file, string(raw), err == nil
+}
+
+// extensionOf is a name for a text without one.
+func extensionOf(language string) string {
+	for _, ext := range []string{"py", "js", "ts", "go", "java", "sh", "rb", "c", "cpp", "rs"} {
+		if kind("x."+ext) == language {
+			return "main." + ext
+		}
+	}
+	return ""
+}
+
+// targetOf names what lenses and diagnostics are about.
+func targetOf(uri, test string) string { return uri + "#" + test }
+
+// anchor is the line of a target in its file: that of its lens, or the first. The caller holds the mutex.
+func (s *desk) anchor(uri, test string) int {
+	file, text, ok := s.textOf(uri)
+	if !ok {
+		return 0
+	}
+	for _, t := range targets(file, text, true) {
+		if t.test == test {
+			return t.line
+		}
+	}
+	return 0
+}
+
+// mark sets the title of a target's lenses; "" is that of one that has not run.
+func (s *desk) mark(target, title string) {
+	s.mu.Lock()
+	changed := s.marks[target] != title
+	s.marks[target] = title
+	s.mu.Unlock()
+	if changed && s.client.Workspace.CodeLens.RefreshSupport {
+		s.background(func(ctx context.Context) {
+			_ = s.ask(ctx, "workspace/codeLens/refresh", nil, nil) // an editor that refuses shows the title later
+		})
+	}
+}
+
+// codeAction offers what can be done about a diagnostic.
+func (s *desk) codeAction(_ context.Context, req *jrpc2.Request) (any, error) {
+	var p struct {
+		documentParams
+		actionParams
+	}
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	actions := []codeAction{}
+	for _, d := range p.Context.Diagnostics {
+		data := d.Data
+		if d.Source != source {
+			continue
+		}
+		if data == nil { // clients of old versions do not send it
+			data = s.dataOf(p.TextDocument.URI, d)
+		}
+		if data == nil {
+			continue
+		}
+		add := func(title, name string, argument any) {
+			actions = append(actions, codeAction{
+				Title: title, Kind: "quickfix", Diagnostics: []diagnostic{d}, Command: command{Title: title, Command: name, Arguments: []any{argument}},
+			})
+		}
+		if len(data.Rerun) > 0 {
+			add("Re-run in Sandbox", commandRun, data.Rerun)
+		}
+		if s.webURL(data.RunID) != "" {
+			add(fullLogs, commandOpenRun, runArg{data.RunID})
+		}
+		add("Reveal in artifacts", commandArtifacts, runArg{data.RunID})
+	}
+	return actions, nil
+}
+
+// fullLogs is the title of the link to a run's page.
+const fullLogs = "View full logs in Web UI"
+
+// dataOf finds the data of a diagnostic that was shown.
+func (s *desk) dataOf(uri string, like diagnostic) *diagnosticData {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range s.shown[uri] {
+		for _, d := range list {
+			if d.Range == like.Range && d.Message == like.Message {
+				return d.Data
+			}
+		}
+	}
+	return nil
+}
+
+// ended is the title of a lens after a run.
+func (r *run) title() string {
+	switch {
+	case r.final.ExitCode != nil && *r.final.ExitCode == 0:
+		return "✓ exit 0 · Run again"
+	case r.final.ExitCode != nil:
+		return fmt.Sprintf("✗ exit %d · Run again", *r.final.ExitCode)
+	}
+	return "✗ " + string(r.final.Phase) + " · Run again"
+}
+
+// label is what a run is called in messages.
+func (r *run) label() string {
+	switch {
+	case r.args.Test.Name != "":
+		return r.args.Test.Name
+	case r.args.URI != "":
+		return path.Base(r.args.URI)
+	case len(r.args.Command) > 0:
+		return r.args.Command[0]
+	}
+	return "the program"
+}

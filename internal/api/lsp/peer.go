@@ -1,0 +1,97 @@
+package lsp
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	gosync "sync"
+
+	"github.com/creachadair/jrpc2"
+)
+
+// peer is the editor at the other end.
+type peer struct {
+	rpc     *jrpc2.Server
+	ctx     context.Context // of what goes on behind requests
+	after   gosync.WaitGroup
+	parent  context.CancelCauseFunc
+	client  clientCapabilities
+	options initializationOptions
+}
+
+// background does something behind the requests, until the server ends.
+func (s *peer) background(do func(context.Context)) {
+	s.after.Add(1)
+	go func() {
+		defer s.after.Done()
+		do(s.ctx)
+	}()
+}
+
+// notify sends a notification. The client may be gone, which the reader of its messages finds out.
+func (s *peer) notify(method string, params any) {
+	_ = s.rpc.Notify(context.WithoutCancel(s.ctx), method, params)
+}
+
+// ask sends a request to the client and reads its result.
+func (s *peer) ask(ctx context.Context, method string, params, result any) error {
+	answer, err := s.rpc.Callback(ctx, method, params)
+	if err != nil || result == nil {
+		return err
+	}
+	return answer.UnmarshalResult(result)
+}
+
+// tell shows a message to the user.
+func (s *peer) tell(kind int, message string) {
+	s.notify("window/showMessage", messageParams{Type: kind, Message: message})
+}
+
+// log writes to the editor's log.
+func (s *peer) log(message string) {
+	s.notify("window/logMessage", messageParams{Type: messageLog, Message: message})
+}
+
+// show opens a page in the browser, if the editor can do that, or else tells where it is.
+func (s *peer) show(ctx context.Context, page string) {
+	if s.client.Window.ShowDocument.Support {
+		var shown struct {
+			Success bool `json:"success"`
+		}
+		if err := s.ask(ctx, "window/showDocument", showDocument{URI: page, External: true}, &shown); err == nil && shown.Success {
+			return
+		}
+	}
+	s.tell(messageInfo, "Belljar: "+page)
+}
+
+// links are the URLs of a server's pages.
+type links struct{ server string }
+
+// webURL is the page of a run; "" for a service in this process, which has none.
+func (s links) webURL(id string) string {
+	if s.server == "" {
+		return ""
+	}
+	return s.server + "/webui/sandbox/runs/" + url.PathEscape(id)
+}
+
+// streamURL is where the log of a run comes over a WebSocket, for clients that send the server's credentials.
+func (s links) streamURL(id string) string {
+	if rest, ok := strings.CutPrefix(s.server, "http"); ok {
+		return "ws" + rest + "/api/v1/sandbox/runs/" + url.PathEscape(id) + "/stream"
+	}
+	return ""
+}
+
+// artifactURL is where an artifact can be downloaded from, with the server's credentials.
+func (s links) artifactURL(id, name string) string {
+	if s.server == "" {
+		return ""
+	}
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return s.server + "/api/v1/sandbox/runs/" + url.PathEscape(id) + "/artifacts/" + strings.Join(parts, "/")
+}

@@ -1,0 +1,345 @@
+package lsp
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// runArgs are the argument of tldw.sandbox.run. Paths are relative to the folder.
+type runArgs struct {
+	URI               string            `json:"uri,omitempty"`     // of the file to run, or of a text without a file
+	Folder            string            `json:"folder,omitempty"`  // the URI of a folder, if no uri says which
+	Files             []string          `json:"files,omitempty"`   // sends these only, in place of what has changed
+	Archive           string            `json:"archive,omitempty"` // the URI of a .tar or .tar.gz that is sent in place of the folder
+	Cwd               string            `json:"cwd,omitempty"`
+	Runtime           string            `json:"runtime,omitempty"`
+	BaseImage         string            `json:"base_image,omitempty"`
+	Language          string            `json:"language,omitempty"` // of the file that command begins with
+	Command           []string          `json:"command,omitempty"`
+	Env               map[string]string `json:"env,omitempty"`
+	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
+	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
+	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
+	Interactive       bool              `json:"interactive,omitempty"`
+	Rerun             bool              `json:"rerun,omitempty"` // as the last time
+	Test              testArg           `json:"test,omitzero"`   // a test of the file
+	Wait              bool              `json:"wait,omitempty"`  // answer when the run has ended
+}
+
+type testArg struct {
+	Name string `json:"name,omitempty"`
+}
+
+// runAnswer answers tldw.sandbox.run. The fields of the end are set with wait.
+type runAnswer struct {
+	RunID        string         `json:"run_id"`
+	Phase        belljar.Phase  `json:"phase"`
+	LogStreamURL string         `json:"log_stream_url,omitempty"`
+	WebURL       string         `json:"web_url,omitempty"`
+	SessionID    string         `json:"session_id,omitempty"`
+	ExitCode     *int           `json:"exit_code,omitempty"`
+	Reason       belljar.Reason `json:"reason_code,omitempty"`
+	Message      string         `json:"message,omitempty"`
+}
+
+// plan is what a run needs, before it starts.
+type plan struct {
+	args     runArgs
+	folder   *folder // nil for a file outside of all folders, and for a text without a file
+	rel      string  // the file in the folder
+	settings settings
+	spec     belljar.RunSpec
+	texts    map[string]string // the editor's texts by their paths in the sandbox, as they are sent
+	uris     map[string]string // where a file of the sandbox is, if not in the folder
+}
+
+func (s *Server) commandRun(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args runArgs
+	if err := api.Decode(raw, &args); err != nil {
+		return nil, err
+	}
+	p, err := s.plan(args)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.start(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.streamURL(r.id), WebURL: s.webURL(r.id), SessionID: r.started.SessionID}
+	if !args.Wait {
+		return answer, nil
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		s.mu.Lock()
+		service := s.service
+		s.mu.Unlock()
+		return nil, errors.Join(context.Canceled, service.Runs().Cancel(context.WithoutCancel(ctx), r.id))
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	answer.Phase, answer.ExitCode, answer.Reason, answer.Message = r.final.Phase, r.final.ExitCode, r.final.ReasonCode, r.final.Message
+	return answer, nil
+}
+
+// last returns the arguments of the run before, for a rerun. The caller holds the mutex.
+func (s *Server) last(args runArgs) (runArgs, error) {
+	var last *runArgs
+	f, _ := s.holder(args.URI)
+	if f == nil && (args.URI == "" || args.Folder != "") && (args.Folder != "" || len(s.folders) == 1) {
+		f, _ = s.folderOf(args.Folder)
+	}
+	switch {
+	case f != nil:
+		last = f.last
+	case len(s.order) > 0:
+		last = &s.runs[s.order[len(s.order)-1]].args
+	}
+	if last == nil {
+		return args, &belljar.Error{Code: belljar.CodeNotFound, Message: "nothing was run yet", Hint: "run something first"}
+	}
+	again := *last
+	again.Wait = args.Wait
+	return again, nil
+}
+
+// plan decides what to run.
+func (s *Server) plan(args runArgs) (*plan, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if args.Rerun {
+		var err error
+		if args, err = s.last(args); err != nil {
+			return nil, err
+		}
+	}
+	p := &plan{args: args}
+	p.folder, p.rel = s.holder(args.URI)
+	switch {
+	case args.Folder != "":
+		f, err := s.folderOf(args.Folder)
+		if err != nil {
+			return nil, err
+		}
+		if args.URI != "" && f != p.folder {
+			return nil, refuse("folder", "the file is not in the folder", "leave folder out")
+		}
+		p.folder = f
+	case args.URI == "":
+		f, err := s.folderOf("")
+		if err != nil {
+			return nil, err
+		}
+		p.folder = f
+	}
+	for i, name := range args.Files {
+		clean, err := cleanName(fmt.Sprintf("files[%d]", i), name)
+		if err != nil {
+			return nil, err
+		}
+		args.Files[i] = clean
+	}
+	if args.Cwd != "" && args.Cwd != "." {
+		if _, err := cleanName("cwd", args.Cwd); err != nil {
+			return nil, err
+		}
+	}
+	if args.Archive != "" && len(args.Files) > 0 {
+		return nil, refuse("archive", "archive and files exclude each other", "")
+	}
+	if p.folder == nil {
+		return p, s.planLone(p)
+	}
+	return p, s.planFolder(p)
+}
+
+// planFolder plans a run in a folder. The caller holds the mutex.
+func (s *Server) planFolder(p *plan) error {
+	c, err := p.folder.store.settings()
+	if err != nil {
+		return err
+	}
+	args := p.args
+	c.Runtime, c.BaseImage = cmp.Or(args.Runtime, c.Runtime), cmp.Or(args.BaseImage, c.BaseImage)
+	p.settings = c
+	p.texts = s.buffers(p.folder)
+	does := program{command: args.Command, language: args.Language, cwd: args.Cwd}
+	if len(does.command) == 0 && p.rel != "" {
+		_, text, _ := s.textOf(args.URI)
+		if does, err = programOf(p.folder, p.rel, args.Test.Name, text); err != nil {
+			return err
+		}
+		does.cwd = cmp.Or(args.Cwd, does.cwd)
+	}
+	if len(does.command) == 0 {
+		does = program{command: c.Command, cwd: args.Cwd}
+	}
+	if len(does.command) == 0 {
+		return refuse("command", "nothing to run: neither uri nor command is given, and the folder has no command of its own", "set one with "+commandConfigure)
+	}
+	env := maps.Clone(c.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, args.Env)
+	if does.language != "" && does.cwd != "" && does.cwd != "." && len(args.Command) == 0 {
+		does.command = slices.Clone(does.command)
+		does.command[0] = path.Join(belljar.WorkspaceDir, does.command[0]) // the file's path counts from the folder
+	}
+	p.spec = belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, Command: does.command, Language: does.language, Cwd: strings.TrimPrefix(does.cwd, "."), Env: env,
+		StartupTimeoutSec: args.StartupTimeoutSec, TimeoutSec: cmp.Or(args.TimeoutSec, c.TimeoutSec), Interactive: args.Interactive,
+		CapturePatterns: c.CapturePatterns,
+	}
+	if len(args.CapturePatterns) > 0 {
+		p.spec.CapturePatterns = args.CapturePatterns
+	}
+	check := p.spec
+	check.BaseImage = "host" // the session has one
+	return check.Validate()
+}
+
+// planLone plans the run of a text without a folder. Of a file's own directory, nothing but the file is sent. The caller holds the
+// mutex.
+func (s *Server) planLone(p *plan) error {
+	args := p.args
+	name, text, ok := s.textOf(args.URI)
+	if !ok {
+		return &belljar.Error{Code: belljar.CodeNotFound, Message: fmt.Sprintf("%.200q is neither open in the editor nor a text file", args.URI)}
+	}
+	if len(args.Files) > 0 || args.Archive != "" || args.Test.Name != "" || len(args.Command) > 0 {
+		return refuse("uri", "the file is in no folder of the editor, so that only the file itself can be run", "open its folder")
+	}
+	language, file := kind(name), ""
+	if path, is := fileOf(args.URI); is {
+		file = filepath.Base(path)
+	} else if d := s.docs[args.URI]; d != nil {
+		language = languageOf(d.language)
+	}
+	spec, err := inline(language, file, text)
+	if err != nil {
+		return err
+	}
+	spec.SpecVersion, spec.Runtime, spec.BaseImage, spec.Env = belljar.SpecVersion, args.Runtime, args.BaseImage, args.Env
+	spec.StartupTimeoutSec, spec.TimeoutSec, spec.CapturePatterns, spec.Interactive = args.StartupTimeoutSec, args.TimeoutSec, args.CapturePatterns, args.Interactive
+	if file == "" {
+		l, _ := belljar.LanguageOf(language)
+		file = l.FileOf(text)
+	}
+	p.spec, p.settings = spec, settings{Runtime: args.Runtime, BaseImage: args.BaseImage}
+	p.texts, p.uris = map[string]string{file: text}, map[string]string{file: args.URI}
+	return nil
+}
+
+// start starts a planned run, and follows it.
+func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
+	service, err := s.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{plan: p, done: make(chan struct{})}
+	s.begin(r)
+	switch {
+	case p.folder == nil:
+		p.spec.BaseImage = s.image(p.settings)
+		r.files = texts{own: p.texts}
+		r.started, err = service.Runs().Start(ctx, belljar.RunRequest{RunSpec: p.spec})
+	case p.args.Archive != "":
+		r.started, err = s.startArchive(ctx, service, p)
+		r.files = texts{}
+	default:
+		r.started, err = s.startFolder(ctx, service, r)
+	}
+	if err != nil {
+		s.progress(r, "end", words(err))
+		return nil, err
+	}
+	r.id = r.started.ID
+	s.mu.Lock()
+	s.remember(r)
+	s.mu.Unlock()
+	s.background(func(ctx context.Context) { s.follow(ctx, service, r) })
+	return r, nil
+}
+
+// startFolder sends a folder and starts the run in its session. A session that has ended meanwhile is made again, once.
+func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *run) (started belljar.Run, err error) {
+	p, f := r.plan, r.plan.folder
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	want := sending{settings: p.settings, buffers: p.texts, only: p.args.Files, note: func(text string) { s.progress(r, "report", text) }}
+	if p.rel != "" && len(want.only) == 0 {
+		want.must = []string{p.rel}
+	}
+	for try := 0; ; try++ {
+		x, err := s.ready(ctx, service, f, want)
+		if err != nil {
+			return started, err
+		}
+		r.files = texts{base: f.root.FS(), own: p.texts}
+		p.spec.SessionID = x.id
+		started, err = service.Runs().Start(ctx, belljar.RunRequest{RunSpec: p.spec})
+		if err == nil || try > 0 || !gone(ctx, service, x.id) {
+			return started, err
+		}
+		delete(f.sessions, p.settings.terms())
+	}
+}
+
+// startArchive starts a run of its own with the files of an archive.
+func (s *Server) startArchive(ctx context.Context, service belljar.Service, p *plan) (started belljar.Run, err error) {
+	name, ok := fileOf(p.args.Archive)
+	if !ok || !strings.HasSuffix(name, ".tar") && !strings.HasSuffix(name, ".tar.gz") && !strings.HasSuffix(name, ".tgz") {
+		return started, refuse("archive", fmt.Sprintf("archive %.200q is not the URI of a .tar or .tar.gz", p.args.Archive), "it looks like file:///tmp/files.tar.gz")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return started, &belljar.Error{Code: belljar.CodeNotFound, Message: "the archive cannot be opened", Err: err, Details: map[string]any{"field": "archive"}}
+	}
+	defer f.Close()
+	content := io.Reader(f)
+	if !strings.HasSuffix(name, ".tar") {
+		if content, err = gzip.NewReader(f); err != nil {
+			return started, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the archive is not compressed by gzip", Err: err, Details: map[string]any{"field": "archive"}}
+		}
+	}
+	spec := p.spec
+	spec.Runtime, spec.BaseImage, spec.WorkspaceExec = p.settings.Runtime, s.image(p.settings), true
+	spec.TrustLevel, spec.Isolation = p.settings.Policy.TrustLevel, p.settings.Policy.Isolation
+	return service.Runs().Start(ctx, belljar.RunRequest{RunSpec: spec, Upload: content})
+}
+
+// texts is the folder as it was sent: the editor's texts, and else the files.
+type texts struct {
+	base fs.FS
+	own  map[string]string
+}
+
+// Open opens a file.
+func (t texts) Open(name string) (fs.File, error) {
+	if text, ok := t.own[name]; ok {
+		return &textFile{Reader: strings.NewReader(text), name: path.Base(name), size: int64(len(text))}, nil
+	}
+	if t.base == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return t.base.Open(name)
+}

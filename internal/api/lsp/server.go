@@ -1,0 +1,257 @@
+package lsp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	gosync "sync"
+	"syscall"
+	"time"
+
+	"github.com/creachadair/jrpc2"
+
+	"github.com/belljar/belljar"
+)
+
+// Options configure a server.
+type Options struct {
+	Version string
+	// Open returns the service that runs programs, and what closes it. It is called at the first command that needs it, and again
+	// after an error.
+	Open func(context.Context) (belljar.Service, func() error, error)
+	// URL is that of the server with the service, for links to its pages; "" for a service in this process.
+	URL string
+	// Config is the folder for what users have configured for their folders.
+	Config string
+}
+
+// ErrNoShutdown is the error for a client that ends without a shutdown request first, or vanishes.
+var ErrNoShutdown = errors.New("the editor ended without a shutdown request")
+
+// The stages of a server's life.
+const (
+	fresh = iota
+	initialized
+	shutDown
+	ended
+)
+
+// Server serves one editor.
+type Server struct {
+	*reporter
+	o       Options
+	opening gosync.Mutex // one at a time opens the service
+
+	// Guarded by the desk's mutex.
+	stage   int
+	service belljar.Service
+	close   func() error
+	found   belljar.Discovery
+	runs    map[string]*run // under way, and the last ones
+	order   []string        // of runs, oldest first
+}
+
+// Serve speaks with the editor until it exits or closes in.
+func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]map[string][]diagnostic{}, marks: map[string]string{},
+		peer: &peer{ctx: ctx, parent: stop},
+	}}}
+	// A read of standard input cannot be interrupted, so that another goroutine has to do it.
+	input, feed := io.Pipe()
+	go func() {
+		_, err := io.Copy(feed, in)
+		feed.CloseWithError(err)
+	}()
+	framing := &stream{in: bufio.NewReader(input), out: out, closed: func() { input.Close() }}
+	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
+		AllowPush: true, DisableBuiltin: true, Concurrency: 128, NewContext: func() context.Context { return ctx },
+	})
+	s.rpc.Start(framing)
+	go func() {
+		<-ctx.Done()
+		s.rpc.Stop()
+	}()
+	err := s.rpc.Wait()
+	s.mu.Lock()
+	stage := s.stage
+	s.mu.Unlock()
+	stop(nil)
+	s.after.Wait()
+	switch cause := context.Cause(ctx); {
+	case framing.broken != nil:
+		err = framing.broken
+	case errors.Is(cause, ErrNoShutdown):
+		err = cause
+	case stage == ended, stage == shutDown, err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe), ctx.Err() != nil:
+		err = nil
+	}
+	return errors.Join(err, s.end())
+}
+
+// end closes what the server has opened.
+func (s *Server) end() (err error) {
+	for _, f := range s.folders {
+		f.close()
+	}
+	if s.close != nil {
+		err = s.close()
+	}
+	return err
+}
+
+// Assign returns the handler of a method.
+func (s *Server) Assign(_ context.Context, method string) jrpc2.Handler {
+	handle, known := s.methods()[method]
+	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
+		s.mu.Lock()
+		stage := s.stage
+		s.mu.Unlock()
+		switch {
+		case method == "exit", stage == fresh && method == "initialize":
+		case req.IsNotification() && (stage != initialized || !known):
+			return nil, nil
+		case stage == fresh:
+			return nil, jrpc2.Errorf(codeNotInitialized, "%s comes before initialize", method)
+		case stage != initialized:
+			return nil, jrpc2.Errorf(codeInvalidRequest, "%s comes after shutdown", method)
+		case method == "initialize":
+			return nil, jrpc2.Errorf(codeInvalidRequest, "initialize comes a second time")
+		case !known:
+			return nil, jrpc2.Errorf(jrpc2.MethodNotFound, "method %q is not known", method)
+		}
+		answer, err := handle(ctx, req)
+		if err != nil {
+			return nil, failed(ctx, err)
+		}
+		return answer, nil
+	}
+}
+
+func (s *Server) methods() map[string]jrpc2.Handler {
+	return map[string]jrpc2.Handler{
+		"initialize": s.initialize, "initialized": nothing, "shutdown": s.shutdown, "exit": s.exit, "$/cancelRequest": s.cancelRequest,
+		"$/setTrace": nothing, "workspace/didChangeConfiguration": nothing, // what a repository's settings could choose is no configuration
+		"textDocument/didOpen": s.didOpen, "textDocument/didChange": s.didChange, "textDocument/didSave": s.didSave, "textDocument/didClose": s.didClose,
+		"workspace/didChangeWorkspaceFolders": s.didChangeFolders, "workspace/didChangeWatchedFiles": nothing,
+		"textDocument/codeLens": s.codeLens, "textDocument/codeAction": s.codeAction, "workspace/executeCommand": s.executeCommand,
+		"window/workDoneProgress/cancel": s.cancelProgress,
+	}
+}
+
+func nothing(context.Context, *jrpc2.Request) (any, error) { return nil, nil }
+
+// params reads the parameters of a request of the protocol, which may have more fields than this server knows.
+func params(req *jrpc2.Request, to any) error {
+	if err := req.UnmarshalParams(to); err != nil {
+		return jrpc2.Errorf(codeInvalidParams, "the parameters of %s are wrong: %v", req.Method(), err)
+	}
+	return nil
+}
+
+func (s *Server) initialize(ctx context.Context, req *jrpc2.Request) (any, error) {
+	var p initializeParams
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	if len(p.Options) > 0 && string(p.Options) != "null" {
+		if err := json.Unmarshal(p.Options, &s.options); err != nil {
+			return nil, jrpc2.Errorf(codeInvalidParams, "initializationOptions are wrong: %v", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stage, s.client = initialized, p.Capabilities
+	if slices.Contains(p.Capabilities.General.PositionEncodings, "utf-8") {
+		s.units = utf8Units
+	}
+	list := p.WorkspaceFolders
+	if len(list) == 0 && p.RootURI != nil {
+		list = []workspaceFolder{{URI: *p.RootURI}}
+	}
+	if len(list) == 0 && p.RootPath != nil && *p.RootPath != "" {
+		list = []workspaceFolder{{URI: uriOf(*p.RootPath)}}
+	}
+	for _, f := range list {
+		s.addFolder(f)
+	}
+	if p.ProcessID != nil && *p.ProcessID > 0 && runtime.GOOS != "windows" {
+		s.background(func(ctx context.Context) { s.watch(ctx, *p.ProcessID) })
+	}
+	capabilities := map[string]any{
+		"positionEncoding":   s.units.String(),
+		"textDocumentSync":   map[string]any{"openClose": true, "change": 2, "save": map[string]any{"includeText": false}},
+		"codeActionProvider": map[string]any{"codeActionKinds": []string{"quickfix"}},
+		"workspace":          map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
+	}
+	if s.options.CodeLens == nil || *s.options.CodeLens {
+		capabilities["codeLensProvider"] = map[string]any{"resolveProvider": false}
+	}
+	commands := []string{} // a client that registers them itself must not find them here
+	if !s.options.ClientCommands {
+		commands = commandNames()
+	}
+	capabilities["executeCommandProvider"] = map[string]any{"commands": commands}
+	return map[string]any{"capabilities": capabilities, "serverInfo": map[string]any{"name": "belljar", "version": s.o.Version}}, nil
+}
+
+// watch ends the server when the editor's process has ended.
+func (s *Server) watch(ctx context.Context, pid int) {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		s.parent(ErrNoShutdown)
+		return
+	}
+	defer func() { _ = p.Release() }() // it holds nothing that matters
+	look := time.NewTicker(3 * time.Second)
+	defer look.Stop()
+	for {
+		if err := p.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH) {
+			s.parent(ErrNoShutdown)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+func (s *Server) shutdown(context.Context, *jrpc2.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stage = shutDown
+	return nil, nil
+}
+
+func (s *Server) exit(context.Context, *jrpc2.Request) (any, error) {
+	s.mu.Lock()
+	before := s.stage
+	s.stage = ended
+	s.mu.Unlock()
+	if before != shutDown {
+		s.parent(ErrNoShutdown)
+	} else {
+		s.parent(nil)
+	}
+	return nil, nil
+}
+
+func (s *Server) cancelRequest(_ context.Context, req *jrpc2.Request) (any, error) {
+	var p struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if err := params(req, &p); err != nil {
+		return nil, err
+	}
+	s.rpc.CancelRequest(string(p.ID))
+	return nil, nil
+}

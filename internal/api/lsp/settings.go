@@ -1,0 +1,156 @@
+package lsp
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/sync"
+)
+
+// settings are what the runs of a folder have unless they say otherwise. They are kept outside of the folder, whose files must not
+// choose them.
+type settings struct {
+	Runtime         string            `json:"runtime,omitempty"`
+	BaseImage       string            `json:"base_image,omitempty"`
+	Policy          policy            `json:"policy,omitzero"`
+	TimeoutSec      float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
+	CapturePatterns []string          `json:"capture_patterns,omitempty"`
+	Env             map[string]string `json:"env,omitempty"`
+	Command         []string          `json:"command,omitempty"`
+	Sync            syncRules         `json:"sync,omitzero"`
+}
+
+type policy struct {
+	TrustLevel belljar.TrustLevel `json:"trust_level,omitempty"`
+	Isolation  string             `json:"isolation,omitempty"`
+}
+
+type syncRules struct {
+	Ignore []string `json:"ignore,omitempty"` // lines as in .gitignore
+	Allow  []string `json:"allow,omitempty"`  // the same form; also binaries
+}
+
+// configureArgs are the argument of tldw.sandbox.configure.
+type configureArgs struct {
+	Folder string `json:"folder,omitempty"`
+	settings
+}
+
+// hashOf names a folder without saying where it is.
+func hashOf(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:10])
+}
+
+// store is where a folder's settings, and what its session has, are kept.
+type store struct{ dir, hash string }
+
+func (s store) file(suffix string) string { return filepath.Join(s.dir, s.hash+suffix) }
+
+// settings reads a folder's settings; none are no error.
+func (s store) settings() (out settings, err error) {
+	raw, err := os.ReadFile(s.file(".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(&out)
+	}
+	if err != nil {
+		return settings{}, fmt.Errorf("the settings of the folder cannot be read: %w", err)
+	}
+	return out, nil
+}
+
+func (s store) save(suffix string, value any) error {
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.dir, s.hash+".*.tmp") // 0600: env may be private
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.file(suffix))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it may have been renamed
+	}
+	return err
+}
+
+// sent is what a session's workspace has.
+type sent struct {
+	SessionID string        `json:"session_id"`
+	Files     sync.Manifest `json:"files"`
+}
+
+// sent reads what was sent to a session, by this process or one before; nil if that is not known.
+func (s store) sent(terms, sessionID string) sync.Manifest {
+	raw, err := os.ReadFile(s.file("." + terms + ".sent"))
+	var known sent
+	if err != nil || json.Unmarshal(raw, &known) != nil || known.SessionID != sessionID {
+		return nil
+	}
+	return known.Files
+}
+
+// check checks settings as far as that needs no server.
+func (c *settings) check() error {
+	spec := belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: cmp.Or(c.BaseImage, "host"), TimeoutSec: c.TimeoutSec,
+		CapturePatterns: c.CapturePatterns, Env: c.Env, Command: c.Command, Isolation: c.Policy.Isolation, TrustLevel: c.Policy.TrustLevel,
+	}
+	if len(c.Command) == 0 {
+		spec.Command = []string{"true"}
+	}
+	return spec.Validate()
+}
+
+// merge sets what next has.
+func (c settings) merge(next settings, given map[string]json.RawMessage) settings {
+	for name := range given {
+		switch name {
+		case "runtime":
+			c.Runtime = next.Runtime
+		case "base_image":
+			c.BaseImage = next.BaseImage
+		case "policy":
+			c.Policy = next.Policy
+		case "timeout_sec":
+			c.TimeoutSec = next.TimeoutSec
+		case "capture_patterns":
+			c.CapturePatterns = next.CapturePatterns
+		case "env":
+			c.Env = maps.Clone(next.Env)
+		case "command":
+			c.Command = next.Command
+		case "sync":
+			c.Sync = next.Sync
+		}
+	}
+	return c
+}
+
+// terms name what a session is made with: one with other terms is another session.
+func (c settings) terms() string {
+	return hashOf(strings.Join([]string{c.Runtime, c.BaseImage, string(c.Policy.TrustLevel), c.Policy.Isolation}, "\x00"))[:8]
+}

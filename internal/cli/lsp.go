@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/belljar/belljar/internal/local"
+)
+
+// lspCommand is belljar lsp.
+type lspCommand struct {
+	Stdio bool `help:"Speak on standard input and output: the only way there is, and the default."`
+}
+
+// Help is the long help.
+func (lspCommand) Help() string {
+	return `Speaks the Language Server Protocol on standard input and output, for the editor that starts it. It runs files and tests of
+the editor's folders in sandboxes, and shows where they fail. No server is needed. With --server or BELLJAR_SERVER the
+sandboxes are that server's; the key comes from BELLJAR_API_KEY. Editors: docs/ide.md.
+
+Examples:
+  belljar lsp
+  belljar lsp --server https://belljar.example.com`
+}
+
+// Run serves the editor.
+func (lspCommand) Run(ctx context.Context, c *console) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	// A write to an editor that has gone must not end this process before its sandboxes.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	c.image = local.HostImage // runs may ask for other images
+	c.source = "IDE"
+	in := c.stdin
+	if in == nil {
+		in = strings.NewReader("")
+	}
+	url := c.server.url
+	if strings.HasPrefix(url, "unix:") {
+		url = "" // no page of it can be opened
+	}
+	err := c.machine.ServeEditor(ctx, local.Editor{
+		Open: func() (*local.Engine, error) { return c.open("", true) }, URL: strings.TrimRight(url, "/"), In: in, Out: c.stdout,
+	})
+	if errors.Is(err, local.ErrNoShutdown) {
+		return exitStatus(1) // as the protocol has it
+	}
+	return err
+}

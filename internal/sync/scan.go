@@ -1,0 +1,456 @@
+package sync
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// File is what is known of a file in the sandbox.
+type File struct {
+	Size  int64  `json:"size"`
+	Mtime int64  `json:"mtime_ns,omitempty"` // of the file on disk; 0 if its content has to be looked at again
+	SHA   string `json:"sha256"`
+	Exec  bool   `json:"exec,omitempty"`
+}
+
+// Manifest is the files of a sandbox, by their paths.
+type Manifest map[string]File
+
+// Options say which files of a folder belong into the sandbox.
+type Options struct {
+	Ignore []string // more lines, in the form of .gitignore; they have the last word
+	Allow  []string // the same form: what is taken although a rule, or that it is binary, says otherwise
+	// Buffers are texts that an editor has not saved, by path. They win over the files.
+	Buffers map[string]string
+	Must    []string // paths that are taken in any case, as the program that is to be run
+	Only    []string // if it is not empty, nothing but these paths is taken
+
+	MaxFile  int64 // bytes of one file; larger ones are skipped
+	MaxTotal int64 // bytes of all; more is an error
+	MaxDepth int   // folders above a file; deeper ones are skipped
+}
+
+// Skip is a file that was left out, though no ignore file says so.
+type Skip struct{ Path, Reason string }
+
+// Plan is what has to be done so that the sandbox is like the folder.
+type Plan struct {
+	Upload  []string // sorted
+	Delete  []string // sorted
+	Bytes   int64    // of what is uploaded
+	Skipped []Skip
+	Next    Manifest // when it is done
+
+	root    *os.Root
+	buffers map[string]string
+	most    int64
+}
+
+// mostEntries bounds a walk.
+const mostEntries = 200_000
+
+// TooLarge is the error for a folder with more than a sandbox takes.
+type TooLarge struct {
+	Total, Limit int64
+	Largest      []Skip // the ten largest files, with their sizes
+}
+
+func (e *TooLarge) Error() string {
+	var list []string
+	for _, f := range e.Largest {
+		list = append(list, f.Path+" ("+f.Reason+")")
+	}
+	return fmt.Sprintf("the folder has %d MiB to send, and the sandbox takes %d MiB; the largest files are %s", e.Total>>20, e.Limit>>20, strings.Join(list, ", "))
+}
+
+// Scan compares a folder with what was sent before. The plan reads from root until it is done with.
+func Scan(ctx context.Context, root *os.Root, o Options, last Manifest) (*Plan, error) {
+	w := &walk{
+		ctx: ctx, fsys: root.FS(), o: o, last: last, now: time.Now(),
+		plan: &Plan{root: root, buffers: o.Buffers, Next: Manifest{}, most: o.MaxFile},
+		user: parseRules("", strings.Join(o.Ignore, "\n")), allow: parseRules("", strings.Join(o.Allow, "\n")),
+	}
+	var err error
+	if len(o.Only) > 0 {
+		err = w.only()
+	} else {
+		w.above(root.Name())
+		if err = w.dir(".", false, 0); err == nil {
+			err = w.rest()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.plan, w.finish()
+}
+
+// walk is one scan.
+type walk struct {
+	ctx   context.Context
+	fsys  fs.FS
+	o     Options
+	last  Manifest
+	now   time.Time
+	plan  *Plan
+	files []rules // of the folders above, then of those on the way down
+	user  rules
+	allow rules
+	seen  int
+}
+
+// above reads the ignore files of the repository that the folder is a part of, and its exclude file.
+func (w *walk) above(folder string) {
+	if info, err := os.Lstat(filepath.Join(folder, ".git")); err == nil {
+		if info.IsDir() {
+			w.read(".git/info/exclude", "")
+		}
+		return
+	}
+	at, err := filepath.Abs(folder)
+	if err != nil {
+		return
+	}
+	var found []rules
+	below := ""
+	for range 32 {
+		up := filepath.Dir(at)
+		if up == at {
+			return // no repository
+		}
+		below, at = path.Join(filepath.Base(at), below), up
+		found = append(found, outer(filepath.Join(up, ".gitignore"), below))
+		if info, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+			if info.IsDir() {
+				found = append(found, outer(filepath.Join(up, ".git", "info", "exclude"), below))
+			}
+			slices.Reverse(found)
+			w.files = append(w.files, found...)
+			return
+		}
+	}
+}
+
+// outer reads an ignore file above the folder, which is at below as seen from there.
+func outer(name, below string) rules {
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
+		return rules{}
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return rules{}
+	}
+	r := parseRules("", string(text))
+	r.base = "../" + below
+	return r
+}
+
+// mostRules is the size of the longest ignore file that is read, in bytes.
+const mostRules = 1 << 20
+
+// read adds the rules of an ignore file, if there is one.
+func (w *walk) read(name, base string) {
+	info, err := fs.Lstat(w.fsys, name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
+		return
+	}
+	text, err := fs.ReadFile(w.fsys, name)
+	if err != nil {
+		return
+	}
+	w.files = append(w.files, parseRules(base, string(text)))
+}
+
+// ignored reports what the rules say about a path: those of the user first, then from the deepest folder outwards.
+func (w *walk) ignored(name string, dir bool) bool {
+	switch w.user.judge(name, dir) {
+	case ignored:
+		return true
+	case kept:
+		return false
+	}
+	for _, r := range slices.Backward(w.files) {
+		at := name
+		if below, ok := strings.CutPrefix(r.base, "../"); ok {
+			at, r.base = path.Join(below, name), ""
+		}
+		switch r.judge(at, dir) {
+		case ignored:
+			return true
+		case kept:
+			return false
+		}
+	}
+	return false
+}
+
+// dir walks one directory. With taken, no rule applies to what is in it.
+func (w *walk) dir(at string, taken bool, depth int) error {
+	entries, err := fs.ReadDir(w.fsys, at)
+	if err != nil {
+		if at == "." {
+			return fmt.Errorf("the folder cannot be read: %w", err)
+		}
+		w.skip(at, "it cannot be read")
+		return nil
+	}
+	base := at
+	if at == "." {
+		base = ""
+	}
+	mark := len(w.files)
+	w.read(path.Join(at, ".gitignore"), base)
+	w.read(path.Join(at, ".belljarignore"), base)
+	defer func() { w.files = w.files[:mark] }()
+	for _, entry := range entries {
+		if w.seen++; w.seen > mostEntries {
+			return fmt.Errorf("the folder has more than %d files: open one with less, or leave folders out with sync.ignore", mostEntries)
+		}
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.entry(path.Join(at, entry.Name()), entry, taken, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) entry(name string, entry fs.DirEntry, taken bool, depth int) error {
+	if control(entry.Name()) {
+		return nil
+	}
+	dir := entry.IsDir()
+	allowed := taken || w.allow.judge(name, dir) == ignored // a line of Allow that matches
+	if !allowed && (dir && made(entry.Name()) || w.ignored(name, dir)) {
+		return nil
+	}
+	switch {
+	case dir:
+		if depth >= w.o.MaxDepth && w.o.MaxDepth > 0 {
+			w.skip(name, fmt.Sprintf("it is deeper than %d folders", w.o.MaxDepth))
+			return nil
+		}
+		return w.dir(name, allowed, depth+1)
+	case entry.Type()&fs.ModeSymlink != 0:
+		return w.link(name, allowed)
+	case entry.Type().IsRegular():
+		return w.file(name, allowed)
+	}
+	return nil // sockets, devices and pipes
+}
+
+// link takes the file that a link leads to, if that is in the folder. os.Root refuses all others.
+func (w *walk) link(name string, allowed bool) error {
+	info, err := fs.Stat(w.fsys, name)
+	switch {
+	case err != nil:
+		w.skip(name, "it is a link that leads out of the folder, or nowhere")
+	case info.IsDir():
+		w.skip(name, "it is a link to a folder")
+	case info.Mode().IsRegular():
+		return w.file(name, allowed)
+	}
+	return nil
+}
+
+func (w *walk) skip(name, reason string) { w.plan.Skipped = append(w.plan.Skipped, Skip{name, reason}) }
+
+// file decides about one file.
+func (w *walk) file(name string, allowed bool) error {
+	text, open := w.o.Buffers[name]
+	info, err := fs.Stat(w.fsys, name)
+	if err != nil {
+		if open {
+			w.take(name, File{Size: int64(len(text)), SHA: digest([]byte(text))})
+			return nil
+		}
+		w.skip(name, "it cannot be read")
+		return nil
+	}
+	f := File{Size: info.Size(), Mtime: info.ModTime().UnixNano(), Exec: info.Mode()&0o111 != 0}
+	if w.now.Sub(info.ModTime()) < 2*time.Second {
+		f.Mtime = 0 // it may change again within the clock's precision
+	}
+	if open {
+		f.Size, f.Mtime, f.SHA = int64(len(text)), 0, digest([]byte(text))
+		w.take(name, f)
+		return nil
+	}
+	if !allowed && binaryName(name) {
+		w.skip(name, "it is binary")
+		return nil
+	}
+	if w.o.MaxFile > 0 && f.Size > w.o.MaxFile {
+		w.skip(name, fmt.Sprintf("it has %d MiB, and one file may have %d", f.Size>>20, w.o.MaxFile>>20))
+		return nil
+	}
+	if old, ok := w.last[name]; ok && old.Mtime != 0 && old.Mtime == f.Mtime && old.Size == f.Size && old.Exec == f.Exec {
+		f.SHA = old.SHA
+		w.take(name, f)
+		return nil
+	}
+	content, err := fs.ReadFile(w.fsys, name)
+	if err != nil {
+		w.skip(name, "it cannot be read")
+		return nil
+	}
+	if !allowed && binaryText(content) {
+		w.skip(name, "it is binary")
+		return nil
+	}
+	f.Size, f.SHA = int64(len(content)), digest(content)
+	w.take(name, f)
+	return nil
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// take makes a file a part of the sandbox.
+func (w *walk) take(name string, f File) {
+	if _, twice := w.plan.Next[name]; twice {
+		return
+	}
+	w.plan.Next[name] = f
+	if old, ok := w.last[name]; !ok || old.SHA != f.SHA || old.Exec != f.Exec {
+		w.plan.Upload = append(w.plan.Upload, name)
+		w.plan.Bytes += f.Size
+	}
+}
+
+// rest takes what is not on disk yet, and what has to be there.
+func (w *walk) rest() error {
+	for name := range w.o.Buffers {
+		if _, err := fs.Lstat(w.fsys, name); errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(strings.Split(name, "/"), control) {
+			if err := w.file(name, true); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range w.o.Must {
+		if _, ok := w.plan.Next[name]; ok {
+			continue
+		}
+		if err := w.named(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// only takes the named files, and keeps what was sent before.
+func (w *walk) only() error {
+	for _, name := range w.o.Only {
+		if err := w.named(name); err != nil {
+			return err
+		}
+	}
+	for name, f := range w.last {
+		if _, ok := w.plan.Next[name]; !ok {
+			w.plan.Next[name] = f
+		}
+	}
+	return nil
+}
+
+// named takes a file that the user has named. It must be there, and binaries must be allowed.
+func (w *walk) named(name string) error {
+	if slices.ContainsFunc(strings.Split(name, "/"), control) {
+		return &NotSent{name, "it belongs to version control"}
+	}
+	skipped := len(w.plan.Skipped)
+	_, open := w.o.Buffers[name]
+	info, err := fs.Stat(w.fsys, name)
+	switch {
+	case open:
+	case errors.Is(err, fs.ErrNotExist):
+		return &NotSent{name, "it does not exist"}
+	case err != nil:
+		return &NotSent{name, "it is a link that leads out of the folder, or cannot be read"}
+	case !info.Mode().IsRegular():
+		return &NotSent{name, "it is not a file"}
+	}
+	if err := w.file(name, w.allow.judge(name, false) == ignored); err != nil {
+		return err
+	}
+	if len(w.plan.Skipped) > skipped {
+		return &NotSent{name, w.plan.Skipped[skipped].Reason}
+	}
+	return nil
+}
+
+// NotSent is the error for a file that was named and cannot be sent.
+type NotSent struct{ Path, Reason string }
+
+func (e *NotSent) Error() string { return e.Path + " cannot be sent: " + e.Reason }
+
+// finish checks the sum and finds what has gone.
+func (w *walk) finish() error {
+	var total int64
+	for _, f := range w.plan.Next {
+		total += f.Size
+	}
+	if w.o.MaxTotal > 0 && total > w.o.MaxTotal {
+		names := make([]string, 0, len(w.plan.Next))
+		for name := range w.plan.Next {
+			names = append(names, name)
+		}
+		slices.SortFunc(names, func(a, b string) int {
+			if d := w.plan.Next[b].Size - w.plan.Next[a].Size; d != 0 {
+				return int(max(min(d, 1), -1))
+			}
+			return strings.Compare(a, b)
+		})
+		e := &TooLarge{Total: total, Limit: w.o.MaxTotal}
+		for _, name := range names[:min(len(names), 10)] {
+			e.Largest = append(e.Largest, Skip{name, fmt.Sprintf("%.1f MiB", float64(w.plan.Next[name].Size)/(1<<20))})
+		}
+		return e
+	}
+	for name := range w.last {
+		if _, ok := w.plan.Next[name]; !ok {
+			w.plan.Delete = append(w.plan.Delete, name)
+		}
+	}
+	slices.Sort(w.plan.Upload)
+	slices.Sort(w.plan.Delete)
+	return nil
+}
+
+// content reads what is sent of a file.
+func (p *Plan) content(name string) ([]byte, error) {
+	if text, ok := p.buffers[name]; ok {
+		return []byte(text), nil
+	}
+	f, err := p.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file any longer", name)
+	}
+	if p.most <= 0 {
+		return io.ReadAll(f)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, p.most+1))
+	if err == nil && int64(len(content)) > p.most {
+		err = fmt.Errorf("%s has grown beyond %d MiB", name, p.most>>20)
+	}
+	return content, err
+}

@@ -1,0 +1,256 @@
+package sync
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/belljar/belljar/test/need"
+)
+
+func write(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scan scans dir as it is a while later, so that times of files can be trusted.
+func scan(t testing.TB, dir string, o Options, last Manifest) (*Plan, error) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return Scan(t.Context(), root, o, last)
+}
+
+func names(m Manifest) []string { return slices.Sorted(maps.Keys(m)) }
+
+// The rules are Git's: over random ignore files, in the folder, in folders in it and above it, exactly the files are taken that Git
+// would add.
+func TestIgnoreIsGits(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		need.Missing(t, "git")
+	}
+	dir := t.TempDir()
+	run := func(where string, args ...string) string {
+		cmd := exec.Command(git, args...)
+		cmd.Dir = where
+		cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("git %v: %v", args, err)
+		}
+		return string(out)
+	}
+	run(dir, "init", "-q")
+	tree := map[string]string{}
+	parts := []string{"a", "b", "ab", "abc", "a b", "a-b", "[a]", "!a", "#a", "x.txt", "é", `a\b`}
+	for _, one := range parts {
+		tree["f/"+one] = ""
+		for _, two := range parts[:8] {
+			tree["f/d/"+one+"/"+two] = ""
+			tree["f/d/"+one+"/e/"+two] = ""
+		}
+	}
+	delete(tree, "f/a")
+	tree["f/a/b/a"], tree["f/a/c"] = "", ""
+	write(t, dir, tree)
+	root, err := os.OpenRoot(filepath.Join(dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	piece := rapid.SampledFrom([]string{
+		"a", "b", "ab", "c", "d", "e", "x", ".txt", "é", "*", "**", "?", "/", "/**/", "[ab]", "[!a]", "[^b]", "[a-c]", "[[:alpha:]]", "[[:bad:]]", "[]a]", "[a", "-",
+		`\a`, `\*`, `\`, " ", `\ `, "!", "#", `\!a`, `\#a`, "[[]a]", "\t", "\r",
+	})
+	line := rapid.Custom(func(t *rapid.T) string {
+		return rapid.SampledFrom([]string{"", "", "", "!", "/"}).Draw(t, "start") + strings.Join(rapid.SliceOfN(piece, 1, 5).Draw(t, "pieces"), "") +
+			rapid.SampledFrom([]string{"", "", "/", " "}).Draw(t, "end")
+	})
+	file := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(line, 0, 4).Draw(t, "lines"), rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "end"))
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		for _, name := range []string{".gitignore", "f/.gitignore", "f/d/.gitignore", "f/d/ab/.gitignore", ".git/info/exclude"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(file.Draw(rt, name)), 0o644); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		// A folder that is ignored as a whole by a file above is the user's own choice to open.
+		if strings.Contains(run(dir, "status", "--porcelain", "-z", "--ignored", "-unormal", "f"), "!! f/\x00") {
+			rt.Skip("the folder itself is ignored")
+		}
+		plan, err := Scan(t.Context(), root, Options{}, nil)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var want []string
+		for name := range strings.SplitSeq(run(filepath.Join(dir, "f"), "ls-files", "-z", "--others", "--exclude-standard"), "\x00") {
+			if name != "" {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(want)
+		if d := cmp.Diff(want, names(plan.Next)); d != "" {
+			rt.Errorf("git (-) and this package (+):\n%s", d)
+		}
+	})
+}
+
+// A hostile pattern costs a bounded time.
+func TestPatternTime(t *testing.T) {
+	begin := time.Now()
+	wild(strings.Repeat("**/a*", 60)+"b", strings.Repeat("a/a", 2000), true)
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("one pattern took %s", took)
+	}
+}
+
+func TestWhatIsTaken(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	write(t, out, map[string]string{"secret": "s", "more/secret": "s"})
+	write(t, dir, map[string]string{
+		"main.py": "x", "a/b.txt": "x", "a/c.png": "x", "a/data": "x\x00y", "node_modules/m/i.js": "x", ".git/config": "x", "a/.git/hooks/x": "x",
+		"dist/o.js": "x", "skip/me": "x", ".belljarignore": "skip\n!.git\n!.git/\n!secret\n", "deep/1/2/3/x": "x", "huge.txt": strings.Repeat("x", 3000),
+	})
+	for link, to := range map[string]string{
+		"out": filepath.Join(out, "secret"), "outdir": out, "in": "a/b.txt", "indir": "a", "gone": "nowhere", "up": "../" + filepath.Base(out) + "/secret",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := scan(t, dir, Options{MaxDepth: 3, MaxFile: 2000}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{".belljarignore", "a/b.txt", "in", "main.py"}, names(plan.Next)); d != "" {
+		t.Error(d)
+	}
+	var skipped []string
+	for _, s := range plan.Skipped {
+		skipped = append(skipped, s.Path)
+	}
+	if d := cmp.Diff([]string{"a/c.png", "a/data", "deep/1/2/3", "gone", "huge.txt", "indir", "out", "outdir", "up"}, skipped); d != "" {
+		t.Error(d)
+	}
+	plan, err = scan(t, dir, Options{Ignore: []string{"*.py"}, Allow: []string{"node_modules/", "*.png", ".git", "skip"}, Must: []string{"dist/o.js"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{".belljarignore", "a/b.txt", "a/c.png", "deep/1/2/3/x", "dist/o.js", "huge.txt", "in", "node_modules/m/i.js", "skip/me"}, names(plan.Next)); d != "" {
+		t.Error(d)
+	}
+	for name, reason := range map[string]string{
+		"out": "a link that leads out", "up": "a link that leads out", "a/c.png": "binary", "nowhere": "does not exist", ".git/config": "version control", "a": "not a file",
+	} {
+		if _, err := scan(t, dir, Options{Only: []string{name}}, nil); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v, want %s", name, err, reason)
+		}
+	}
+	_, err = scan(t, dir, Options{MaxTotal: 1000}, nil)
+	var large *TooLarge
+	if !errors.As(err, &large) || large.Largest[0].Path != "huge.txt" || !strings.Contains(err.Error(), "huge.txt") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What has changed is sent, what has gone is deleted, and buffers win over files.
+func TestChanges(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a": "1", "b": "1", "c/d": "1"})
+	old := time.Now().Add(-time.Hour)
+	touch := func(name string) {
+		t.Helper()
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a", "b", "c/d"} {
+		touch(name)
+	}
+	first, err := scan(t, dir, Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"a", "b", "c/d"}, first.Upload); d != "" {
+		t.Error(d)
+	}
+	// Without a change nothing is sent, and no content is read: what cannot be known from size and time stays unseen.
+	write(t, dir, map[string]string{"a": "2"})
+	touch("a")
+	same, err := scan(t, dir, Options{}, first.Next)
+	if err != nil || len(same.Upload)+len(same.Delete) != 0 {
+		t.Errorf("%v %v %v", same.Upload, same.Delete, err)
+	}
+	write(t, dir, map[string]string{"b": "22", "new": "1"})
+	if err := os.Remove(filepath.Join(dir, "c/d")); err != nil {
+		t.Fatal(err)
+	}
+	next, err := scan(t, dir, Options{Buffers: map[string]string{"a": "unsaved", "x/y": "not on disk"}}, first.Next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"a", "b", "new", "x/y"}, next.Upload); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" {
+		t.Error(d)
+	}
+	var packed bytes.Buffer
+	if err := next.Pack(&packed, next.Upload); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for archive := tar.NewReader(&packed); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			break
+		}
+		text, err2 := io.ReadAll(archive)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		got[h.Name] = string(text)
+	}
+	if d := cmp.Diff(map[string]string{"a": "unsaved", "b": "22", "new": "1", "x/y": "not on disk"}, got); d != "" {
+		t.Error(d)
+	}
+	// The buffer is gone, so the file is sent again.
+	back, err := scan(t, dir, Options{}, next.Next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(back.Upload, "a") || !slices.Contains(back.Delete, path.Join("x", "y")) {
+		t.Errorf("%v %v", back.Upload, back.Delete)
+	}
+	next.Next = Manifest{"a": {Size: 6}, "b": {Size: 6}, "c": {Size: 20}, "d": {Size: 1}}
+	next.Upload = []string{"a", "b", "c", "d"}
+	if d := cmp.Diff([][]string{{"a"}, {"b"}, {"c"}, {"d"}}, next.Archives(9, 10)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([][]string{{"a", "b"}, {"c", "d"}}, next.Archives(2, 100)); d != "" {
+		t.Error(d)
+	}
+}

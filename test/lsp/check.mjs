@@ -1,0 +1,222 @@
+// Checks belljar lsp with the official client library. One line of JSON a check goes to stdout.
+//
+//   node check.mjs BELLJAR [ARGS…]      starts BELLJAR lsp ARGS…
+import rpc from "vscode-languageserver-protocol/node";
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [program, ...args] = process.argv.slice(2);
+const withServer = args.includes("--server");
+const root = realpathSync(mkdtempSync(join(tmpdir(), "belljar-lsp-")));
+const home = join(root, "home");
+const files = {
+  "main.py": 'import sys\n\ndef load(n):\n    text = "😀" if 1 / n else ""\n    return text\n\nif __name__ == "__main__":\n    print("hello")\n    load(0)\n',
+  "crlf.py": "# é\r\n\r\nvalue = {}\r\nprint(value['missing'])\r\n",
+  "lib/deep.py": 'import json\nif __name__ == "__main__":\n    json.loads("{")\n',
+  "test_one.py": "import unittest\n\nclass TestOne(unittest.TestCase):\n    def test_right(self):\n        pass\n\n    def test_wrong(self):\n        self.assertEqual(1, 2)\n\ndef test_plain():\n    assert [] == [1]\n",
+  "loop.sh": "#!/bin/sh\necho started\nwhile :; do sleep 1; done\n",
+  "many.py": 'if __name__ == "__main__":\n    for n in range(200000):\n        print("line", n)\n    raise KeyError(n)\n',
+  ".gitignore": "ignored/\n*.log\n",
+  "ignored/x": "x",
+  "big.log": "x",
+};
+const work = join(root, "work"), other = join(root, "other one");
+for (const [name, text] of Object.entries(files)) {
+  mkdirSync(join(work, name, ".."), { recursive: true });
+  writeFileSync(join(work, name), text);
+}
+mkdirSync(other);
+mkdirSync(home);
+writeFileSync(join(other, "two.py"), "import os\nprint([n for n in os.listdir() if n[0] != '.'])\n");
+symlinkSync("/etc/passwd", join(work, "out.txt"));
+const uri = (name, dir = work) => pathToFileURL(join(dir, name)).href;
+
+/** An editor: the messages it got, and a way to wait for one. */
+class Editor {
+  static async start(initializationOptions, capabilities = {}) {
+    const e = new Editor();
+    e.process = spawn(program, ["lsp", "--stdio", ...args], { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, HOME: home, XDG_CONFIG_HOME: "" } });
+    e.ended = new Promise((done) => e.process.on("exit", (code) => done(code)));
+    e.link = rpc.createProtocolConnection(new rpc.StreamMessageReader(e.process.stdout), new rpc.StreamMessageWriter(e.process.stdin));
+    e.got = [];
+    e.waiting = [];
+    for (const method of ["belljar/run", "belljar/log", "belljar/logTruncated", "textDocument/publishDiagnostics", "window/logMessage", "window/showMessage", "$/progress"]) {
+      e.link.onNotification(method, (params) => e.take(method, params));
+    }
+    for (const method of ["workspace/codeLens/refresh", "window/workDoneProgress/create", "window/showDocument", "window/showMessageRequest"]) {
+      e.link.onRequest(method, (params) => (e.take(method, params), method === "window/showDocument" ? { success: true } : null));
+    }
+    e.link.listen();
+    const begin = performance.now();
+    e.result = await e.link.sendRequest(rpc.InitializeRequest.type, {
+      processId: process.pid, rootUri: null, initializationOptions, workspaceFolders: [{ uri: uri(""), name: "work" }, { uri: pathToFileURL(other).href, name: "other" }],
+      capabilities: {
+        general: { positionEncodings: ["utf-16"] }, window: { workDoneProgress: true, showDocument: { support: true } },
+        textDocument: { publishDiagnostics: { relatedInformation: true, codeDescriptionSupport: true, versionSupport: true } }, ...capabilities,
+      },
+    });
+    e.took = performance.now() - begin;
+    await e.link.sendNotification(rpc.InitializedNotification.type, {});
+    return e;
+  }
+  take(method, params) {
+    const i = this.waiting.findIndex((w) => w.method === method && w.is(params));
+    if (i >= 0) this.waiting.splice(i, 1)[0].done(params);
+    else this.got.push({ method, params });
+  }
+  /** The first message that is so, which may have come already. */
+  next(method, is = () => true) {
+    const i = this.got.findIndex((m) => m.method === method && is(m.params));
+    if (i >= 0) return Promise.resolve(this.got.splice(i, 1)[0].params);
+    return new Promise((done, fail) => {
+      const late = setTimeout(() => fail(new Error(`no ${method} came`)), 240_000);
+      this.waiting.push({ method, is, done: (params) => (clearTimeout(late), done(params)) });
+    });
+  }
+  /** The diagnostics that come next for a file. */
+  async diagnostics(name, is = () => true) {
+    return (await this.next("textDocument/publishDiagnostics", (p) => p.uri === uri(name) && is(p.diagnostics))).diagnostics;
+  }
+  command(command, argument, token) {
+    return this.link.sendRequest(rpc.ExecuteCommandRequest.type, { command, arguments: argument === undefined ? [] : [argument] }, token);
+  }
+  run(argument) {
+    return this.command("tldw.sandbox.run", { wait: true, ...argument });
+  }
+  printed(id, stream) {
+    return this.got.filter((m) => m.method === "belljar/log" && m.params.run_id === id && m.params.stream === stream).map((m) => m.params.data).join("");
+  }
+  lenses(name) {
+    return this.link.sendRequest(rpc.CodeLensRequest.type, { textDocument: { uri: uri(name) } });
+  }
+  open(name) {
+    return this.link.sendNotification(rpc.DidOpenTextDocumentNotification.type, { textDocument: { uri: uri(name), languageId: "x", version: 1, text: files[name] } });
+  }
+  change(name, version, range, text) {
+    return this.link.sendNotification(rpc.DidChangeTextDocumentNotification.type, { textDocument: { uri: uri(name), version }, contentChanges: [{ range, text }] });
+  }
+  async end() {
+    await this.link.sendRequest(rpc.ShutdownRequest.type);
+    await this.link.sendNotification(rpc.ExitNotification.type);
+    assert.equal(await this.ended, 0);
+    this.link.dispose();
+  }
+}
+
+const place = (line, from, to) => ({ start: { line, character: from }, end: { line, character: to } });
+
+const checks = {
+  // edit, lens, run, log, diagnostic on the right line, fix, cleared, artifacts
+  async scenario() {
+    const e = await Editor.start({ notifications: true });
+    assert.equal(e.result.serverInfo.name, "belljar");
+    await e.open("main.py");
+    const [lens] = await e.lenses("main.py");
+    assert.deepEqual(lens.range, place(6, 0, 25));
+    assert.equal(lens.command.title, "▶ Run in Sandbox");
+    const started = await e.command(lens.command.command, lens.command.arguments[0]);
+    assert.match(started.run_id, /^[0-9a-f-]{36}$/);
+    assert.equal(started.web_url === undefined, !withServer);
+    const [found] = await e.diagnostics("main.py");
+    assert.deepEqual(found.range, place(3, 19, 24)); // 1 / n, after an emoji of two units
+    assert.equal(found.message, "ZeroDivisionError: division by zero (exit status 1)");
+    assert.equal(found.relatedInformation[0].location.range.start.line, 8);
+    if (withServer) assert.equal(found.codeDescription.href, started.web_url);
+    const log = await e.next("belljar/log", (p) => p.stream === "stdout");
+    assert.deepEqual([log.data, log.run_id], ["hello\n", started.run_id]);
+    await e.next("belljar/run", (p) => p.run_id === started.run_id && p.phase === "failed" && p.exit_code === 1);
+    const again = await e.lenses("main.py");
+    assert.equal(again[0].command.title, "✗ exit 1 · Run again");
+    await e.change("main.py", 2, place(8, 4, 11), "open('plot.txt', 'w').write(load(1))");
+    await e.change("main.py", 3, place(3, 0, 4), "    ");
+    assert.deepEqual(await e.diagnostics("main.py"), []);
+    const fixed = await e.run({ uri: uri("main.py"), capture_patterns: ["*.txt"] });
+    assert.deepEqual([fixed.phase, fixed.exit_code, fixed.session_id], ["completed", 0, started.session_id]);
+    const left = await e.command("tldw.sandbox.openArtifacts", { run_id: fixed.run_id });
+    assert.deepEqual(left.items.map((i) => [i.path, i.size, i.download_url === undefined]), [["plot.txt", 4, !withServer]]);
+    const to = join(root, "plot");
+    await e.command("belljar.sandbox.fetchArtifact", { run_id: fixed.run_id, path: "plot.txt", to: pathToFileURL(to).href });
+    assert.equal(readFileSync(to, "utf8"), "😀");
+    // What is in the sandbox: no ignored file, no link that leads out.
+    const list = await e.run({ folder: uri(""), command: ["sh", "-c", "ls -A; ls -A /workspace/lib"] });
+    const names = e.printed(list.run_id, "stdout").split("\n");
+    for (const name of ["main.py", "plot.txt", "deep.py", ".gitignore"]) assert.ok(names.includes(name), name);
+    for (const name of ["ignored", "big.log", "out.txt"]) assert.ok(!names.includes(name), name);
+    await e.end();
+  },
+
+  async languages() {
+    const e = await Editor.start({ notifications: true });
+    assert.equal((await e.run({ uri: uri("crlf.py") })).exit_code, 1);
+    const [crlf] = await e.diagnostics("crlf.py");
+    assert.deepEqual([crlf.range.start.line, crlf.range.end, crlf.code], [3, { line: 3, character: 22 }, "KeyError"]);
+    // A failure in the standard library leads to the frame in the folder.
+    await e.run({ uri: uri("lib/deep.py") });
+    const [deep] = await e.diagnostics("lib/deep.py");
+    assert.equal(deep.range.start.line, 2);
+    assert.equal((await e.run({ uri: uri("test_one.py"), test: { name: "TestOne::test_wrong" } })).exit_code, 1);
+    const two = await e.run({ uri: uri("two.py", other) });
+    assert.equal(e.printed(two.run_id, "stdout"), "['two.py']\n");
+    await e.end();
+  },
+
+  async cancel() {
+    const e = await Editor.start({ notifications: true });
+    const stop = new rpc.CancellationTokenSource();
+    const running = e.command("tldw.sandbox.run", { uri: uri("loop.sh"), wait: true }, stop.token);
+    const { run_id } = await e.next("belljar/log", (p) => p.data.includes("started"));
+    stop.cancel();
+    await assert.rejects(running, (err) => err.code === -32800);
+    await e.next("belljar/run", (p) => p.run_id === run_id && p.phase === "killed" && p.reason_code === "canceled_by_user");
+    const second = await e.command("tldw.sandbox.run", { uri: uri("loop.sh") });
+    await e.next("belljar/log", (p) => p.run_id === second.run_id);
+    await e.command("belljar.sandbox.cancel", {});
+    await e.next("belljar/run", (p) => p.run_id === second.run_id && p.phase === "killed");
+    await e.end();
+  },
+
+  async longOutput() {
+    const e = await Editor.start({ notifications: true });
+    const long = await e.run({ uri: uri("many.py") });
+    const cut = await e.next("belljar/logTruncated");
+    assert.deepEqual([cut.stream, cut.shown_bytes, cut.title, cut.web_url === undefined], ["stdout", 102400, "View full logs in Web UI", !withServer]);
+    assert.equal(e.printed(long.run_id, "stdout").length, 102400);
+    assert.ok(e.got.filter((m) => m.method === "belljar/log" && m.params.stream === "stdout").every((m) => m.params.data.length <= 65536));
+    const [found] = await e.diagnostics("many.py"); // although its text was printed after all of that
+    assert.equal(found.range.start.line, 3);
+    await e.end();
+  },
+
+  // An editor that knows nothing of Belljar gets all of it by the protocol alone.
+  async plainEditor() {
+    const e = await Editor.start(undefined);
+    assert.deepEqual(e.result.capabilities.executeCommandProvider.commands.length, 7);
+    await e.command("tldw.sandbox.run", { uri: uri("main.py") });
+    await e.next("$/progress", (p) => p.value.kind === "begin" && /main.py/.test(p.value.title));
+    await e.next("window/logMessage", (p) => p.message === "hello");
+    const end = await e.next("window/showMessageRequest");
+    assert.match(end.message, /main.py exited with status 1/);
+    assert.deepEqual(end.actions.map((a) => a.title), withServer ? ["Run again", "Open in Belljar"] : ["Run again"]);
+    await e.next("$/progress", (p) => p.value.kind === "end");
+    await e.end();
+  },
+};
+
+// What does not depend on where the sandboxes are is checked once.
+const once = ["languages", "cancel"];
+for (const [name, check] of Object.entries(checks)) {
+  if (withServer && once.includes(name)) continue;
+  let why = "";
+  try {
+    await check();
+  } catch (err) {
+    why = String(err?.stack ?? err);
+  }
+  console.log(JSON.stringify({ name, ok: why === "", why }));
+}
+rmSync(root, { recursive: true });
+process.exit(0);
