@@ -144,6 +144,10 @@ type Run struct {
 	LastSeq uint64 `json:"last_seq,omitempty"`
 	// CommandTruncated reports that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.
 	CommandTruncated bool `json:"command_truncated,omitempty"`
+	// EnvNames are the variables of the request's env, sorted; 16 KiB go on record. No record has their values. Belljar's own.
+	EnvNames []string `json:"env_names,omitempty"`
+	// Network is what the request allowed; nil without a network, and in a session, which has its own. Belljar's own.
+	Network *NetworkSpec `json:"network,omitempty"`
 	// Shell is how the session's shell stood after its command; nil for other runs and until it has ended.
 	Shell *ShellState `json:"shell,omitempty"`
 	// Build is how its program was compiled; nil where none is, and until that begins. Belljar's own.

@@ -24,5 +24,9 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
+    // What most pages share is one file: a request for each part costs more than the bytes.
+    rolldownOptions: {
+      output: { codeSplitting: { groups: [{ name: "shared", test: /\/node_modules\/(?:svelte|esm-env|clsx)\/|\/sdk\/typescript\/src\/|\/web\/src\/(?:part|shell)\/|\/web\/src\/(?!main\.ts|App\.svelte)[^/]+$/ }] } },
+    },
   },
 });

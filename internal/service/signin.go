@@ -107,7 +107,7 @@ func (n SignIns) End(ctx context.Context, caller belljar.Caller, token string) e
 		return fault.Record("end the sign-in", err)
 	}
 	n.s.emit(event.Event{Name: event.SignedOut, Caller: caller, Detail: map[string]string{"token_id": t.ID}})
-	n.s.revoked(t)
+	n.s.opts.endUses(t)
 	return nil
 }
 

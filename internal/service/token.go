@@ -150,16 +150,16 @@ func (v admin) RevokeToken(ctx context.Context, id string) error {
 	v.recordToken(event.TokenRevoked, id, nil)
 	for _, t := range rows {
 		if t.ID == id {
-			v.service.revoked(t)
+			v.service.opts.endUses(t)
 		}
 	}
 	return nil
 }
 
-// revoked ends what a token is in use for.
-func (s *Service) revoked(t store.Token) {
-	if s.opts.Revoked != nil {
-		s.opts.Revoked(keyParent + t.Hash)
+// endUses ends what a token is in use for.
+func (o *Options) endUses(t store.Token) {
+	if o.Revoked != nil {
+		o.Revoked(keyParent + t.Hash)
 	}
 }
 

@@ -8,7 +8,10 @@ const key = "belljar.token";
 export const apiBase = new URL("..", document.baseURI).href.replace(/\/+$/, "");
 
 interface SignedIn {
-  /** unknown until the server has answered; out: a sign-in is needed; in: `me` is the caller. */
+  /**
+   * unknown until the server has answered, where this browser has no token; out: a sign-in is needed; in: there is a token, and `me` is
+   * the caller once the server has answered.
+   */
   state: "unknown" | "out" | "in";
   me: Me | undefined;
   /** Why a sign-in is needed, or has failed. */
@@ -57,6 +60,7 @@ export async function begin(): Promise<void> {
     });
     if (caller.state === "in") return;
   }
+  if (localStorage.getItem(key) !== null) caller.state = "in"; // the pages need not wait for the answer
   await refresh();
 }
 
@@ -72,6 +76,7 @@ export async function refresh(): Promise<void> {
       caller.state = "out";
       caller.problem ??= error instanceof UnauthorizedError ? undefined : error;
     }
+    if (caller.state === "in" && !caller.me) setTimeout(() => void refresh(), 3000); // the server is away
   }
 }
 

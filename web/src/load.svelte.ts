@@ -13,10 +13,10 @@ export interface Loaded<T> {
 
 /**
  * load asks while the component that calls it is shown, again whenever what `ask` reads changes, and every `everyMs`
- * while the page is visible. The last answer stays while a new one is under way. An error stays until an answer comes.
+ * while the page is visible. `first` is shown until an answer comes. The last answer stays while a new one is under way. An error stays until an answer comes.
  */
-export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | ((value: T | undefined) => number | undefined) } = {}): Loaded<T> {
-  let value = $state.raw<T>();
+export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | ((value: T | undefined) => number | undefined); first?: T | undefined } = {}): Loaded<T> {
+  let value = $state.raw<T | undefined>(options.first);
   let error = $state.raw<unknown>();
   let busy = $state(true);
   let turn = $state(0);

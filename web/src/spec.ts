@@ -1,5 +1,5 @@
 // What was asked for: kept by this browser for as long as its tab, so that a run can be looked at and sent again in full.
-import type { RunSpec } from "belljar-sdk";
+import type { Run, RunSpec } from "belljar-sdk";
 
 const prefix = "belljar.spec.";
 
@@ -10,6 +10,20 @@ export function remember(runId: string, spec: RunSpec): void {
   } catch {
     // too large: the run's page shows what the server knows
   }
+}
+
+let last: Run | undefined;
+
+/** handOver keeps a run that was just started for its page, which need not wait for the server to tell it again. */
+export function handOver(run: Run): void {
+  last = run;
+}
+
+/** handedOver is the run of an id, if it was started just now. */
+export function handedOver(runId: string): Run | undefined {
+  const run = last?.id === runId ? last : undefined;
+  last = undefined;
+  return run;
 }
 
 /** remembered is what a run was sent with, if this tab sent it. */

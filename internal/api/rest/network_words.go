@@ -4,6 +4,7 @@ package rest
 func networkWords() map[string]string {
 	const connections, in, out = "Connections that were allowed", "Bytes to the sandbox", "Bytes from the sandbox"
 	return map[string]string{
+		"network":    "The network that the request asked for; absent without one, and in a session",
 		"egress":     "What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing",
 		"Run.egress": "What left the sandbox while the run lasted, and what was denied", "StartedRun.egress": "As in a run", "ShownRun.egress": "As in a run",
 		"hosts": "Hosts: example.com, or *.example.com for every name below it", "cidrs": "Networks: 203.0.113.0/24", "ips": "Addresses: 203.0.113.7",

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -82,8 +83,32 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		p.aim(id)
 	}
 	r.state.Command, r.state.CommandTruncated = outcome.TruncateCommand(p.argv)
+	r.state.EnvNames, r.state.Network = envNames(p.request.Env), askedNetwork(p.request.RunSpec)
 	r.state.Warnings = admission.Uncovered(p.Egress)
 	return r
+}
+
+// mostNames is how many bytes of names of variables go on record.
+const mostNames = 16 << 10
+
+// envNames returns the names of variables, sorted, as far as they go on record.
+func envNames(env map[string]string) []string {
+	names := slices.Sorted(maps.Keys(env))
+	size := 0
+	for i, name := range names {
+		if size += len(name); size > mostNames {
+			return names[:i]
+		}
+	}
+	return names
+}
+
+// askedNetwork returns the network that a run of its own sandbox asks for, nil for none.
+func askedNetwork(spec belljar.RunSpec) *belljar.NetworkSpec {
+	if spec.SessionID != "" || spec.NetworkPolicy != belljar.NetworkAllowlist {
+		return nil
+	}
+	return &belljar.NetworkSpec{NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress}
 }
 
 // ID is the run's id.

@@ -1636,6 +1636,8 @@ export interface components {
             details?: components["schemas"]["Replay"];
             /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
             egress?: components["schemas"]["EgressReport"];
+            /** @description Names of the request's environment variables, without their values; at most 16 KiB are recorded */
+            env_names?: string[];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -1678,6 +1680,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message: string | null;
+            /** @description The network that the request asked for; absent without one, and in a session */
+            network?: components["schemas"]["NetworkSpec"];
             /** @description What was installed, with all that the packages need in turn */
             packages?: components["schemas"]["PackageLock"];
             /**
@@ -1972,6 +1976,8 @@ export interface components {
             details?: components["schemas"]["Replay"];
             /** @description What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing */
             egress?: components["schemas"]["EgressReport"];
+            /** @description Names of the request's environment variables, without their values; at most 16 KiB are recorded */
+            env_names?: string[];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -2014,6 +2020,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message: string | null;
+            /** @description The network that the request asked for; absent without one, and in a session */
+            network?: components["schemas"]["NetworkSpec"];
             /** @description What was installed, with all that the packages need in turn */
             packages?: components["schemas"]["PackageLock"];
             /**
@@ -3250,6 +3258,8 @@ export interface components {
             details?: components["schemas"]["Replay"];
             /** @description What left the sandbox while the run lasted, and what was denied */
             egress?: components["schemas"]["EgressReport"];
+            /** @description Names of the request's environment variables, without their values; at most 16 KiB are recorded */
+            env_names?: string[];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -3292,6 +3302,8 @@ export interface components {
             };
             /** @description What happened, as text */
             message?: string;
+            /** @description The network that the request asked for; absent without one, and in a session */
+            network?: components["schemas"]["NetworkSpec"];
             /** @description What was installed, with all that the packages need in turn */
             packages?: components["schemas"]["PackageLock"];
             /**
@@ -3910,6 +3922,8 @@ export interface components {
             details?: components["schemas"]["Replay"];
             /** @description As in a run */
             egress?: components["schemas"]["EgressReport"];
+            /** @description Names of the request's environment variables, without their values; at most 16 KiB are recorded */
+            env_names?: string[];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -3954,6 +3968,8 @@ export interface components {
             log_stream_url?: string;
             /** @description What happened, as text */
             message?: string;
+            /** @description The network that the request asked for; absent without one, and in a session */
+            network?: components["schemas"]["NetworkSpec"];
             /** @description What was installed, with all that the packages need in turn */
             packages?: components["schemas"]["PackageLock"];
             /**
@@ -4039,6 +4055,8 @@ export interface components {
             details?: components["schemas"]["Replay"];
             /** @description As in a run */
             egress?: components["schemas"]["EgressReport"];
+            /** @description Names of the request's environment variables, without their values; at most 16 KiB are recorded */
+            env_names?: string[];
             /**
              * Format: date-time
              * @description Estimated start, while it is queued
@@ -4083,6 +4101,8 @@ export interface components {
             log_stream_url?: string;
             /** @description What happened, as text */
             message?: string;
+            /** @description The network that the request asked for; absent without one, and in a session */
+            network?: components["schemas"]["NetworkSpec"];
             /** @description What was installed, with all that the packages need in turn */
             packages?: components["schemas"]["PackageLock"];
             /**

@@ -63,9 +63,14 @@ async function ended(base, id) {
 // watched notes what the page does from its first moment on.
 function watched(token) {
   localStorage.setItem("belljar.token", token);
-  globalThis.seen = { violations: [], long: [] };
+  globalThis.seen = { violations: [], long: [], tasks: [] };
   document.addEventListener("securitypolicyviolation", (e) => seen.violations.push(`${e.violatedDirective} ${e.blockedURI}`));
-  new PerformanceObserver((list) => seen.long.push(...list.getEntries().map((e) => e.duration))).observe({ type: "longtask", buffered: true });
+  new PerformanceObserver((list) => {
+    for (const { startTime, duration } of list.getEntries()) {
+      seen.long.push(duration);
+      seen.tasks.push(`${duration.toFixed(0)} ms at ${startTime.toFixed(0)}`);
+    }
+  }).observe({ type: "longtask", buffered: true });
   const look = () => {
     if (!seen.log && document.querySelector("section.log")) seen.log = performance.now();
     if (!seen.first && document.querySelector(".log .line .text")?.textContent) seen.first = performance.now();
@@ -144,6 +149,7 @@ try {
   report("100 MB: memory of the page", main / 1e6, 60, "MB");
   report("100 MB: memory of the worker", worker / size, 1.3, "×");
   report("100 MB: longest task of the page", Math.max(0, ...(await page.evaluate(() => globalThis.seen.long))), 100, "ms");
+  console.log(`     tasks of more than 50 ms: ${(await page.evaluate(() => globalThis.seen.tasks)).join(", ") || "none"}; the log was there at ${seen.log.toFixed(0)} ms`);
   await page.close();
 
   const fast = await start(base, `import sys,time\nblock=("y" * ${lineBytes - 1} + "\\n") * 2500\nt=time.monotonic()\nfor i in range(600):\n  sys.stdout.write(block); sys.stdout.flush()\n  d = t + (i + 1) * 0.01 - time.monotonic()\n  if d > 0: time.sleep(d)`);

@@ -5,6 +5,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import type { Page } from "playwright-core";
 import { Until } from "../browser/owner.ts";
 import { visit, type Visit } from "../browser/world.ts";
+import { bare } from "./bare.ts";
 
 let failed = false;
 
@@ -82,17 +83,61 @@ async function since(page: Page, keys: string[], shown: string): Promise<number>
   });
 }
 
+/** compared prints a figure next to that of a bare page, which the machine's load slows as much. */
+function compared(name: string, value: number, bareValue: number): void {
+  console.log(`     ${name.padEnd(44)} ${bareValue.toFixed(0).padStart(6)} ms, so ${(value / bareValue).toFixed(1)} times that`);
+}
+
+/** painted measures the first paint of a page that is not Belljar's. */
+async function painted(v: Visit, url: string): Promise<number> {
+  await v.page.goto(url);
+  await v.page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length > 0);
+  return v.page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]!.startTime);
+}
+
+/** typed presses keys one after the other and measures each until it is shown and the next frame begins. */
+async function typed(page: Page, shown: string, count: number): Promise<number[]> {
+  await page.evaluate((selector) => {
+    const box = document.querySelector(selector)!;
+    const letters = () => box.textContent!.replace(/\s/g, "").length;
+    const marks = { begin: 0, before: 0, took: [] as number[] };
+    Object.assign(window, { marks });
+    document.addEventListener("keydown", ({ key }) => {
+      if (key.length > 1) return;
+      marks.before = letters();
+      marks.begin = performance.now();
+    }, { capture: true });
+    new MutationObserver(() => {
+      if (!marks.begin || letters() <= marks.before) return;
+      const { begin } = marks;
+      marks.begin = 0;
+      requestAnimationFrame(() => marks.took.push(performance.now() - begin));
+    }).observe(box, { childList: true, subtree: true, characterData: true });
+  }, shown);
+  for (let i = 1; i <= count; i++) {
+    await page.keyboard.press(String.fromCharCode(97 + (i % 26)));
+    await page.waitForFunction((wanted) => (window as unknown as { marks: { took: number[] } }).marks.took.length >= wanted, i);
+  }
+  return page.evaluate(() => (window as unknown as { marks: { took: number[] } }).marks.took);
+}
+
 const owner = new Until();
+const other = await bare();
 console.log(`load ${loadavg()[0]!.toFixed(1)}`);
 report("shell, compressed", shell() / 1000, 60, "kB");
 
 const visits = [];
+const empty: number[] = [];
 for (let i = 0; i < 11; i++) {
   const one = new Until();
   visits.push(await opened(await visit(one)));
   await one.end();
+  const two = new Until();
+  empty.push(await painted(await visit(two), other.url));
+  await two.end();
 }
 report("first paint, median", rank(visits.map((one) => one.paint), 0.5), 300, "ms");
+compared("  a page of one line", rank(visits.map((one) => one.paint), 0.5), rank(empty, 0.5));
 report("usable, median", rank(visits.map((one) => one.usable), 0.5), 500, "ms");
 
 const v = await visit(owner);
@@ -105,7 +150,25 @@ for (let i = 0; i < 40; i++) {
 }
 report("run submitted to its first line shown, p95", rank(lines, 0.95), 150, "ms");
 
-const many = 1000;
+const session = await v.api.sessions.create({ base_image: "host" });
+await v.open(`sandbox/sessions/${session.id}`);
+await v.page.getByRole("button", { name: "Open a terminal" }).click();
+await v.page.locator(".xterm-rows").waitFor();
+await v.page.locator(".xterm-helper-textarea").focus();
+await v.page.keyboard.type("cat\n");
+await v.page.locator(".xterm-rows").getByText("cat").first().waitFor();
+const keys = await typed(v.page, ".xterm-rows", 200);
+const side = await v.tab();
+await side.goto(`${other.url}/echo`);
+await side.waitForFunction(() => document.title === "open");
+const bareKeys = await typed(side, ".keys", 200);
+await side.close();
+for (const [name, share, budget] of [["p50", 0.5, 30], ["p99", 0.99, 100]] as const) {
+  report(`keystroke shown by a terminal, ${name}`, rank(keys, share), budget, "ms");
+  compared("  by a bare WebSocket and a paragraph", rank(keys, share), rank(bareKeys, share));
+}
+
+const many = Number(process.env["BELLJAR_BENCH_RUNS"] ?? 1000); // runs in the list
 let next = (await v.api.runs.list({ limit: 1 })).total;
 await Promise.all([0, 1, 2, 3].map(async () => {
   while (next++ < many) await v.api.run({ command: ["true"] });
@@ -119,5 +182,7 @@ for (let i = 0; i < 11; i++) {
   await v.page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
 }
 report(`a page of ${(await v.api.runs.list({ limit: 1 })).total.toLocaleString("en")} runs, median`, rank(lists, 0.5), 200, "ms");
+await session.destroy();
+await other.close();
 await owner.end();
 process.exitCode = failed ? 1 : 0;

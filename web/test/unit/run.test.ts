@@ -40,6 +40,7 @@ type Run = Parameters<typeof repeatOf>[0];
 const run = {
   ...ended, id: "r1", phase: "completed", spec_version: "1.1", runtime: "native", base_image: "python:3.12", image_digest: "sha256:abc", command: ["python3", "-c", "print('hi')"],
   resource_usage: { artifact_bytes: 0, log_bytes: 3, wall_time_sec: 1, limits: { cpu: 1, memory_mb: 512, pids: 0, timeout_sec: 60, nofile: 1024 } },
+  env_names: ["LANG", "TOKEN"], network: { network_policy: "allowlist", egress: { hosts: ["*.example.com"], ips: ["203.0.113.7"] } },
   packages: { pip: [{ name: "requests", version: "2.1" }] }, git: { url: "https://example.com/a.git", ref: "main", commit: "c0ffee" },
 } as unknown as Run;
 
@@ -47,13 +48,14 @@ test("a run can be repeated by what it tells", () => {
   const { spec, missing } = repeatOf(run, undefined);
   assert.deepEqual(spec, {
     spec_version: "1.1", base_image: "python@sha256:abc", runtime: "native", command: ["python3", "-c", "print('hi')"], timeout_sec: 60,
+    env: { LANG: "…", TOKEN: "…" }, network_policy: "allowlist", egress: { hosts: ["*.example.com"], ips: ["203.0.113.7"] },
     resources: { cpu: 1, memory_mb: 512, nofile: 1024 }, packages: { pip: ["requests==2.1"] }, git: { url: "https://example.com/a.git", ref: "c0ffee" },
   });
-  assert.ok(missing.some((one) => one.includes("environment")));
+  assert.ok(missing.some((one) => one === "the values of environment variables: LANG, TOKEN"));
   assert.deepEqual(asBelljar(spec).line,
-    "belljar run --image python@sha256:abc --runtime native --pip requests==2.1 --git https://example.com/a.git --ref c0ffee --cpus 1 --memory 512m --nofile 1024 --timeout 60 -- python3 -c 'print('\\''hi'\\'')'");
+    "belljar run --image python@sha256:abc --runtime native --allow '*.example.com' --allow 203.0.113.7 --pip requests==2.1 --git https://example.com/a.git --ref c0ffee --cpus 1 --memory 512m --nofile 1024 --timeout 60 --env 'LANG=…' --env 'TOKEN=…' -- python3 -c 'print('\\''hi'\\'')'");
   assert.deepEqual(repeatOf({ ...run, session_id: "s1" }, undefined).spec.base_image, undefined);
-  assert.equal(asBelljar(repeatOf({ ...run, session_id: "s1" }, undefined).spec).line.startsWith("belljar session run s1 --timeout 60 -- python3"), true);
+  assert.equal(asBelljar(repeatOf({ ...run, session_id: "s1" }, undefined).spec).line.startsWith("belljar session run s1 --timeout 60 --env"), true);
 });
 
 test("what was sent from here comes in full", () => {

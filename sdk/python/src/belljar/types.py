@@ -57,6 +57,8 @@ class AdminRun(_AdminRun, total=False):
     """Details."""
     egress: EgressReport
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    env_names: List[str]
+    """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     git: GitSource
@@ -73,6 +75,8 @@ class AdminRun(_AdminRun, total=False):
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
+    network: NetworkSpec
+    """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
     policy_hash: str
@@ -334,6 +338,8 @@ class DetailedRun(_DetailedRun, total=False):
     """Details."""
     egress: EgressReport
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
+    env_names: List[str]
+    """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     git: GitSource
@@ -350,6 +356,8 @@ class DetailedRun(_DetailedRun, total=False):
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
+    network: NetworkSpec
+    """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
     policy_hash: str
@@ -1368,6 +1376,8 @@ class Run(_Run, total=False):
     """Details."""
     egress: EgressReport
     """What left the sandbox while the run lasted, and what was denied."""
+    env_names: List[str]
+    """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     git: GitSource
@@ -1388,6 +1398,8 @@ class Run(_Run, total=False):
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     message: str
     """What happened, as text."""
+    network: NetworkSpec
+    """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
     policy_hash: str
@@ -1868,6 +1880,8 @@ class ShownRun(_ShownRun, total=False):
     """Details."""
     egress: EgressReport
     """As in a run."""
+    env_names: List[str]
+    """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     git: GitSource
@@ -1890,6 +1904,8 @@ class ShownRun(_ShownRun, total=False):
     """URL of its log over a WebSocket."""
     message: str
     """What happened, as text."""
+    network: NetworkSpec
+    """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
     policy_hash: str
@@ -1964,6 +1980,8 @@ class StartedRun(_StartedRun, total=False):
     """Details."""
     egress: EgressReport
     """As in a run."""
+    env_names: List[str]
+    """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
     git: GitSource
@@ -1986,6 +2004,8 @@ class StartedRun(_StartedRun, total=False):
     """URL of its log over a WebSocket."""
     message: str
     """What happened, as text."""
+    network: NetworkSpec
+    """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
     """What was installed, with all that the packages need in turn."""
     policy_hash: str

@@ -31,17 +31,18 @@ export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
   });
   const lock = (list: { name: string; version: string }[] | undefined, sign: string) => list?.map((one) => `${one.name}${sign}${one.version}`);
   const packages = run.packages && present({ pip: lock(run.packages.pip, "=="), npm: lock(run.packages.npm, "@") });
-  const hosts = run.egress?.hosts.filter((host) => host.allowed > 0).map((host) => host.rule ?? host.host) ?? [];
+  const names = run.env_names ?? [];
   const spec = present({
     spec_version: run.spec_version, session_id: run.session_id, base_image: run.session_id ? undefined : imageOf(run), runtime: run.session_id ? undefined : run.runtime,
     command: run.command, timeout_sec: limits?.timeout_sec, cpu_time_sec: limits?.cpu_time_sec || undefined,
     resources: run.session_id ? undefined : resources, packages, interactive: run.interactive || undefined, labels: run.labels,
     git: run.git && present({ url: run.git.url, ref: run.git.commit ?? run.git.ref }),
-    ...(hosts.length > 0 && !run.session_id ? { network_policy: "allowlist", egress: rulesOf([...new Set(hosts)]) } : {}),
+    env: names.length > 0 ? Object.fromEntries(names.map((name) => [name, "…"])) : undefined,
+    network_policy: run.network?.network_policy, egress: run.network?.egress,
   }) as RunSpec;
-  const missing = ["files, such as a program that was sent as code", "the values and names of environment variables (add them as env: {\"NAME\": \"…\"})", "standard input", "secrets"];
+  const missing = ["files, such as a program that was sent as code", "standard input", "secrets"];
+  if (names.length > 0) missing.unshift(`the values of environment variables: ${names.join(", ")}`);
   if (run.command_truncated) missing.unshift("the whole command: it is longer than 16 KiB");
-  if (hosts.length > 0) missing.push("rules for hosts that the run did not reach");
   return { spec, missing };
 }
 
@@ -50,17 +51,6 @@ function imageOf(run: Run): string | undefined {
   if (!image || !digest || image === "host" || image.includes("@")) return image;
   return `${image.replace(/:[^:/]*$/, "")}@${digest}`;
 }
-
-function rulesOf(rules: string[]): { hosts?: string[]; cidrs?: string[]; ips?: string[] } {
-  const address = (rule: string) => /^[\d.]+$|:/.test(rule.replace(/\/\d+$/, ""));
-  return present({
-    hosts: some(rules.filter((rule) => !address(rule))),
-    cidrs: some(rules.filter((rule) => address(rule) && rule.includes("/"))),
-    ips: some(rules.filter((rule) => address(rule) && !rule.includes("/"))),
-  });
-}
-
-const some = (list: string[]) => (list.length > 0 ? list : undefined);
 
 function present<T extends object>(object: T): T {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
