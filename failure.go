@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Failure is what the output of a failed run says about the reason: the last exception with its stack trace, else the last failed test,
+// RunFailure is what the output of a failed run says about the reason: the last exception with its stack trace, else the last failed test,
 // else the first message of a compiler. A program may have printed it and failed for another reason: nothing checks that. See docs/failures.md.
-type Failure struct {
+type RunFailure struct {
 	Language string `json:"language"`          // python, node, go, java, c, rust, typescript, ruby, shell
 	Type     string `json:"type,omitempty"`    // ZeroDivisionError, panic, java.lang.IllegalStateException, error …
 	Message  string `json:"message,omitempty"` // at most 1 KiB, without the type
@@ -15,7 +15,7 @@ type Failure struct {
 	Frames []FailureFrame `json:"frames"`
 }
 
-// FailureFrame is one place of a [Failure].
+// FailureFrame is one place of a [RunFailure].
 type FailureFrame struct {
 	File     string `json:"file"`             // below the workspace as far as that is known, else as the program named it
 	Line     int    `json:"line,omitempty"`   // from 1; 0 is unknown
@@ -27,7 +27,7 @@ type FailureFrame struct {
 }
 
 // Place returns the first frame of the program's own; false if there is none.
-func (f *Failure) Place() (FailureFrame, bool) {
+func (f *RunFailure) Place() (FailureFrame, bool) {
 	if f != nil {
 		for _, frame := range f.Frames {
 			if frame.Skipped == "" {

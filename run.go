@@ -137,9 +137,9 @@ type Run struct {
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap
 	// Failure is what the output of a failed run says about the reason; nil if it says nothing. Lists leave it out. Belljar's own.
-	Failure       *Failure `json:"failure,omitempty"`
-	Interactive   bool     `json:"interactive,omitempty"`
-	ResumeFromSeq uint64   `json:"resume_from_seq,omitempty"`
+	Failure       *RunFailure `json:"failure,omitempty"`
+	Interactive   bool        `json:"interactive,omitempty"`
+	ResumeFromSeq uint64      `json:"resume_from_seq,omitempty"`
 	// LastSeq is the seq of the log's last frame when a single run was asked for; 0 while there is none. Belljar's own.
 	LastSeq uint64 `json:"last_seq,omitempty"`
 	// CommandTruncated reports that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.

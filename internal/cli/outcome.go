@@ -75,6 +75,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	case belljar.ReasonSignaled:
 		c.Note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":
+		if place, ok := run.Failure.Place(); ok && len(run.Failure.Frames) >= longTrace {
+			c.Hint("it failed at %s", place)
+		}
 	default:
 		c.Print("%s", messageOf(run))
 		if run.Hint != "" {
@@ -83,6 +86,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	}
 	return status
 }
+
+// longTrace is how many frames a stack trace has whose place of interest needs a line of its own.
+const longTrace = 8
 
 // limitsOf returns the limits of a run.
 func limitsOf(run belljar.Run) belljar.Limits {

@@ -23,6 +23,8 @@ func TestConclude(t *testing.T) {
 	}{
 		{"success", belljar.Run{Phase: "completed", ExitCode: code(0)}, 0, 0, ""},
 		{"its own status", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(3)}, 0, 3, ""},
+		{"long stack", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(1), Failure: failureOf(longTrace)}, 0, 1, "hint: it failed at main.py:12 in load\n"},
+		{"short stack", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(1), Failure: failureOf(longTrace - 1)}, 0, 1, ""},
 		{"signal", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonSignaled, Signal: "SIGSEGV", ExitCode: code(139)}, 0, 139, "belljar: ended by SIGSEGV\n"},
 		{"timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonExecutionTimeout, ExitCode: code(143)}, 0, 124, "belljar: timed out after 1m0s\nhint: set a longer --timeout\n"},
 		{"startup timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonStartupTimeout, Message: "not ready: the engine is away"}, 0, 124, "belljar: not ready: the engine is away\nhint: advice\n"},
@@ -49,6 +51,16 @@ func TestConclude(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failureOf has so many frames, and its own place in the middle.
+func failureOf(frames int) *belljar.RunFailure {
+	f := &belljar.RunFailure{Frames: make([]belljar.FailureFrame, frames)}
+	for i := range f.Frames {
+		f.Frames[i] = belljar.FailureFrame{File: "/usr/lib/x.py", Line: i, Skipped: "runtime"}
+	}
+	f.Frames[frames/2] = belljar.FailureFrame{File: "main.py", Line: 12, Function: "load"}
+	return f
 }
 
 func TestEncode(t *testing.T) {

@@ -36,6 +36,8 @@ type runOutput struct {
 	TimedOut  bool       `json:"timed_out,omitempty" about:"Whether it was ended by its timeout"`
 	Signal    string     `json:"signal,omitempty" about:"The signal that ended it"`
 	Artifacts []artifact `json:"artifacts,omitempty"`
+
+	Failure *belljar.RunFailure `json:"failure,omitempty" about:"The exception, failed test or compiler message that its output ends with, with its stack from the failure outwards"`
 }
 
 // languages returns the names of languages: the API's three, and all others.
@@ -93,7 +95,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 	found, more := c.collect(run, spec.Files)
 	o := runOutput{
 		OK: run.Phase == belljar.PhaseCompleted && run.ExitStatus() == 0, Runtime: name, ExitCode: run.ExitStatus(), DurationMs: ms,
-		output: outputOf(stdout, stderr), RunID: run.ID, TimedOut: run.Phase == belljar.PhaseTimedOut, Signal: run.Signal, Artifacts: found,
+		output: outputOf(stdout, stderr), RunID: run.ID, TimedOut: run.Phase == belljar.PhaseTimedOut, Signal: run.Signal, Artifacts: found, Failure: run.Failure,
 	}
 	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit {
 		o.Error = strings.TrimSpace(cmp.Or(run.Message, string(run.ReasonCode)) + "\n" + advice(run))

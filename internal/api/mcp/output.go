@@ -76,13 +76,15 @@ type ended struct {
 	TimedOut   bool           `json:"timed_out,omitempty" about:"Whether it was ended by its timeout"`
 	ReasonCode belljar.Reason `json:"reason_code,omitempty" about:"Why it did not simply complete"`
 	Message    string         `json:"message,omitempty" about:"What happened, as text"`
+
+	Failure *belljar.RunFailure `json:"failure,omitempty" about:"The exception, failed test or compiler message that its output ends with, with its stack from the failure outwards"`
 }
 
 func endOf(run belljar.Run) ended {
 	if !run.Phase.Terminal() {
 		return ended{}
 	}
-	return ended{new(run.ExitStatus()), run.Signal, run.Phase == belljar.PhaseTimedOut, run.ReasonCode, run.Message}
+	return ended{new(run.ExitStatus()), run.Signal, run.Phase == belljar.PhaseTimedOut, run.ReasonCode, run.Message, run.Failure}
 }
 
 // output is what a run printed, for programs.

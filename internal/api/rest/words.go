@@ -17,6 +17,7 @@ func annotate(schemas map[string]*huma.Schema) {
 	maps.Copy(descriptions, secretWords())
 	maps.Copy(descriptions, approvalWords())
 	maps.Copy(descriptions, packageWords())
+	maps.Copy(descriptions, failureWords())
 	maps.Copy(descriptions, usageWords())
 	values := map[string][]any{
 		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},

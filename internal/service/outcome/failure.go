@@ -17,12 +17,12 @@ const (
 
 // Failure is what the output of a command that ran in cwd says about why it failed; nil if it says nothing. cwd is absolute or below
 // the workspace.
-func Failure(stdout, stderr, cwd string) *belljar.Failure {
+func Failure(stdout, stderr, cwd string) *belljar.RunFailure {
 	t, ok := trace.Failure(append(trace.Parse(stdout), trace.Parse(stderr)...))
 	if !ok {
 		return nil
 	}
-	f := &belljar.Failure{
+	f := &belljar.RunFailure{
 		Language: t.Language, Type: clip(t.Type, mostReason), Message: clip(t.Message, mostReason), Frames: []belljar.FailureFrame{},
 	}
 	room := mostFailure

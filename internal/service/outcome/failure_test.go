@@ -19,16 +19,16 @@ func TestFailure(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		stdout, stderr, cwd string
-		want                *belljar.Failure
+		want                *belljar.RunFailure
 	}{
 		"none": {"hello\n", "warning\n", "", nil},
-		"stack": {"", stack, "", &belljar.Failure{Language: "python", Type: "ValueError", Message: "no", Frames: []belljar.FailureFrame{
+		"stack": {"", stack, "", &belljar.RunFailure{Language: "python", Type: "ValueError", Message: "no", Frames: []belljar.FailureFrame{
 			frame("/tmp/t.py", 1, "t", "elsewhere"), frame("/usr/lib/python3.11/json/x.py", 9, "y", "runtime"), frame("sub/main.py", 3, "<module>", "")}}},
-		"a test of stdout": {"--- FAIL: TestX (0s)\n    x_test.go:4: no\n", "exit status 1\n", "sub", &belljar.Failure{Language: "go", Type: "FAIL", Message: "no",
+		"a test of stdout": {"--- FAIL: TestX (0s)\n    x_test.go:4: no\n", "exit status 1\n", "sub", &belljar.RunFailure{Language: "go", Type: "FAIL", Message: "no",
 			Frames: []belljar.FailureFrame{frame("sub/x_test.go", 4, "TestX", "")}}},
-		"a compiler before a shell": {"", "x.c:1:2: error: bad\nsh: 1: ./x: not found\n", "/tmp", &belljar.Failure{Language: "c", Type: "error", Message: "bad",
+		"a compiler before a shell": {"", "x.c:1:2: error: bad\nsh: 1: ./x: not found\n", "/tmp", &belljar.RunFailure{Language: "c", Type: "error", Message: "bad",
 			Frames: []belljar.FailureFrame{{File: "x.c", Line: 1, Column: 2, Skipped: "elsewhere"}}}},
-		"Java": {"", "Exception in thread \"main\" java.lang.Error\n\tat a.B.c(B.java:3)\n", "sub", &belljar.Failure{Language: "java", Type: "java.lang.Error",
+		"Java": {"", "Exception in thread \"main\" java.lang.Error\n\tat a.B.c(B.java:3)\n", "sub", &belljar.RunFailure{Language: "java", Type: "java.lang.Error",
 			Frames: []belljar.FailureFrame{frame("a/B.java", 3, "a.B.c", "")}}},
 	} {
 		if got := Failure(c.stdout, c.stderr, c.cwd); !cmp.Equal(got, c.want) {

@@ -43,7 +43,7 @@ type Outcome struct {
 	Hint     string
 	Step     string // of making the sandbox or starting the command that failed
 	Shell    *belljar.ShellState
-	Failure  *belljar.Failure // what the output says of it; [Decide] does not know
+	Failure  *belljar.RunFailure // what the output says of it; [Decide] does not know
 	Warnings []string
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // failure is what the run's log says about why its program failed; nil if it ran well, or not at all.
-func (c *execution) failure(o outcome.Outcome) *belljar.Failure {
+func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 	if o.Phase != belljar.PhaseFailed || !c.end.Started && !c.end.Building {
 		return nil
 	}

@@ -84,7 +84,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	return row, nil
 }
 
-func encodeFailure(f *belljar.Failure) (json.RawMessage, error) {
+func encodeFailure(f *belljar.RunFailure) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
 	}

@@ -61,6 +61,7 @@ class AdminRun(_AdminRun, total=False):
     """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    failure: RunFailure
     git: GitSource
     """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     hint: str
@@ -342,6 +343,7 @@ class DetailedRun(_DetailedRun, total=False):
     """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    failure: RunFailure
     git: GitSource
     """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     hint: str
@@ -619,6 +621,22 @@ class Executed(_Executed, total=False):
 class Failure(TypedDict):
     error: Error
     """What went wrong."""
+
+
+class _FailureFrame(TypedDict):
+    file: str
+    """The file, below the workspace as far as that is known."""
+
+
+class FailureFrame(_FailureFrame, total=False):
+    column: int
+    """From 1, in the units of the language's traces."""
+    function: str
+    """The function."""
+    line: int
+    """From 1."""
+    skipped: str
+    """Why this is no place of the program's own: runtime, package, inline or elsewhere; absent if it is one."""
 
 
 class FileDeleted(TypedDict):
@@ -1380,6 +1398,8 @@ class Run(_Run, total=False):
     """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    failure: RunFailure
+    """What the output of a failed run says about the reason; absent in lists, and if it says nothing."""
     git: GitSource
     """The repository that the workspace began with."""
     hint: str
@@ -1425,6 +1445,20 @@ class Run(_Run, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+
+
+class _RunFailure(TypedDict):
+    frames: List[FailureFrame]
+    """The stack from the failure outwards, at most 20 frames."""
+    language: str
+    """python, node, go, java, c, rust, typescript, ruby or shell."""
+
+
+class RunFailure(_RunFailure, total=False):
+    message: str
+    """Its message, at most 1 KiB."""
+    type: str
+    """The exception's type, panic, or error for a compiler's message."""
 
 
 class RunPage(TypedDict):
@@ -1884,6 +1918,7 @@ class ShownRun(_ShownRun, total=False):
     """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    failure: RunFailure
     git: GitSource
     """As in a run."""
     hint: str
@@ -1984,6 +2019,7 @@ class StartedRun(_StartedRun, total=False):
     """Names of the request's environment variables, without their values; at most 16 KiB are recorded."""
     estimated_start_time: str
     """Estimated start, while it is queued."""
+    failure: RunFailure
     git: GitSource
     """As in a run."""
     hint: str
