@@ -213,14 +213,14 @@ func (s *scanner) javascript(line string) {
 		return
 	}
 	for _, call := range []string{"test", "it", "describe", "suite"} {
-		rest, at, ok := after(line, call)
+		rest, _, ok := after(line, call)
 		if !ok {
 			continue
 		}
 		for _, more := range []string{".only", ".skip", ".todo"} {
 			rest = strings.TrimPrefix(rest, more)
 		}
-		at = len(line) - len(rest)
+		at := len(line) - len(rest)
 		if !strings.HasPrefix(rest, "(") {
 			return
 		}
