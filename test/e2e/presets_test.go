@@ -54,6 +54,7 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 
 // TestPresets has tools get packages from the operator's indexes, and a quick refusal for all else.
 func TestPresets(t *testing.T) {
+	t.Parallel()
 	s, x, p := supplied(t)
 	x.Wheel("pip", "99", map[string]string{}) // what the indexes are asked about
 	x.Node("npm", "99.0.0", map[string]string{}, nil, nil)
