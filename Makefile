@@ -21,7 +21,7 @@ export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false
 
 # What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
-PACKAGES := python3 nodejs perl ruby bash curl jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux strace bubblewrap busybox-static \
+PACKAGES := python3 nodejs perl ruby bash curl wget git jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux strace bubblewrap busybox-static \
             qemu-system-x86 cpio ca-certificates mmdebstrap docker.io python3-pytest python3-pytest-asyncio python3-pip python3-setuptools \
             python3-wheel python3-yaml mypy chromium default-jdk-headless
 
@@ -96,6 +96,8 @@ $(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS=
 [ $$failed = 0 ]
 endef
 
+# A program with the race detector would sleep for a second at its end (GORACE).
+#
 # The packages that take longest start first, or one of them would run alone in the end.
 LONGEST_RACE := ./internal/api/rest ./internal/runtime/pool
 LONGEST      := ./test/security ./test/e2e ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
@@ -113,7 +115,7 @@ vetted:
 .PHONY: test-go
 test-go:
 	$(call with-programs, \
-		CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(LONGEST_RACE) $(RACE) || failed=1; \
+		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(LONGEST_RACE) $(RACE) || failed=1; \
 		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.

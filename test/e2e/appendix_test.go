@@ -37,6 +37,7 @@ const (
 // TestExampleRuns sends the sandbox API's examples to a server whose operator lets their images stand for ones of Debian packages, as
 // they are and with each of the other runtimes.
 func TestExampleRuns(t *testing.T) {
+	t.Parallel()
 	var args []string
 	var runtimes []string
 	for _, l := range lanes() {

@@ -24,6 +24,7 @@ type answered struct {
 // TestExecsThroughKills kills a server while clients run short and longer commands in a session. Whatever was answered
 // before is known to the next server, with all that it printed, once.
 func TestExecsThroughKills(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := serve(t, data)
 	_, made := s.ask(http.MethodPost, "/api/v1/sandbox/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})

@@ -81,6 +81,7 @@ func (w *workspace) space() map[string]any {
 
 // TestHostileTrees lists trees that are made to exhaust the reader: very deep, very wide, and always changing.
 func TestHostileTrees(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
 	w.program(`python3 - <<'EOF'
@@ -167,6 +168,7 @@ func (w *workspace) broken(path string) (int64, error) {
 
 // TestFilesAtOnce is a hundred at once.
 func TestFilesAtOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
 	var all sync.WaitGroup

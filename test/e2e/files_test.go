@@ -132,6 +132,7 @@ func (w *workspace) everything(path string) map[string]string {
 
 // TestFilePaths tries names that want to lead somewhere else, with all that can be done with a name.
 func TestFilePaths(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
 	w.program("echo untouched >/tmp/victim; mkdir /tmp/folder; echo kept >kept")
@@ -190,6 +191,7 @@ func TestFilePaths(t *testing.T) {
 
 // TestFileLinks follows links that a program made, as far as they lead.
 func TestFileLinks(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
 	w.program(`mkdir -p dir /tmp/out; echo inside >dir/file; echo secret >/tmp/out/file; ln -s /tmp/out out; ln -s /tmp/out/file leak; ln -s .. up
@@ -244,6 +246,7 @@ func TestFileLinks(t *testing.T) {
 
 // TestFileSwap writes and reads through a folder that a program makes a link out of the workspace and back, without end.
 func TestFileSwap(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
 	w.program("mkdir -p /tmp/out d; echo secret >/tmp/out/f; ln -s /tmp/out l; echo fine >d/f")
@@ -292,6 +295,7 @@ while not os.path.exists('stop'):
 
 // TestSpecialFiles looks at what must never be opened. Nothing hangs.
 func TestSpecialFiles(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
 	w.program(`mkfifo fifo; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('socket')"; ln -s fifo link; echo text >plain; mkdir folder; echo none >shut; chmod 0 shut`)

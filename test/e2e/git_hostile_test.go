@@ -14,6 +14,7 @@ import (
 // TestGitHostile clones repositories that attack who clones them. A repository with a path that leads to .git, by whatever
 // name a file system may know it, is refused; what others ask git to run or fetch does not happen.
 func TestGitHostile(t *testing.T) {
+	t.Parallel()
 	p := peer.Start(t, "git.test", "other.test")
 	dir := t.TempDir()
 	s := cloning(t, t.TempDir(), dir, p)
@@ -101,6 +102,7 @@ func TestGitHostile(t *testing.T) {
 
 // TestGitCaps clones more than a workspace holds: bytes that were sent as few, and files that are one object.
 func TestGitCaps(t *testing.T) {
+	t.Parallel()
 	p := peer.Start(t, "git.test")
 	dir := t.TempDir()
 	s := cloning(t, t.TempDir(), dir, p)
@@ -130,6 +132,7 @@ func TestGitCaps(t *testing.T) {
 
 // TestGitInSession makes sessions that begin with a repository. A run in one cannot ask for another.
 func TestGitInSession(t *testing.T) {
+	t.Parallel()
 	p := peer.Start(t, "git.test")
 	dir := t.TempDir()
 	s := cloning(t, t.TempDir(), dir, p)
@@ -163,6 +166,7 @@ func TestGitInSession(t *testing.T) {
 
 // TestGitEnds ends clones whose server does not answer: by a cancel, and by a kill of Belljar. Nothing is left of their sandboxes.
 func TestGitEnds(t *testing.T) {
+	t.Parallel()
 	p := peer.Start(t, "git.test")
 	dir, data := t.TempDir(), t.TempDir()
 	asked, gone := make(chan struct{}, 8), make(chan struct{}, 8)

@@ -81,6 +81,7 @@ func hidden(t *testing.T, what, text string) {
 
 // TestGitSecret clones private repositories. The server gets the token, and nothing else has it.
 func TestGitSecret(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p, commit, start := private(t, data)
 	s := start()

@@ -73,6 +73,7 @@ func app(t *testing.T, dir string) (first, second string) {
 
 // TestGit clones a repository in each way that a request can ask for. The run itself has no network.
 func TestGit(t *testing.T) {
+	t.Parallel()
 	p := peer.Start(t, "git.test", "other.test")
 	dir := t.TempDir()
 	s := cloning(t, t.TempDir(), dir, p)
@@ -135,6 +136,7 @@ func TestGit(t *testing.T) {
 
 // TestGitFails asks for what cannot be had: each has one clear error, in a run that failed or in the answer.
 func TestGitFails(t *testing.T) {
+	t.Parallel()
 	p := peer.Start(t, "git.test", "other.test")
 	dir := t.TempDir()
 	s := cloning(t, t.TempDir(), dir, p)

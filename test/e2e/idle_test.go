@@ -20,6 +20,7 @@ const idleMemory = 4 << 20
 // TestIdleSessions opens many sessions, restarts the server under them, and closes them by a prefix of their scopes. It opens 100,
 // or BELLJAR_IDLE_SESSIONS, and then also measures their cost to an idle server.
 func TestIdleSessions(t *testing.T) {
+	t.Parallel()
 	n := 100
 	text, measure := os.LookupEnv("BELLJAR_IDLE_SESSIONS")
 	if measure {

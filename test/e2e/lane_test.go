@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
 	"github.com/belljar/belljar/test/image"
 )
@@ -31,6 +32,9 @@ func (l lane) open(t *testing.T) (args []string) {
 		program, err := filepath.Abs("../../bin/belljar-runsc")
 		if err == nil {
 			_, err = os.Stat(program)
+		}
+		if err != nil && build.Prepared() {
+			t.Fatalf("lane gvisor cannot run: %v; make test builds it", err)
 		}
 		if err != nil {
 			t.Skipf("lane gvisor cannot run: %v; make gvisor builds it", err)

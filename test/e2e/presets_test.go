@@ -99,6 +99,7 @@ func packagers() []packager {
 
 // TestPresets has tools of this machine get packages from the operator's indexes, and a quick refusal for all else.
 func TestPresets(t *testing.T) {
+	t.Parallel()
 	s, x, p := supplied(t)
 	stock(t, x)
 	for _, c := range packagers() {

@@ -123,6 +123,7 @@ func TestTerminal(t *testing.T) {
 // TestTerminalFlood has a hundred terminals print as fast as they can. The server does not grow with it, and a key typed
 // into another one is answered.
 func TestTerminalFlood(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := serve(t, data, "--set", "terminals_per_session=101", "--set", "terminals_per_user=0", "--set", "pids_limit=400",
 		"--set", "terminal_output_bps=1048576")

@@ -161,7 +161,7 @@ func (l *lane) optional(reasons []runtime.Reason) bool {
 	}
 	if l.runtime == "gvisor" {
 		if _, err := os.Stat(runsc); err != nil {
-			return true // make gvisor builds it
+			return !build.Prepared() // make gvisor builds it, and make test before this
 		}
 	}
 	return l.way != "root" && slices.ContainsFunc(reasons, func(r runtime.Reason) bool { return r.Step == "userns" })

@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -429,9 +430,7 @@ func TestRootless(t *testing.T) {
 		t.Skip("not root: the other tests have run as an ordinary user already")
 	}
 	for _, program := range []string{"newuidmap", "unshare", "setpriv"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip("not here: ", program)
-		}
+		need.Program(t, program)
 	}
 	const id, subordinate, name = 61502, 1_946_157_056, "belljar-gvisor"
 	dir, err := os.MkdirTemp("", "belljar-rootless-")
@@ -459,7 +458,7 @@ func TestRootless(t *testing.T) {
 	} {
 		text, err := os.ReadFile("/etc/" + file)
 		if err != nil {
-			t.Skip("no subordinate ids here: ", err)
+			need.Missing(t, "%v (uidmap)", err)
 		}
 		file = filepath.Join(dir, file)
 		if err := errors.Join(os.WriteFile(file, append(text, line...), 0o644), os.Chmod(file, 0o644)); err != nil {

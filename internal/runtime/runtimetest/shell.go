@@ -14,12 +14,13 @@ import (
 
 // testShell is what every runtime's shell does: it keeps its state, ends its commands, and comes back.
 func testShell(t *testing.T, o Options) {
+	pids := belljar.DefaultLimits().Pids
 	command := func(j *jar, cmd string) wire.Exec {
 		e := j.command()
 		e.KillAll, e.Shell = false, &wire.ShellRun{Cmd: []byte(cmd)}
 		if o.Isolated { // else its user has more processes than these
 			// As the service does: it keeps what a bomb takes from what the agent needs.
-			e.Rlimits = map[string]uint64{"nproc": uint64(belljar.DefaultLimits().Pids)}
+			e.Rlimits = map[string]uint64{"nproc": uint64(pids)}
 		}
 		return e
 	}
@@ -126,8 +127,10 @@ func testShell(t *testing.T, o Options) {
 			j.Skip("nothing holds it here: ", err)
 		}
 		if caps.OOMScope == "sandbox" {
-			// What the shell has of the large commands before it would be there once for each process, and too much.
-			j = open(j.T, o)
+			// What the shell has of the large commands before it would be there once for each process, and too much. Its kernel
+			// is slow to fork, so that a bomb of few is as long at the limit.
+			pids = 64
+			j = open(j.T, o, func(s *runtime.Spec) { s.Limits.Pids = pids })
 		}
 		want(j, "w=kept; cd /workspace", "", 0)
 		e := command(j, "b() { b | b & }; b; while :; do :; done") // forks no more itself: dash gives up where it cannot
