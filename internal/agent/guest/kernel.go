@@ -221,4 +221,3 @@ func (c *command) interruptKernel() int {
 	}
 	return pid
 }
-

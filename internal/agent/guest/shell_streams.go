@@ -19,7 +19,7 @@ import (
 type streams struct {
 	redirect string    // the shell's redirections
 	paths    [3]string // what it opens, by descriptor
-	holds    []int  // our descriptors of the shell's ends, which keep them open until the shell has its own
+	holds    []int     // our descriptors of the shell's ends, which keep them open until the shell has its own
 	names    []string
 	ours     []*os.File
 }

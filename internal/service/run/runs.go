@@ -94,7 +94,7 @@ type Runs struct {
 // New returns a service without runs.
 func New(o Options) *Runs {
 	s := &Runs{opts: o, runs: map[string]*Run{}}
-	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
 	s.runner = &runner{
 		recorder: &recorder{
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,

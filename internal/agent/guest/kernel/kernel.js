@@ -224,7 +224,7 @@
     let names = [];
     const base = dot < 0 ? 'globalThis' : word.slice(0, dot), stem = word.slice(dot + 1);
     if (/^[\w$]+(\.[\w$]+)*$/.test(base)) {
-      session.post('Runtime.evaluate', { expression: base, replMode: true, silent: true }, (err, answer) => {
+      session.post('Runtime.evaluate', { expression: base, silent: true }, (err, answer) => {
         if (err || answer.exceptionDetails) return;
         let o = take(answer.result);
         for (let depth = 0; o !== null && o !== undefined && depth < 20; depth++, o = Object.getPrototypeOf(Object(o))) {
