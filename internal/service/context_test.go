@@ -62,7 +62,7 @@ func TestContexts(t *testing.T) {
 	}
 	// A timeout keeps the variables, the end of the interpreter does not.
 	slow := inContext(id, "data", "import time; time.sleep(1000)")
-	slow.TimeoutSec = late
+	slow.TimeoutSec = 0.5
 	if r := b.run(slow); r.Phase != belljar.PhaseTimedOut || r.Context.State != belljar.ShellKept {
 		t.Errorf("%+v %+v", r.Run, r.Context)
 	}

@@ -43,8 +43,10 @@ type contextPath struct {
 }
 
 type executeParams struct {
-	startParams
-	contextPath
+	Idempotent
+	ID   string `path:"session_id" doc:"The session's id"`
+	Name string `path:"name" doc:"The context's name"`
+	Wait string `query:"wait" doc:"How long to wait for the end before answering, as when a run is started" example:"30s"`
 }
 
 // addContexts adds the operations about contexts.
@@ -76,7 +78,7 @@ func addContexts(d *Door) {
 		if err := belljar.CheckContextName("name", p.Name); err != nil {
 			return startedRun{}, err
 		}
-		return d.start(c, &p.startParams, body.run(p.contextPath))
+		return d.start(c, &startParams{Idempotent: p.Idempotent, Wait: p.Wait}, body.run(p.ID, p.Name))
 	})
 	handle(d, huma.Operation{
 		OperationID: "complete-code", Method: http.MethodPost, Path: of + "/{name}/complete", Tags: tags,
@@ -107,9 +109,9 @@ func addContexts(d *Door) {
 }
 
 // run is the code as a run.
-func (b *ContextCode) run(p contextPath) *belljar.RunSpec {
+func (b *ContextCode) run(session, name string) *belljar.RunSpec {
 	return &belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: p.ID, Context: p.Name, Code: b.Code, Language: b.Language, TimeoutSec: b.TimeoutSec,
+		SpecVersion: belljar.SpecVersion, SessionID: session, Context: name, Code: b.Code, Language: b.Language, TimeoutSec: b.TimeoutSec,
 		Stdin: b.Stdin, Interactive: b.Interactive, Files: b.Files, CapturePatterns: b.CapturePatterns, Labels: b.Labels,
 	}
 }
