@@ -52,6 +52,7 @@ type runCommand struct {
 	session string // session to run in, "" for none
 	cwd     string // working directory in the session
 	shell   bool   // the session's shell runs the command
+	cell    *cell  // code for a context of the session; nil for a program
 }
 
 func runGroups() []kong.Group {
@@ -171,13 +172,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if err := r.checkCapture(); err != nil {
 		return nil, err
 	}
-	asked := r.asked(c)
-	prog, err := asked.Read(ctx)
+	prog, err := r.reading(ctx, c)
 	if err != nil {
 		return nil, err
-	}
-	if stray := asked.StrayFlag(c.flags); stray != "" {
-		c.Note("%s", stray)
 	}
 	p.notes, p.key = prog.Notes, r.IdempotencyKey
 	env, err := environment(c, r.Env)
@@ -204,6 +201,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	}
 	if r.shell {
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
+	}
+	if r.cell != nil {
+		r.cell.fill(&p.spec)
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, field.InFlags(err)
