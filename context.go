@@ -66,8 +66,8 @@ type Contexts interface {
 	Delete(ctx context.Context, sessionID, name string) error
 }
 
-// MaxContextName is the length of the longest name of a context.
-const MaxContextName = 40
+// maxContextName is the length of the longest name of a context.
+const maxContextName = 40
 
 // ContextLanguage is the name of a language as contexts have it: python, javascript or bash; false for one that has no contexts.
 func ContextLanguage(name string) (string, bool) {
@@ -105,10 +105,10 @@ func (s ContextSpec) Validate() error {
 
 // CheckContextName checks the name of a context in a field of a request.
 func CheckContextName(field, name string) error {
-	if ok, _ := regexp.MatchString(`^[A-Za-z0-9][A-Za-z0-9._-]*$`, name); ok && len(name) <= MaxContextName {
+	if ok, _ := regexp.MatchString(`^[A-Za-z0-9][A-Za-z0-9._-]*$`, name); ok && len(name) <= maxContextName {
 		return nil
 	}
-	e := invalid(field, "%s %.60q is not a name: letters and digits, and ._- after the first, at most %d", field, name, MaxContextName)
+	e := invalid(field, "%s %.60q is not a name: letters and digits, and ._- after the first, at most %d", field, name, maxContextName)
 	e.Hint = "names look like analysis or model-2"
 	return e
 }

@@ -75,24 +75,6 @@ func (c *Client) Forget(ctx context.Context, id string) error {
 	return nil
 }
 
-// Shells returns the shells and kernels that have a name. An older agent, which has none, is [ErrProtocol] or an error of the agent.
-func (c *Client) Shells(ctx context.Context) ([]wire.ShellInfo, error) {
-	reply, err := c.ask(ctx, wire.Request{Op: wire.OpShells})
-	if err != nil {
-		return nil, fmt.Errorf("shells: %w", err)
-	}
-	return reply.Shells, nil
-}
-
-// EndShell ends a shell or kernel, with its commands and what they have started. It returns when they are gone; an unknown name is no
-// error.
-func (c *Client) EndShell(ctx context.Context, name string) error {
-	if _, err := c.ask(ctx, wire.Request{Op: wire.OpEndShell, ID: name}); err != nil {
-		return fmt.Errorf("end the shell: %w", err)
-	}
-	return nil
-}
-
 // Lease sets how long the agent lives without contact from a host, in whole milliseconds; 0 means for ever.
 func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 	if d < 0 {

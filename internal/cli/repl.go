@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
@@ -68,8 +66,5 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	r := repl.REPL{Service: e.Service, Session: id, Context: on, Stdin: c.stdin, Stdout: c.stdout, Stderr: c.Stderr, Notice: &c.Writer}
-	if dir, err := os.UserCacheDir(); err == nil {
-		r.History = filepath.Join(dir, "belljar", "history-"+language)
-	}
 	return r.Run(ctx)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
+	"github.com/belljar/belljar/internal/cli/repl"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
 	"github.com/belljar/belljar/internal/local"
@@ -48,11 +49,11 @@ type runCommand struct {
 
 	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: the server answers a repeat with the same key with the first result."`
 
-	remote  bool   // runs on a server, which has its own programs
-	session string // session to run in, "" for none
-	cwd     string // working directory in the session
-	shell   bool   // the session's shell runs the command
-	cell    *cell  // code for a context of the session; nil for a program
+	remote  bool          // runs on a server, which has its own programs
+	session string        // session to run in, "" for none
+	cwd     string        // working directory in the session
+	shell   bool          // the session's shell runs the command
+	snippet *repl.Snippet // code for a context of the session; nil for a program
 }
 
 func runGroups() []kong.Group {
@@ -202,8 +203,8 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if r.shell {
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
-	if r.cell != nil {
-		r.cell.fill(&p.spec)
+	if r.snippet != nil {
+		r.snippet.Fill(&p.spec)
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, field.InFlags(err)

@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
-	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
 	"github.com/belljar/belljar/internal/cli/repl"
 )
@@ -38,15 +33,12 @@ Examples:
   belljar session code 01a1fe25-cb55 --context model train.py`
 }
 
-// cell is code for a context.
-type cell struct{ context, language, code string }
-
 // Run executes code.
 func (x *sessionCode) Run(ctx context.Context, c *console) error {
-	run := &runCommand{cell: &cell{}}
+	run := &runCommand{snippet: &repl.Snippet{}}
 	run.timeFlags, run.outcomeFlags = x.timeFlags, x.outcomeFlags
 	err := c.remote(false, func(s belljar.Service) (err error) {
-		if run.cell, err = x.read(c); err != nil {
+		if run.snippet, err = repl.ReadSnippet(x.Code, x.File, x.Context, x.Lang, c.stdin); err != nil {
 			return err
 		}
 		run.session, err = ident.Session(ctx, s, x.ID)
@@ -61,41 +53,9 @@ func (x *sessionCode) Run(ctx context.Context, c *console) error {
 	return run.Run(ctx, c)
 }
 
-// read reads the code.
-func (x *sessionCode) read(c *console) (*cell, error) {
-	lang := x.Lang
-	if lang == "" && x.Code == nil {
-		lang = strings.TrimPrefix(filepath.Ext(x.File), ".")
-	}
-	language, ok := belljar.ContextLanguage(cmp.Or(lang, "py"))
-	if !ok {
-		return nil, mistake.New("--lang py, js or sh", "there are no contexts for %q", lang)
-	}
-	out := &cell{context: cmp.Or(x.Context, language), language: language}
-	switch {
-	case x.Code != nil && x.File != "":
-		return nil, mistake.New("one of -c and a file", "-c and %s exclude each other", x.File)
-	case x.Code != nil:
-		out.code = *x.Code
-		return out, nil
-	case x.File == "" || x.File == "-":
-		raw, err := io.ReadAll(io.LimitReader(c.stdin, 2<<20))
-		out.code = string(raw)
-		return out, err
-	}
-	raw, err := os.ReadFile(x.File)
-	out.code = string(raw)
-	return out, err
-}
-
-// fill makes a run one of code in a context.
-func (x *cell) fill(spec *belljar.RunSpec) {
-	spec.Context, spec.Language, spec.Code, spec.Command = x.context, x.language, x.code, nil
-}
-
 // reading returns the program of the command line; none for code in a context. Code from standard input leaves no input.
 func (r *runCommand) reading(ctx context.Context, c *console) (program.Program, error) {
-	if r.cell != nil {
+	if r.snippet != nil {
 		return program.Program{Stdin: true}, nil
 	}
 	asked := r.asked(c)

@@ -116,7 +116,7 @@ func New(opts Options) (*Service, error) {
 	s.ports = port.New(port.Options{
 		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
-	s.kernels = kernel.New(kernel.Options{Acquire: s.useContexts, Stop: s.runs.StopContext, Refused: s.refused, Record: s.emit, Now: s.now})
+	s.kernels = kernel.New(kernel.Options{Acquire: useContexts(s), Stop: s.runs.StopContext, Refused: s.refused, Record: s.emit, Now: s.now})
 	s.meter = meter.New(meter.Options{Living: s.memory.Living, Now: s.clock.Now, AfterFunc: s.clock.AfterFunc})
 	return s, nil
 }

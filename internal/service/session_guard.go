@@ -45,13 +45,15 @@ func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string
 	return s.useTerminals(ctx, caller, id)
 }
 
-// useContexts counts a use of a session in which caller may run code.
-func (s *Service) useContexts(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
-	x, release, err := s.useTerminals(ctx, caller, id)
-	if err != nil {
-		return nil, nil, err
+// useContexts returns what counts a use of a session in which a caller may run code.
+func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
+	return func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
+		x, release, err := s.useTerminals(ctx, caller, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		return x.(kernel.Session), release, nil
 	}
-	return x.(kernel.Session), release, nil
 }
 
 // living reports whether a session that caller may see is alive.

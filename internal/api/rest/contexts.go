@@ -134,4 +134,3 @@ func results(c *call, p *runPath, _ *none) (ResultList, error) {
 	})
 	return ResultList{filled(list), cut}, err
 }
-

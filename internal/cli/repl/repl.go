@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,7 +27,6 @@ type REPL struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Notice         *notice.Writer
-	History        string // the file that what is typed is kept in; "" for none
 
 	lines lines
 }
@@ -301,7 +301,11 @@ func (r *REPL) open(ctx context.Context) error {
 		io.Reader
 		io.Writer
 	}{f, r.Stdout}, "")
-	t.history = openHistory(r.History)
+	if dir, err := os.UserCacheDir(); err == nil {
+		t.history = openHistory(filepath.Join(dir, "belljar", "history-"+r.Context.Language))
+	} else {
+		t.history = openHistory("")
+	}
 	t.terminal.History = t.history
 	t.terminal.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 		if key != '\t' {

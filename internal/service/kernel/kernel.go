@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/box"
@@ -173,7 +174,7 @@ func (v view) look(ctx context.Context, x Session, e *entry) (belljar.Context, e
 
 // list returns contexts as they stand.
 func (v view) list(ctx context.Context, x Session, entries []*entry) ([]belljar.Context, error) {
-	shells, err := x.Box().Agent.Shells(ctx)
+	shells, err := agent.Shells(ctx, x.Box().Agent)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the interpreters: %w", err)
 	}
@@ -242,7 +243,7 @@ func (v view) Delete(ctx context.Context, sessionID, name string) error {
 // end ends the interpreter of a context, its runs, and what they have started.
 func (v view) end(ctx context.Context, x Session, e *entry) error {
 	v.opts.Stop(x.Session().ID, e.name)
-	if err := x.Box().Agent.EndShell(ctx, prefix+e.name); err != nil {
+	if err := agent.EndShell(ctx, x.Box().Agent, prefix+e.name); err != nil {
 		return fmt.Errorf("end the interpreter: %w", err)
 	}
 	return nil
