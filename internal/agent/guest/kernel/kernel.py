@@ -137,7 +137,7 @@ class Kernel:
             data = dict(o) if options.get("raw") and isinstance(o, dict) else bundle(o, self.shown)
             self.result("display", data=bounded(data))
 
-    def show_figures(self, *_, **__):
+    def show_figures(self):
         """Shows the open figures of matplotlib, and closes them."""
         plt = sys.modules.get("matplotlib.pyplot")
         numbers = getattr(plt, "get_fignums", list)()
@@ -269,7 +269,7 @@ class Kernel:
         else:
             frames = [
                 {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
-                for f in traceback.extract_tb(tb)[-MOST_FRAMES:]
+                for f in traceback.StackSummary.extract((f, n) for f, n in traceback.walk_tb(tb) if f.f_globals is not globals())[-MOST_FRAMES:]
             ]
         try:
             value = str(e)
@@ -441,8 +441,8 @@ def call(o, name, *args, **kw):
 def bundle(o, shown):
     """Returns the representations of an object, by their MIME types."""
     data = {}
-    module = type(o).__module__ or ""
-    if module.startswith("matplotlib.") and hasattr(o, "savefig"):
+    module = (type(o).__module__ or "").split(".")[0]
+    if module == "matplotlib" and hasattr(o, "savefig"):
         shown.add(id(o))
         return figure_bundle(o)
     given = call(o, "_repr_mimebundle_", include=None, exclude=None)
@@ -457,7 +457,9 @@ def bundle(o, shown):
                 value = value[0]
             if value is not None:
                 data[mime] = value
-    if module.startswith("pandas.") and hasattr(o, "to_json") and hasattr(o, "head"):
+    if "image/png" in data:
+        data.pop("image/jpeg", None)
+    if module == "pandas" and hasattr(o, "to_json") and hasattr(o, "head"):
         table(o, data)
     if "text/plain" not in data:
         data["text/plain"] = plain(o)
@@ -533,7 +535,7 @@ class Hooks:
 
     def __init__(self, kernel):
         self.after = {
-            "matplotlib.pyplot": lambda m: setattr(m, "show", kernel.show_figures),
+            "matplotlib.pyplot": lambda m: setattr(m, "show", lambda *_, **__: kernel.show_figures()),
             "IPython.display": lambda m: setattr(m, "display", kernel.display),
             "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None: kernel.input(prompt, password=True)),
         }
