@@ -91,7 +91,7 @@ func (c *command) enter() error {
 
 // checkShell validates a command of a shell.
 func checkShell(spec wire.Exec) error {
-	const maxName, leastFiles = 80, 32
+	const maxName, leastFiles = 64, 32
 	files, limited := spec.Rlimits["nofile"]
 	switch {
 	case len(spec.Shell.Cmd) == 0:
