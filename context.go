@@ -1,6 +1,7 @@
 package belljar
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
@@ -214,7 +215,7 @@ func (r *ResultReader) Add(f Frame) (list []Result) {
 	}
 	b := f.Output
 	for len(b) > 0 {
-		n := strings.IndexByte(string(b), '\n') + 1
+		n := bytes.IndexByte(b, '\n') + 1
 		if n == 0 {
 			r.line = append(r.line, b...)
 			return list
