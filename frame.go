@@ -18,6 +18,8 @@ const (
 	FrameEvent     FrameType = "event"
 	FrameHeartbeat FrameType = "heartbeat"
 	FrameTruncated FrameType = "truncated"
+	// FrameResult is a [Result] of code in a context, as a line of JSON, or a piece of it: the last piece ends with a newline.
+	FrameResult FrameType = "result"
 )
 
 // The events a run's log carries.
@@ -52,7 +54,7 @@ const MaxFrameBytes = 45 << 10
 type Frame struct {
 	Seq    uint64
 	Type   FrameType
-	Output []byte         // stdout, stderr
+	Output []byte         // stdout, stderr, result
 	Step   string         // of stderr: [StepBuild], or "" for the program's own. That of an event is in its Data
 	Event  string         // event
 	Data   map[string]any // event
@@ -78,7 +80,7 @@ func (f Frame) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil) }
 // JSON cannot hold only.
 func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 	switch f.Type {
-	case FrameStdout, FrameStderr:
+	case FrameStdout, FrameStderr, FrameResult:
 		dst = append(dst, `{"type":"`...)
 		dst = append(dst, f.Type...)
 		dst = append(dst, `",`...)
@@ -124,7 +126,7 @@ func (f *Frame) UnmarshalJSON(raw []byte) error {
 		f.Time = *in.TS
 	}
 	switch in.Type {
-	case FrameStdout, FrameStderr:
+	case FrameStdout, FrameStderr, FrameResult:
 		f.Step = in.Step
 		var text string
 		if err := json.Unmarshal(in.Data, &text); err != nil {

@@ -21,6 +21,7 @@ type RunSpec struct {
 	Command           []string          `json:"command,omitempty"`
 	Code              string            `json:"code,omitempty"`     // a program's text, in place of command. Belljar's own
 	Language          string            `json:"language,omitempty"` // of Code, or of the file that Command begins with: python, c … ([Languages])
+	Context           string            `json:"context,omitempty"`  // of a session, in which Code is executed; with Language it is made if it does not exist. Belljar's own
 	Shell             *ShellCommand     `json:"shell,omitempty"`    // in place of command, in a session. Belljar's own
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`
@@ -150,6 +151,8 @@ type Run struct {
 	Network *NetworkSpec `json:"network,omitempty"`
 	// Shell is how the session's shell stood after its command; nil for other runs and until it has ended.
 	Shell *ShellState `json:"shell,omitempty"`
+	// Context is the session's context in which its code was executed; nil for other runs. Belljar's own.
+	Context *ContextRun `json:"context,omitempty"`
 	// Build is how its program was compiled; nil where none is, and until that begins. Belljar's own.
 	Build *Build `json:"build,omitempty"`
 	// Git is the repository that its workspace began with; nil for none.

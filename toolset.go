@@ -62,7 +62,7 @@ func (t Toolset) Scope() Scope {
 func (m ToolMode) Tools() []string {
 	if m == ToolsCode {
 		return []string{
-			"sandbox_open", "sandbox_exec", "sandbox_exec_read", "sandbox_exec_wait",
+			"sandbox_open", "sandbox_exec", "sandbox_exec_read", "sandbox_exec_wait", "sandbox_code",
 			"sandbox_fs_write", "sandbox_fs_read", "sandbox_fs_list", "sandbox_fs_delete", "sandbox_close",
 		}
 	}

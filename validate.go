@@ -149,6 +149,8 @@ func (s *RunSpec) checkProgram() error {
 		return e
 	}
 	switch {
+	case s.Context != "":
+		return s.checkContext()
 	case s.Shell != nil:
 		return s.checkShell()
 	case s.Code != "" || s.Language != "" && len(s.Command) == 0:

@@ -12,6 +12,9 @@ import (
 // inlineBytes is how much of each stream [Collect] keeps: half of it from the beginning, half from the end.
 const inlineBytes = 1 << 20
 
+// inlineResults is how many bytes of results [Printed] returns.
+const inlineResults = 4 << 20
+
 // Output is what a run printed, for an answer that holds all of it. A stream longer than [inlineBytes] has lost its
 // middle: OmittedBytes of it were left out at OmittedAt, both counted in the stream's own bytes.
 type Output struct {
@@ -25,6 +28,9 @@ type Output struct {
 	StderrTruncated    bool   `json:"stderr_truncated"`
 	StderrOmittedAt    int64  `json:"stderr_omitted_at,omitempty"`
 	StderrOmittedBytes int64  `json:"stderr_omitted_bytes,omitempty"`
+	// Results are those of code in a context, of at most [inlineResults] together. Others are left out, and make them truncated.
+	Results          []Result `json:"results,omitempty"`
+	ResultsTruncated bool     `json:"results_truncated,omitempty"`
 }
 
 // finisher is implemented by an engine that starts a run and waits for its end in one step. A run that ends within the
@@ -74,6 +80,8 @@ func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
 // truncated, since it does not say which lost more.
 func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 	var stdout, stderr excerpt
+	var results ResultReader
+	shown := 0
 	capped := false
 	for f, err := range log {
 		if err != nil {
@@ -86,6 +94,15 @@ func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 			if f.Step == "" { // what a compiler printed is the build's
 				stderr.add(f.Output)
 			}
+		case FrameResult:
+			shown += len(f.Output)
+			for _, r := range results.Add(f) {
+				if shown > inlineResults {
+					out.ResultsTruncated = true
+					continue
+				}
+				out.Results = append(out.Results, r)
+			}
 		case FrameTruncated:
 			capped = true
 		}
@@ -94,6 +111,7 @@ func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 	out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes = stderr.text()
 	out.StdoutTruncated = capped || out.StdoutOmittedBytes > 0
 	out.StderrTruncated = capped || out.StderrOmittedBytes > 0
+	out.ResultsTruncated = out.ResultsTruncated || capped && shown > 0
 	return out, nil
 }
 

@@ -49,6 +49,7 @@ type commands struct {
 	Logs       logsCommand       `cmd:"" help:"Show what a run on a server printed."`
 	Cancel     cancelCommand     `cmd:"" help:"End runs on a server."`
 	Session    sessionCommands   `cmd:"" help:"Keep a sandbox on a server."`
+	REPL       replCommand       `cmd:"" name:"repl" help:"Type code to an interpreter in a sandbox: here, or on a server."`
 	Network    networkCommands   `cmd:"" help:"Find out what a program may reach."`
 	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`

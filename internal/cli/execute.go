@@ -133,6 +133,8 @@ type streams struct {
 	runs   belljar.Runs
 	run    string
 	broken bool
+
+	results belljar.ResultReader
 }
 
 func (s *streams) write(ctx context.Context, f belljar.Frame) error {
@@ -142,6 +144,8 @@ func (s *streams) write(ctx context.Context, f belljar.Frame) error {
 		to = s.c.stdout
 	case belljar.FrameStderr:
 		to = s.c.Stderr
+	case belljar.FrameResult:
+		return s.shown(f)
 	default:
 		if f.Event == belljar.EventGit {
 			s.c.noteClone(f)

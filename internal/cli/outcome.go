@@ -41,6 +41,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	if signal != 0 && run.Phase == belljar.PhaseKilled {
 		return 128 + int(signal)
 	}
+	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
+		c.Note("the interpreter of context %s was replaced: its variables are gone", run.Context.Name)
+	}
 	if run.Shell != nil && run.Shell.State == belljar.ShellReplaced {
 		c.Note("the shell has ended; the next command gets a new one, in %s", cmp.Or(run.Shell.Cwd, belljar.WorkspaceDir))
 	}
@@ -113,6 +116,8 @@ func span(sec float64) time.Duration {
 // outputBuffer buffers output for --json.
 type outputBuffer struct {
 	stdout, stderr bytes.Buffer
+	reader         belljar.ResultReader
+	results        []belljar.Result
 }
 
 func (k *outputBuffer) write(_ context.Context, f belljar.Frame) error {
@@ -123,6 +128,8 @@ func (k *outputBuffer) write(_ context.Context, f belljar.Frame) error {
 		if f.Step == "" { // the run's build holds the compiler's output
 			k.stderr.Write(f.Output)
 		}
+	case belljar.FrameResult:
+		k.results = append(k.results, k.reader.Add(f)...)
 	}
 	return nil
 }
@@ -137,11 +144,12 @@ type outcomeJSON struct {
 	StderrEncoding  string             `json:"stderr_encoding"`
 	StderrTruncated bool               `json:"stderr_truncated"`
 	Artifacts       []belljar.Artifact `json:"artifacts"`
+	Results         []belljar.Result   `json:"results,omitempty"` // of code in a context
 }
 
 func (k *outputBuffer) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
 	// The log's limit covers both streams together, so either may be truncated.
-	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated}
+	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated, Results: k.results}
 	out.Stdout, out.StdoutEncoding = encode(k.stdout.Bytes())
 	out.Stderr, out.StderrEncoding = encode(k.stderr.Bytes())
 	if out.Artifacts == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
+	"github.com/belljar/belljar/internal/cli/repl"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
 	"github.com/belljar/belljar/internal/local"
@@ -48,10 +49,11 @@ type runCommand struct {
 
 	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: the server answers a repeat with the same key with the first result."`
 
-	remote  bool   // runs on a server, which has its own programs
-	session string // session to run in, "" for none
-	cwd     string // working directory in the session
-	shell   bool   // the session's shell runs the command
+	remote  bool          // runs on a server, which has its own programs
+	session string        // session to run in, "" for none
+	cwd     string        // working directory in the session
+	shell   bool          // the session's shell runs the command
+	snippet *repl.Snippet // code for a context of the session; nil for a program
 }
 
 func runGroups() []kong.Group {
@@ -171,13 +173,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if err := r.checkCapture(); err != nil {
 		return nil, err
 	}
-	asked := r.asked(c)
-	prog, err := asked.Read(ctx)
+	prog, err := r.reading(ctx, c)
 	if err != nil {
 		return nil, err
-	}
-	if stray := asked.StrayFlag(c.flags); stray != "" {
-		c.Note("%s", stray)
 	}
 	p.notes, p.key = prog.Notes, r.IdempotencyKey
 	env, err := environment(c, r.Env)
@@ -204,6 +202,9 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	}
 	if r.shell {
 		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
+	}
+	if r.snippet != nil {
+		r.snippet.Fill(&p.spec)
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, field.InFlags(err)

@@ -23,6 +23,7 @@ type sessionCommands struct {
 	Show    sessionShow    `cmd:"" help:"Show a session."`
 	Exec    sessionExec    `cmd:"" help:"Run a command in a session."`
 	Run     sessionRun     `cmd:"" help:"Run a program of this machine in a session."`
+	Code    sessionCode    `cmd:"" help:"Execute code in a session's interpreter, which remembers."`
 	Shell   sessionShell   `cmd:"" help:"Open a terminal in a session, or reattach to one."`
 	Files   sessionFiles   `cmd:"" help:"List the files of a session's workspace."`
 	CP      sessionCopy    `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`

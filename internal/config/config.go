@@ -191,6 +191,8 @@ type Config struct {
 	TerminalIdle        time.Duration // 0 is no limit
 	TerminalLifetime    time.Duration // 0 is no limit
 	TerminalsPerSession int           // 0 is no limit
+	ContextsPerSession  int           // at most 15, which an agent holds besides the session's shell
+	ContextIdle         time.Duration // 0 is never
 	TerminalsPerUser    int           // 0 is no limit
 	TerminalHistory     int           // bytes
 	TerminalInputBPS    int64         // bytes a second

@@ -41,9 +41,11 @@ const (
 	ArtifactOpened  = "sandbox.artifact.opened"
 	StdinClosed     = "sandbox.run.stdin_closed" // Count is the bytes taken
 	TerminalOpened  = "sandbox.terminal.opened"
-	TerminalEnded   = "sandbox.terminal.ended" // Reason is how
-	PortOpened      = "sandbox.port.opened"    // the first of the connections to a port that are open at once; Kind is the port
-	PortClosed      = "sandbox.port.closed"    // the last of them; Count is their bytes
+	TerminalEnded   = "sandbox.terminal.ended"  // Reason is how
+	ContextCreated  = "sandbox.context.created" // Kind is its language
+	ContextEnded    = "sandbox.context.ended"   // Reason is how: deleted or restarted
+	PortOpened      = "sandbox.port.opened"     // the first of the connections to a port that are open at once; Kind is the port
+	PortClosed      = "sandbox.port.closed"     // the last of them; Count is their bytes
 	PreviewCreated  = "sandbox.preview.created"
 	PreviewEnded    = "sandbox.preview.ended" // Reason is how: revoked, expired, session
 	// A request waits for a person, and what became of that: Kind is run or session, Took how long it waited. Detail has approval_id,

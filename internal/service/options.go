@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/stdin"
@@ -128,6 +129,8 @@ type Options struct {
 	Stdin, MaxStdin stdin.Limits
 	// Terminals bound those in sessions.
 	Terminals terminal.Limits
+	// Contexts bound those of one session.
+	Contexts kernel.Limits
 	// Ports bound the connections with programs in sessions.
 	Ports port.Limits
 	// FreeBytes returns the free space on the disk for data. Below MinFreeBytes new runs are refused. nil is no watermark.
@@ -157,6 +160,9 @@ type PackageOptions struct {
 
 // TerminalOptions bound the terminals in sessions.
 type TerminalOptions = terminal.Limits
+
+// ContextLimits bound the contexts of one session.
+type ContextLimits = kernel.Limits
 
 // PortLimits bound the connections with programs in sessions.
 type PortLimits = port.Limits

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/image"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/meter"
 	"github.com/belljar/belljar/internal/service/placement"
@@ -54,6 +55,7 @@ type Service struct {
 	images    *image.Images
 	files     *file.Files
 	ports     *port.Ports
+	kernels   *kernel.Kernels
 	meter     *meter.Meter
 
 	work  lifecycle.Group // every run and teardown under way
@@ -98,7 +100,7 @@ func New(opts Options) (*Service, error) {
 			DefaultImage: opts.DefaultImage,
 		},
 		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Closed: s.gone, Keys: s.keys, Secrets: s.secrets,
-		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength,
+		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength, Contexts: opts.Contexts,
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
 		},
@@ -114,6 +116,7 @@ func New(opts Options) (*Service, error) {
 	s.ports = port.New(port.Options{
 		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
+	s.kernels = kernel.New(kernel.Options{Acquire: useContexts(s), Stop: s.runs.StopContext, Refused: s.refused, Record: s.emit, Now: s.now})
 	s.meter = meter.New(meter.Options{Living: s.memory.Living, Now: s.clock.Now, AfterFunc: s.clock.AfterFunc})
 	return s, nil
 }

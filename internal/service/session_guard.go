@@ -6,6 +6,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/terminal"
 )
@@ -42,6 +43,17 @@ func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id st
 // usePorts counts a use of a session whose ports caller may connect to.
 func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string) (port.Session, func(), error) {
 	return s.useTerminals(ctx, caller, id)
+}
+
+// useContexts returns what counts a use of a session in which a caller may run code.
+func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
+	return func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
+		x, release, err := s.useTerminals(ctx, caller, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		return x.(kernel.Session), release, nil
+	}
 }
 
 // living reports whether a session that caller may see is alive.

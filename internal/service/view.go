@@ -37,6 +37,9 @@ func (v view) Terminals() belljar.Terminals { return v.service.terminals.As(v.ca
 // Ports are those that programs in the caller's sessions listen on.
 func (v view) Ports() belljar.Ports { return v.service.ports.As(v.caller) }
 
+// Contexts are those of the caller's sessions.
+func (v view) Contexts() belljar.Contexts { return v.service.kernels.As(v.caller) }
+
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 

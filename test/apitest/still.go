@@ -58,6 +58,7 @@ type (
 	files     struct{}
 	terminals struct{}
 	ports     struct{}
+	contexts  struct{}
 	secrets   struct{}
 	images    struct{}
 	usages    struct{}
@@ -71,6 +72,7 @@ func (still) Sessions() belljar.Sessions   { return sessions{} }
 func (still) Files() belljar.Files         { return files{} }
 func (still) Terminals() belljar.Terminals { return terminals{} }
 func (still) Ports() belljar.Ports         { return ports{} }
+func (still) Contexts() belljar.Contexts   { return contexts{} }
 func (still) Secrets() belljar.Secrets     { return secrets{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Usage() belljar.Usages        { return usages{} }
@@ -414,3 +416,27 @@ func (usages) Session(_ context.Context, id string) iter.Seq2[belljar.UsageSampl
 		yield(belljar.UsageSample{At: then(), Scope: "session"}, known(id))
 	}
 }
+
+func shown() belljar.Context {
+	return belljar.Context{Name: "python", Language: "python", State: belljar.ContextIdle, CreatedAt: then(), LastUsedAt: then()}
+}
+
+func (contexts) Create(_ context.Context, id string, spec belljar.ContextSpec) (belljar.Context, error) {
+	if err := spec.Validate(); err != nil {
+		return belljar.Context{}, err
+	}
+	return shown(), known(id)
+}
+
+func (contexts) List(_ context.Context, id string) ([]belljar.Context, error) {
+	return []belljar.Context{shown()}, known(id)
+}
+
+func (contexts) Complete(_ context.Context, id, _, _ string) (belljar.Completion, error) {
+	return belljar.Completion{Word: "pri", Matches: []string{"print"}}, known(id)
+}
+
+func (contexts) Restart(_ context.Context, id, _ string) (belljar.Context, error) {
+	return shown(), known(id)
+}
+func (contexts) Delete(_ context.Context, id, _ string) error { return known(id) }

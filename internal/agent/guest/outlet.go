@@ -27,6 +27,7 @@ type outlet struct {
 	drained chan struct{} // closed when no more of it is kept
 	ended   chan struct{} // closed when no more of it is read
 	once    sync.Once
+	reading sync.Mutex // keeps bytes in the order in which they are read
 }
 
 func newOutlet(e *exec, stream wire.Stream, file *os.File) (*outlet, error) {
@@ -94,11 +95,22 @@ func (o *outlet) readNow(use func([]byte)) bool {
 func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 	buf := o.e.a.buffers.Get().(*[]byte)
 	defer o.e.a.buffers.Put(buf)
+	o.reading.Lock()
+	defer o.reading.Unlock()
 	n, err := readOutput(unix.Read, int(fd), *buf)
 	if n > 0 {
 		use((*buf)[:n])
 	}
 	return n, err
+}
+
+// catchUp keeps what has been written so far, up to what a pipe holds.
+func (o *outlet) catchUp() {
+	for room := maxPipe; room > 0 && !isClosed(o.drained); {
+		if !o.readNow(func(b []byte) { room -= len(b); o.e.keep(o.stream, b) }) {
+			return
+		}
+	}
 }
 
 // readOutput reads once, without waiting. EIO means that no process has the terminal open, but not that all has been read: the

@@ -17,6 +17,15 @@ type shell struct {
 	a    *Agent
 	last chan struct{} // closed when the newest command's turn is over; guarded by the agent's lock
 
+	// Guarded by the agent's lock, too.
+	spec   wire.Exec     // that of its first command, without what is that command's
+	born   time.Time     // when that came
+	used   time.Time     // when the last command ended
+	runs   int           // commands so far
+	living *shellProcess // its latest process; nil for none
+	idle   *time.Timer   // ends it; nil while it is busy
+	ended  bool          // no command starts in it any longer
+
 	// Only the active command uses these.
 	proc *shellProcess // nil before the first command, and after a command has ended it
 	cwd  string        // where the next process starts; "" uses its command's
@@ -38,6 +47,9 @@ type command struct {
 	replaced  bool           // it started in a new shell, although the previous command had left one
 	used      cpuTime        // by the shell and its dead children, when it started
 	streams   streams
+
+	shown int  // bytes of results; guarded by the lock of its process, as what follows
+	cut   bool // further results are dropped
 }
 
 // enqueue adds a command to its shell's queue. The agent is locked.
@@ -49,9 +61,13 @@ func (a *Agent) enqueue(e *exec) error {
 		}
 		first := make(chan struct{})
 		close(first)
-		sh = &shell{a: a, last: first}
+		sh = &shell{a: a, last: first, born: time.Now(), spec: wire.Exec{Cwd: e.spec.Cwd, Shell: &wire.ShellRun{Kernel: e.spec.Shell.Kernel}}}
 		a.shells[e.spec.Shell.Name] = sh
 	}
+	if kernel := sh.spec.Shell.Kernel; kernel != e.spec.Shell.Kernel {
+		return fault.Invalid("shell %q is of kernel %q", e.spec.Shell.Name, kernel)
+	}
+	sh.busy()
 	c := &command{e: e, shell: sh, before: sh.last, after: make(chan struct{})}
 	sh.last = c.after
 	e.command, e.began = c, time.Now()
@@ -82,6 +98,10 @@ func checkShell(spec wire.Exec) error {
 		return fault.Invalid("shell without a command")
 	case len(spec.Shell.Name) > maxName:
 		return fault.Invalid("shell's name of %d bytes", len(spec.Shell.Name))
+	case spec.Shell.Kernel != "" && (kernels[spec.Shell.Kernel] == nil || !spec.Shell.Separate):
+		return fault.Invalid("kernel %q is not known, or not separate", spec.Shell.Kernel)
+	case spec.Shell.IdleMS < 0:
+		return fault.Invalid("idle time of %d ms", spec.Shell.IdleMS)
 	case spec.CPUTimeMS > 0: // jobs of earlier commands would use it up
 		return fault.Invalid("exec %q is for a shell, whose commands have no processor time of their own", spec.ID)
 	case len(spec.Argv) > 0, spec.PTY != nil, spec.KillAll:

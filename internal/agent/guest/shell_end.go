@@ -67,6 +67,9 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 // command. It returns the job's process group.
 func (c *command) interrupt() int {
 	p := c.proc
+	if p.kernel != nil {
+		return c.interruptKernel()
+	}
 	group := p.foreground()
 	_ = unix.Kill(-group, unix.SIGINT) // the process may have ended
 	_ = unix.Kill(-group, unix.SIGCONT)

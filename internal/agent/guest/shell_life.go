@@ -64,6 +64,9 @@ func (c *command) refuse(err error) error {
 // provide returns the shell's process, and starts one if the last has ended.
 func (c *command) provide() error {
 	sh := c.shell
+	if sh.over() {
+		return fault.New(wire.CodeNotFound, "shell %q has been ended", c.e.spec.Shell.Name)
+	}
 	if sh.proc != nil && isClosed(sh.proc.exec.exited) {
 		sh.proc.close()
 		sh.proc, c.replaced = nil, true
@@ -78,6 +81,7 @@ func (c *command) provide() error {
 			return err
 		}
 		sh.proc = p
+		sh.live(p)
 		if dir := p.dir(); dir != "" {
 			sh.cwd = dir
 		}
@@ -258,7 +262,7 @@ func (c *command) finish(exit *wire.Exit) {
 	e := c.e
 	exit.WallMS = float64(time.Since(e.began)) / float64(time.Millisecond)
 	exit.Cwd = c.shell.cwd
-	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Program: c.proc.dialect.program}
+	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Program: c.proc.program()}
 	c.release()
 	c.proc.drainTerminal()
 	e.drainOutlets()
@@ -268,6 +272,7 @@ func (c *command) finish(exit *wire.Exit) {
 	}
 	e.closeInlet()
 	close(c.after)
+	c.shell.rest(milliseconds(e.spec.Shell.IdleMS))
 	c.publish(exit)
 }
 

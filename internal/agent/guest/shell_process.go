@@ -25,6 +25,7 @@ type shellProcess struct {
 	exec     *exec // its keeper, its cgroup, its end
 	user     identity.ID
 	dialect  dialect
+	kernel   *kernel  // in place of a shell; nil for one
 	input    *os.File // we send lines to it
 	control  *os.File // its reports
 	text     *os.File // the command's text; its user cannot write it
@@ -32,8 +33,9 @@ type shellProcess struct {
 	raw      syscall.RawConn
 	once     sync.Once
 
-	mu  sync.Mutex
-	now *command // the active command; nil for none
+	mu      sync.Mutex
+	now     *command // the active command; nil for none
+	reports reports  // of a kernel
 }
 
 // startShell starts a process for a shell, as the exec specifies, in a directory; "" uses the exec's.
@@ -43,7 +45,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 		own.Cwd = dir
 	}
 	e := newExec(a, own)
-	p := &shellProcess{exec: e, user: identity.ID{UID: spec.UID, GID: spec.GID}}
+	p := &shellProcess{exec: e, user: identity.ID{UID: spec.UID, GID: spec.GID}, kernel: kernels[spec.Shell.Kernel]}
 	e.host = p
 	if err := p.openText(); err != nil {
 		return nil, err
@@ -63,16 +65,22 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 		return nil, err
 	}
 	e.run()
-	go p.listen()
-	go p.watchTerminal()
+	if p.kernel != nil {
+		go p.serveKernel()
+	} else {
+		go p.listen()
+		go p.watchTerminal()
+	}
 	go func() {
 		<-e.over
 		if p.current() == nil { // else the command must still learn how the shell ended
 			p.close()
 		}
 	}()
-	// If it is already dead, sending the first command fails.
-	_ = p.send(p.dialect.setup)
+	if p.kernel == nil {
+		// If it is already dead, sending the first command fails.
+		_ = p.send(p.dialect.setup)
+	}
 	return p, nil
 }
 
@@ -92,6 +100,9 @@ func (p *shellProcess) find(l *launcher) error {
 
 // prepare opens the descriptors of the process. It runs as the user, except for what the agent must own.
 func (p *shellProcess) prepare(l *launcher) error {
+	if p.kernel != nil {
+		return p.prepareKernel(l)
+	}
 	if err := p.find(l); err != nil {
 		return err
 	}
@@ -117,12 +128,10 @@ func (p *shellProcess) prepare(l *launcher) error {
 	if err != nil {
 		return err
 	}
-	// Opened by its name in /proc: a separate descriptor, read-only.
-	text, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(p.text.Fd())), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	text, err := p.readText(l)
 	if err != nil {
-		return fmt.Errorf("open the shell's file: %w", err)
+		return err
 	}
-	l.child = append(l.child, text)
 	null := int(l.e.a.null.Fd())
 	l.stdio = [3]int{input, null, null}
 	l.extra = [][2]int{{control, p.dialect.control}, {text, p.dialect.text}}
@@ -155,6 +164,24 @@ func (p *shellProcess) openText() error {
 	return unix.Fchmod(fd, 0o444)
 }
 
+// readText opens the file for the shell, by its name in /proc: a separate descriptor, read-only.
+func (p *shellProcess) readText(l *launcher) (int, error) {
+	text, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(p.text.Fd())), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open the shell's file: %w", err)
+	}
+	l.child = append(l.child, text)
+	return text, nil
+}
+
+// program is what the shell is.
+func (p *shellProcess) program() string {
+	if p.kernel != nil {
+		return p.kernel.program
+	}
+	return p.dialect.program
+}
+
 // send sends lines to the shell.
 func (p *shellProcess) send(lines string) error {
 	_, err := p.input.WriteString(lines)
@@ -163,7 +190,10 @@ func (p *shellProcess) send(lines string) error {
 
 // take makes c the active command, and sends it to the shell.
 func (p *shellProcess) take(c *command) error {
-	text := p.dialect.file(c.id, c.streams.redirect, c.e.spec.Shell.Cmd)
+	text := c.e.spec.Shell.Cmd
+	if p.kernel == nil {
+		text = p.dialect.file(c.id, c.streams.redirect, text)
+	}
 	if err := p.text.Truncate(0); err != nil {
 		return err
 	}
@@ -173,6 +203,9 @@ func (p *shellProcess) take(c *command) error {
 	p.mu.Lock()
 	p.now = c
 	p.mu.Unlock()
+	if p.kernel != nil {
+		return p.ask(c)
+	}
 	return p.send(p.dialect.lines(c.id))
 }
 
@@ -215,8 +248,12 @@ func (p *shellProcess) catchUp() {
 	if err != nil {
 		return
 	}
+	read := p.readReport
+	if p.kernel != nil {
+		read = p.readLines
+	}
 	_ = raw.Control(func(fd uintptr) {
-		for p.readReport(fd) == nil {
+		for read(fd) == nil {
 		}
 	})
 }
@@ -258,6 +295,9 @@ func (p *shellProcess) watchTerminal() {
 
 // drainTerminal reads the pending output.
 func (p *shellProcess) drainTerminal() {
+	if p.kernel != nil {
+		return // it has none
+	}
 	for room := maxPipe; room > 0; {
 		n := 0
 		if p.raw.Control(func(fd uintptr) { n, _ = p.readTerminal(fd) }) != nil || n <= 0 {
@@ -282,11 +322,17 @@ func (p *shellProcess) readTerminal(fd uintptr) (int, error) {
 
 // reset restores the controlling terminal's modes.
 func (p *shellProcess) reset() {
+	if p.kernel != nil {
+		return
+	}
 	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.plain(int(fd)) }) // fails if the terminal is closed, and its shell has ended
 }
 
 // foreground returns the terminal's foreground process group: that of the job that the shell waits for, or its own.
 func (p *shellProcess) foreground() int {
+	if p.kernel != nil {
+		return p.exec.pid
+	}
 	group := 0
 	_ = p.raw.Control(func(fd uintptr) { group, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
 	if group <= 1 {

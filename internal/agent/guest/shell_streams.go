@@ -17,8 +17,9 @@ import (
 // streams are a shell command's stdin, stdout and stderr. A running shell cannot receive descriptors, so it opens them by name: a
 // terminal, or named pipes, which are then unlinked.
 type streams struct {
-	redirect string // the shell's redirections
-	holds    []int  // our descriptors of the shell's ends, which keep them open until the shell has its own
+	redirect string    // the shell's redirections
+	paths    [3]string // what it opens, by descriptor
+	holds    []int     // our descriptors of the shell's ends, which keep them open until the shell has its own
 	names    []string
 	ours     []*os.File
 }
@@ -28,7 +29,7 @@ func wide() wire.Size { return wire.Size{Cols: 200, Rows: 50} }
 
 // open opens a command's streams, with the rights of its user.
 func (s *streams) open(e *exec) error {
-	s.redirect = "</dev/null"
+	s.redirect, s.paths[0] = "</dev/null", "/dev/null"
 	if e.spec.Stdin {
 		name, err := s.pipe()
 		if err != nil {
@@ -45,7 +46,7 @@ func (s *streams) open(e *exec) error {
 		e.mu.Lock()
 		e.inlet.file = file
 		e.mu.Unlock()
-		s.redirect = "<" + name
+		s.redirect, s.paths[0] = "<"+name, name
 	}
 	if !e.spec.Shell.Separate {
 		return s.terminal(e)
@@ -66,6 +67,7 @@ func (s *streams) open(e *exec) error {
 			return err
 		}
 		s.redirect += " " + strconv.Itoa(int(stream)) + ">" + name
+		s.paths[stream] = name
 	}
 	return nil
 }

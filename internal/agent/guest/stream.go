@@ -26,7 +26,7 @@ type stream struct {
 
 // features are the additions to the first version of the protocol.
 func (a *Agent) features() []string {
-	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
+	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime}
 	if a.relay != nil {
 		list = append(list, wire.FeatureRelay)
 	}
@@ -163,6 +163,11 @@ func (s *stream) serve(req wire.Request) error {
 			return fault.Invalid("lease of %d ms", req.Lease)
 		}
 		s.a.lease.set(time.Duration(req.Lease) * time.Millisecond)
+		return s.done(nil)
+	case wire.OpShells:
+		return s.reply(wire.Reply{Done: true, Shells: s.a.listShells()})
+	case wire.OpEndShell:
+		s.a.endShell(req.ID)
 		return s.done(nil)
 	case wire.OpRelay, wire.OpAccept, wire.OpConnect, wire.OpPorts:
 		if s.a.relay == nil {

@@ -66,6 +66,11 @@
 // is killed, and the next command gets a new one in the same directory. Output of jobs that outlive their command is dropped. An
 // agent without [FeatureShell] among its [Hello.Features] replies [CodeInvalid].
 //
+// Kernels. With [ShellRun.Kernel] the shell is an interpreter of a language (python, node), whose variables stay from one command to
+// the next. Requests and reports are lines on a socket that its children do not have; reports of other processes are ignored. What it
+// displays is lines of JSON on the stream [Result], in order with the output that it printed before: at most [MaxResult] bytes a line
+// and [MaxResults] a command. A kernel that closes its socket is killed. A timeout and a Kill with End interrupt it as a shell.
+//
 // # Other operations
 //
 //	ping      Reply{Info}
@@ -93,6 +98,8 @@
 //	relay     Relay                    Reply{Done}, then Reply{Ask}…, until either side closes
 //	accept    Conn                     Reply{Done}, then Data…, EOF in both directions; not_found if it does not wait
 //	connect   Port                     the same; not_found if no program listens there
+//	shells                             Reply{Done, Shells}, without the shell of no name
+//	end_shell ID                       Reply{Done}, when its processes are gone; also for an unknown name
 //	ports                              Reply{Done, Listeners, Cut}: the ports that connect reaches
 //
 // A stream of Data that ends without its EOF frame is incomplete. The agent then discards an incomplete write; the host reports

@@ -60,7 +60,7 @@ func (f Frame) Output() (position int64, stream Stream, data []byte, err error) 
 	}
 	position = int64(binary.BigEndian.Uint64(f.Payload))
 	stream = Stream(f.Payload[8])
-	if position < 0 || (stream != Stdout && stream != Stderr) {
+	if position < 0 || stream < Stdout || stream > Result {
 		return 0, 0, nil, fmt.Errorf("%w: output at %d on stream %d", ErrFrame, position, stream)
 	}
 	return position, stream, f.Payload[outputHead:], nil

@@ -167,6 +167,7 @@ func FuzzOutput(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x01"))
 	f.Add([]byte("\xff\x00\x00\x00\x00\x00\x00\x00\x02abc"))
 	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x03abc"))
+	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x04abc"))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		position, stream, b, err := wire.Frame{Kind: wire.KindOutput, Payload: payload}.Output()
 		if err != nil {
@@ -175,7 +176,7 @@ func FuzzOutput(f *testing.F) {
 			}
 			return
 		}
-		if position < 0 || stream != wire.Stdout && stream != wire.Stderr || !bytes.Equal(b, payload[9:]) {
+		if position < 0 || stream < wire.Stdout || stream > wire.Result || !bytes.Equal(b, payload[9:]) {
 			t.Fatalf("%x: position %d, stream %d, %x", payload, position, stream, b)
 		}
 	})

@@ -50,6 +50,8 @@ const (
 	OpAccept   Op = "accept"    // carries a connection that the agent has asked for
 	OpPorts    Op = "ports"     // the ports that OpConnect reaches
 	OpSecret   Op = "secret"    // writes a file of the folder of secrets
+	OpShells   Op = "shells"    // the named shells and kernels
+	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
 )
 
 // Request is the second frame of a stream, from the host.
@@ -104,6 +106,40 @@ type ShellRun struct {
 	Cmd  []byte `json:"cmd"`
 	// Separate gives the command two pipes instead of a terminal, so that stdout and stderr stay separate.
 	Separate bool `json:"separate,omitempty"`
+	// Kernel makes it an interpreter in place of a shell: [KernelPython] or [KernelNode]. It needs Separate, and an agent that lists
+	// [FeatureKernel]. What it displays is lines of JSON on the stream [Result].
+	Kernel string `json:"kernel,omitempty"`
+	// Complete makes Cmd the beginning of code that the kernel completes, and does not execute.
+	Complete bool `json:"complete,omitempty"`
+	// IdleMS ends the process when no command has come for so long; the next one gets a new process. 0 is never.
+	IdleMS int64 `json:"idle_ms,omitempty"`
+}
+
+// The kernels.
+const (
+	KernelPython = "python"
+	KernelNode   = "node"
+)
+
+// FeatureKernel means that an agent supports ShellRun.Kernel, [OpShells] and [OpEndShell].
+const FeatureKernel = "kernel"
+
+// Bounds of what a kernel may display, in bytes of JSON. The agent drops what is beyond them and says so in a line of type cut.
+const (
+	MaxResult  = 4 << 20  // one line
+	MaxResults = 16 << 20 // all lines of one command
+)
+
+// ShellInfo is a named shell or kernel.
+type ShellInfo struct {
+	Name   string `json:"name"`
+	Kernel string `json:"kernel,omitempty"`
+	Cwd    string `json:"cwd,omitempty"`   // in which its first process started
+	Alive  bool   `json:"alive,omitempty"` // its process runs
+	Busy   bool   `json:"busy,omitempty"`  // a command runs or waits
+	AgeMS  int64  `json:"age_ms"`
+	IdleMS int64  `json:"idle_ms"` // since its last command ended; 0 while it is busy
+	Runs   int    `json:"runs"`    // commands so far
 }
 
 // Size is the size of a terminal.
@@ -148,6 +184,7 @@ type Stream uint8
 const (
 	Stdout Stream = 1
 	Stderr Stream = 2
+	Result Stream = 3 // what a kernel displays: lines of JSON
 )
 
 // Cause is why an exec ended.
@@ -275,6 +312,8 @@ type Reply struct {
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`
 	// Ask, on a relay stream, is a question to the host.
 	Ask *Ask `json:"ask,omitempty"`
+	// Shells are the named shells, with Done.
+	Shells []ShellInfo `json:"shells,omitempty"`
 	// Listeners are the ports that programs listen on.
 	Listeners []Listener `json:"listeners,omitempty"`
 }

@@ -2,8 +2,9 @@
 // ([Door]).
 //
 //	compute   sandbox_run                                            one-shot runs
-//	code      sandbox_open, sandbox_exec, sandbox_exec_read,         a session that lasts
-//	          sandbox_exec_wait, sandbox_fs_write|read|list|delete, sandbox_close
+//	code      sandbox_open, sandbox_code, sandbox_exec,              a session that lasts
+//	          sandbox_exec_read, sandbox_exec_wait, sandbox_close
+//	          sandbox_fs_write|read|list|delete
 //	both      sandbox.run                                            see docs/compatibility.md
 //
 // A client session lasts from initialize to the end of the client. The operator sets its [Terms]; a model may ask for less,

@@ -94,6 +94,7 @@ func TestSchemaFields(t *testing.T) {
 		"sandbox_run":       {"runtime code args env files timeout_seconds", "ok runtime exit_code duration_ms stdout stderr error"},
 		"sandbox_open":      {"session_key", "sandbox_id image workdir created"},
 		"sandbox_exec":      {"sandbox_id cmd cwd env timeout_seconds stream", "exec_id exit_code stdout stderr status"},
+		"sandbox_code":      {"sandbox_id code language timeout_seconds", "exec_id exit_code stdout stderr status results"},
 		"sandbox_exec_read": {"sandbox_id exec_id since_seq max_chunks", "chunks done"},
 		"sandbox_exec_wait": {"sandbox_id exec_id timeout_seconds", "done exit_code"},
 		"sandbox_fs_write":  {"sandbox_id path contents contents_b64 mode overwrite", "ok path"},

@@ -164,10 +164,10 @@ func frameSchema() *huma.Schema {
 		Type: "object", Required: []string{"type", "seq"},
 		Description: "One entry of a run's log.",
 		Properties: map[string]*huma.Schema{
-			"type":     {Type: "string", Enum: []any{"stdout", "stderr", "event", "heartbeat", "truncated"}, Description: "What the frame carries"},
+			"type":     {Type: "string", Enum: []any{"stdout", "stderr", "result", "event", "heartbeat", "truncated"}, Description: "What the frame carries"},
 			"seq":      {Type: "integer", Format: "int64", Description: "Position in the run's log, from 1 without a gap"},
-			"encoding": {Type: "string", Enum: []any{"utf8", "base64"}, Description: "Encoding of data, in stdout and stderr"},
-			"data":     {Description: "Output as a string, or an event's object"},
+			"encoding": {Type: "string", Enum: []any{"utf8", "base64"}, Description: "Encoding of data, in stdout, stderr and result"},
+			"data":     {Description: "Output as a string, a result as a line of JSON or a piece of one, whose last piece ends with a newline, or an event's object"},
 			"event":    {Type: "string", Enum: []any{"phase", "start", "end", "error", "resume", "stdin_closed"}, Description: "Which event"},
 			"reason":   {Type: "string", Description: "Why the log was cut"},
 			"ts":       {Type: "string", Format: "date-time", Description: "Time of a heartbeat"},

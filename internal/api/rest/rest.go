@@ -111,6 +111,7 @@ func New(opts Options) (*Door, error) {
 	d.terminals()
 	addPorts(d)
 	addPreviews(d)
+	addContexts(d)
 	addSecrets(d)
 	d.uploads()
 	d.files()

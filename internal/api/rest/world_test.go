@@ -29,6 +29,7 @@ type world struct {
 	workspace belljar.Files     // nil unless a test sets it
 	images    belljar.Images    // nil unless a test sets it
 	ports     belljar.Ports     // nil unless a test sets it
+	contexts  belljar.Contexts  // nil unless a test sets it
 	artifacts map[string]string
 	quotas    map[string]belljar.Quota
 	tokens    []belljar.Token
@@ -65,6 +66,7 @@ func (v view) Sessions() belljar.Sessions   { return sessions{v} }
 func (v view) Files() belljar.Files         { return v.workspace }
 func (v view) Terminals() belljar.Terminals { return nil }
 func (v view) Ports() belljar.Ports         { return v.ports }
+func (v view) Contexts() belljar.Contexts   { return v.contexts }
 func (v view) Images() belljar.Images       { return v.images }
 func (v view) Usage() belljar.Usages        { return nil } // streams have it
 func (v view) Node() belljar.Node           { return node{v} }

@@ -93,6 +93,10 @@ func terminalEnds() vocabulary {
 	return vocabulary{string(belljar.TerminalExit), string(belljar.TerminalClosed)}
 }
 
+func contextLanguages() vocabulary { return vocabulary{"python", "javascript", "bash"} }
+
+func contextEnds() vocabulary { return vocabulary{"deleted", "restarted"} }
+
 func codes() vocabulary {
 	var all vocabulary
 	for _, row := range belljar.Table() {

@@ -36,6 +36,7 @@ type metrics struct {
 	sessionsCreated, runsStarted, runsCompleted        *prometheus.CounterVec
 	sessionsResumed, sessionsEnded                     *prometheus.CounterVec
 	terminalsOpened, terminalsEnded, terminalsRefused  *prometheus.CounterVec
+	contextsCreated, contextsEnded                     *prometheus.CounterVec
 	queueFull, queueExpired                            *prometheus.CounterVec
 	uploadBytes, uploadFiles, logBytes, logTruncations *prometheus.CounterVec
 	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
@@ -79,6 +80,8 @@ func New(opts Options) *Counter {
 		terminalsOpened:  counter("terminals_opened_total", "Terminals opened.", "runtime"),
 		terminalsEnded:   counter("terminals_ended_total", "Terminals that ended, by how.", "reason"),
 		terminalsRefused: counter("terminal_attach_failures_total", "Attempts to open a terminal, or to come back to one, that failed.", "reason"),
+		contextsCreated:  counter("contexts_created_total", "Contexts created.", "runtime", "language"),
+		contextsEnded:    counter("contexts_ended_total", "Contexts that were ended, by how.", "reason"),
 		runsStarted:      counter("runs_started_total", "Runs accepted.", "runtime"),
 		runsCompleted:    counter("runs_completed_total", "Runs that ended.", "runtime", "outcome", "reason"),
 		duration:         histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),

@@ -41,6 +41,10 @@ func (c *Counter) Record(e event.Event) {
 		c.m.terminalsEnded.WithLabelValues(terminalEnds().or(kind, other)).Inc()
 	case event.TerminalRefused:
 		c.m.terminalsRefused.WithLabelValues(codes().or(e.Reason, other)).Inc()
+	case event.ContextCreated:
+		c.m.contextsCreated.WithLabelValues(rt, contextLanguages().or(e.Kind, other)).Inc()
+	case event.ContextEnded:
+		c.m.contextsEnded.WithLabelValues(contextEnds().or(e.Reason, other)).Inc()
 	case event.RunCreated:
 		c.m.runsStarted.WithLabelValues(rt).Inc()
 	case event.RunQueued:

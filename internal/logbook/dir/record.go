@@ -35,7 +35,8 @@ const (
 	kindTruncated
 	kindHeartbeat
 	kindSeal
-	kindBuild // output of a compiler
+	kindBuild  // output of a compiler
+	kindResult // of code in a context
 )
 
 // errShort means that a record is longer than the available bytes, errDamaged that it is invalid.
@@ -98,6 +99,8 @@ func (c codec) append(b []byte, seq uint64, f belljar.Frame) ([]byte, error) {
 		if f.Step == belljar.StepBuild {
 			k = kindBuild
 		}
+	case belljar.FrameResult:
+		k, b = kindResult, append(b, f.Output...)
 	case belljar.FrameEvent:
 		k = kindEvent
 		b = binary.AppendUvarint(b, uint64(len(f.Event)))
@@ -183,10 +186,12 @@ func (r record) frame(seq uint64) (belljar.Frame, error) {
 	f := belljar.Frame{Seq: seq}
 	p := r.payload
 	switch r.kind {
-	case kindStdout, kindStderr, kindBuild:
-		f.Type = belljar.FrameStdout
-		if r.kind != kindStdout {
-			f.Type = belljar.FrameStderr
+	case kindStdout, kindStderr, kindBuild, kindResult:
+		switch f.Type = belljar.FrameStderr; r.kind {
+		case kindStdout:
+			f.Type = belljar.FrameStdout
+		case kindResult:
+			f.Type = belljar.FrameResult
 		}
 		if r.kind == kindBuild {
 			f.Step = belljar.StepBuild

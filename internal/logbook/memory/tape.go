@@ -20,6 +20,7 @@ const (
 	kindStdout
 	kindStderr
 	kindBuild // output of a compiler
+	kindResult
 )
 
 func kindOf(f *belljar.Frame) kind {
@@ -30,6 +31,8 @@ func kindOf(f *belljar.Frame) kind {
 		return kindBuild
 	case f.Type == belljar.FrameStderr:
 		return kindStderr
+	case f.Type == belljar.FrameResult:
+		return kindResult
 	}
 	return kindNote
 }
@@ -39,6 +42,8 @@ func (k kind) frame(seq uint64, output []byte) belljar.Frame {
 	switch k {
 	case kindBuild:
 		return belljar.Frame{Seq: seq, Type: belljar.FrameStderr, Step: belljar.StepBuild, Output: output}
+	case kindResult:
+		return belljar.Frame{Seq: seq, Type: belljar.FrameResult, Output: output}
 	case kindStderr:
 		return belljar.Frame{Seq: seq, Type: belljar.FrameStderr, Output: output}
 	}

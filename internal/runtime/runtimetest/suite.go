@@ -65,6 +65,7 @@ func Run(t *testing.T, o Options) {
 		{"terminal", testTerminal, true},
 		{"shell", testShell, true},
 		{"shell restart", testShellRestart, false},
+		{"kernel", testKernel, false},
 		{"ending", testEnding, false},
 		{"survivors", testSurvivors, false},
 		{"attach", testAttach, false},

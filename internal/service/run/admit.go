@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -29,6 +30,7 @@ type plan struct {
 	build               *build               // how argv is built before it runs; nil for a program that is there
 	patterns            []string             // of artifacts, relative to the workspace
 	session             *session.Session     // where it runs; nil for a sandbox of its own
+	language            string               // of its context; "" for none
 	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 	sealed              []byte               // the request's secrets, for its record
 }
@@ -37,6 +39,7 @@ type plan struct {
 type admitter struct {
 	rules      *admission.Rules
 	secrets    *secret.Secrets
+	now        func() time.Time
 	useSession func(caller belljar.Caller, id string) (*session.Session, error)
 	stdin      stdin.Limits // of an interactive run, unless its request sets others
 	maxStdin   stdin.Limits
@@ -145,7 +148,10 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 	p.session, p.Placement = x, of
 	p.Why, p.Fetch = "it is the session's", ""
 	p.Limits, err = of.Limits.ResolveRun(&req.RunSpec, s.rules.MaxLimits)
-	if req.Shell != nil {
+	if req.Context != "" && err == nil {
+		p.language, err = x.Contexts.Use(req.Context, req.Language, s.now())
+	}
+	if req.Shell != nil || req.Context != "" {
 		p.Limits.CPUTimeSec = 0 // commands of a shell have no limit of CPU time
 	}
 	p.Bind()
@@ -156,6 +162,10 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 func (p *plan) program() error {
 	req := p.request
 	p.argv, p.files = req.Command, req.Files
+	if req.Context != "" {
+		p.argv = []string{req.Code}
+		return nil
+	}
 	if req.Shell != nil {
 		p.argv = []string{req.Shell.Cmd} // as it goes on record
 		return nil

@@ -196,7 +196,7 @@ func (c *execution) settle() {
 		}
 	}
 	o := outcome.Decide(*e)
-	if p.session != nil && o.Shell != nil {
+	if p.session != nil && o.Shell != nil && p.request.Context == "" {
 		p.session.SetCwd(o.Shell.Cwd)
 	}
 	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)

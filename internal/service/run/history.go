@@ -42,7 +42,7 @@ func (h *history) add(f belljar.Frame) {
 	case f.Type == belljar.FrameHeartbeat, f.Event == belljar.EventApproval:
 		return
 	case f.Step != "":
-	case f.Type == belljar.FrameStdout, f.Type == belljar.FrameStderr:
+	case f.Type == belljar.FrameStdout, f.Type == belljar.FrameStderr, f.Type == belljar.FrameResult:
 		h.kept += int64(len(f.Output))
 		h.begun = true
 	case f.Type == belljar.FrameTruncated:

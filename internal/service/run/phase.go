@@ -61,6 +61,12 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 	last.ExitCode, last.Signal, last.ReasonCode = o.ExitCode, o.Signal, o.Reason
 	last.Message, last.Hint, last.Warnings = outcome.TruncateText(o.Message), outcome.TruncateText(o.Hint), outcome.TruncateWarnings(o.Warnings)
 	last.ResourceUsage, last.Truncated, last.Shell, last.Failure = usage, truncated, o.Shell, o.Failure
+	if last.Context != nil {
+		of := *last.Context
+		if last.Context, last.Shell = &of, nil; o.Shell != nil {
+			of.State = o.Shell.State
+		}
+	}
 	if r.fault != nil {
 		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())
 	}

@@ -12,6 +12,9 @@ import (
 // queueOf is the queue that a run waits in: the node's, its session's, or that of its session's shell.
 func (s *Runs) queueOf(p *plan) *queue.Queue {
 	if p.session != nil {
+		if q := p.session.Contexts.Queue(p.request.Context); q != nil {
+			return q
+		}
 		return p.session.Queue(p.request.Shell != nil)
 	}
 	return s.opts.Queue

@@ -76,6 +76,9 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
 		CreatedAt: created, LimitsEnforced: placement.Enforced(p.Caps),
 	}
+	if p.request.Context != "" {
+		r.state.Context = &belljar.ContextRun{Name: p.request.Context, Language: p.language}
+	}
 	if p.session == nil {
 		r.image = placement.NoteImage(p.Image)
 	}

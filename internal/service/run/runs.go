@@ -94,7 +94,6 @@ type Runs struct {
 // New returns a service without runs.
 func New(o Options) *Runs {
 	s := &Runs{opts: o, runs: map[string]*Run{}}
-	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
 	s.runner = &runner{
 		recorder: &recorder{
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,
@@ -103,6 +102,7 @@ func New(o Options) *Runs {
 		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
 	return s
 }
 

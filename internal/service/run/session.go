@@ -21,6 +21,15 @@ func (s *Runs) StopIn(id string, why error) {
 	}
 }
 
+// StopContext cancels the runs of a context of a session.
+func (s *Runs) StopContext(id, name string) {
+	for _, r := range s.in(id) {
+		if c := r.Snapshot().Context; c != nil && c.Name == name {
+			r.stop(fault.ErrCanceled)
+		}
+	}
+}
+
 // CountIn is how many runs a session has had.
 func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
 	_, total, err := s.store.List(ctx, belljar.RunQuery{SessionID: id, Limit: 1})

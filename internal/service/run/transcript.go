@@ -47,7 +47,7 @@ type transcript struct {
 	// the beginning of a secret. It is always the last bytes of the output so far.
 	tail     []byte
 	tailOf   wire.Stream
-	redacted [3]*redact.Stream // by stream
+	redacted [4]*redact.Stream // by stream
 }
 
 // write takes output as it comes, and returns up to which position it is in the log, or dropped. It is an
@@ -186,8 +186,11 @@ func (t *transcript) warnings(e outcome.Ending, l belljar.Limits) []string {
 // frames adds b to frames, in pieces of at most [belljar.MaxFrameBytes] that part no character.
 func (t *transcript) frames(frames []belljar.Frame, s wire.Stream, b []byte) []belljar.Frame {
 	kind := belljar.FrameStdout
-	if s == wire.Stderr || t.step != "" {
+	switch {
+	case s == wire.Stderr || t.step != "":
 		kind = belljar.FrameStderr
+	case s == wire.Result:
+		kind = belljar.FrameResult
 	}
 	for len(b) > 0 {
 		n := min(len(b), belljar.MaxFrameBytes)

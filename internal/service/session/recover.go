@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
@@ -101,6 +102,8 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	}
 	s.opts.Packages.Hold(p.Image.Layers).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
+	shells, err := agent.Shells(ctx, b.Agent)
+	x.Contexts.Recover(shells, err, s.now())
 	x.begin(b)
 	go x.watch(b)
 	s.opts.RecoverTerminals(ctx, Use{b, x}, known)

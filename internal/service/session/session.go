@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 )
@@ -30,6 +31,7 @@ type Session struct {
 
 	Network  Network  // what it may reach
 	Approval Approval // that it waits for
+	Contexts *kernel.Table
 
 	ctx      context.Context // ends when the session does; its cause says why
 	stop     context.CancelCauseFunc
@@ -79,6 +81,7 @@ func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSp
 		ready: make(chan struct{}), over: make(chan struct{}), detached: make(chan struct{}),
 	}
 	x.Network.of, x.Approval.of = x, x
+	x.Contexts = kernel.NewTable(s.opts.Contexts, func() *queue.Queue { return s.opts.Queue.Branch(1, s.opts.QueueLength) })
 	x.ctx, x.stop = context.WithCancelCause(context.Background())
 	return x
 }

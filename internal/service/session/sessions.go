@@ -26,6 +26,7 @@ import (
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
@@ -65,6 +66,7 @@ type Options struct {
 	NodeID     string // this daemon among those on the same store
 	// Queue is that of all runs; each session has a branch of it, of at most QueueLength.
 	Queue       *queue.Queue
+	Contexts    kernel.Limits
 	QueueLength int
 	Survive     bool // sessions outlive the process
 	// RecoverTerminals reattaches to a session's terminals, among the commands that its agent knows.

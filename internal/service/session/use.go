@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/port"
 	"github.com/belljar/belljar/internal/service/terminal"
 )
@@ -23,6 +24,7 @@ var (
 	_ file.Workspace   = Use{}
 	_ terminal.Session = Use{}
 	_ port.Session     = Use{}
+	_ kernel.Session   = Use{}
 )
 
 // Use counts a use of the session until [Use.Release].
@@ -53,6 +55,9 @@ func (u Use) Execution() wire.Exec {
 	cwd := p.Image.WorkingDir
 	return wire.Exec{Env: p.Environment(cwd, u.session.spec.Env), Cwd: cwd, UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}
 }
+
+// Contexts are the session's contexts.
+func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
 
 // Touch notes a use of the session that is over at once.
 func (u Use) Touch() { u.session.Touch() }

@@ -179,6 +179,21 @@ async def test_the_workspace(session: Any, tmp_path: Any) -> None:
     assert e.value.details["scope"] == "workspace" and not await got(files.exists("more"))
 
 
+async def test_code_remembers(session: Any) -> None:
+    assert (await got(session.code("x = 41"))).value == ""
+    r = await got(session.code("print('out'); display('shown'); x + 1"))
+    assert (r.value, r.stdout, r.context["state"], r.error) == ("42", "out\n", "kept", None) and [k["type"] for k in r.results] == ["display", "value"]
+    seen: list[Any] = []
+    r = await got(session.code("print('out')\n1/0", on_output=seen.append))  # by the log
+    assert r.error["name"] == "ZeroDivisionError" and r.exit_code == 1 and all(f.type in ("stdout", "stderr") for f in seen)
+    assert (await got(session.code("echo $((6 * 7))", language="bash"))).stdout == "42\n"
+    assert [c["name"] for c in await got(session.contexts())] == ["bash", "python"]
+    await got(session.restart_context("python"))
+    assert (await got(session.code("x"))).error["name"] == "NameError"
+    await got(session.delete_context("bash"))
+    assert (await got(session.create_context("python")))["language"] == "python"
+
+
 async def test_the_shell(session: Any) -> None:
     assert (await got(session.shell("mkdir -p src; cd src; export X='a b'"))).cwd == "/workspace/src"
     r = await got(session.shell("echo $X; echo err >&2; false", separate=True))

@@ -36,8 +36,15 @@ export interface TruncatedFrame {
   reason: string;
 }
 
+/** A result of code in a context, as a line of JSON, or a piece of one: the last piece ends with a newline. */
+export interface ResultFrame {
+  seq: number;
+  type: "result";
+  text: string;
+}
+
 /** One entry of a run's log. A newer server may send types that are not here: leave them alone. */
-export type Frame = OutputFrame | EventFrame | HeartbeatFrame | TruncatedFrame;
+export type Frame = OutputFrame | ResultFrame | EventFrame | HeartbeatFrame | TruncatedFrame;
 
 /**
  * RawFrame is a frame as it travels.
@@ -74,6 +81,10 @@ export class Texts {
       case "stdout":
       case "stderr":
         return this.output(raw.seq, raw.type, raw.encoding ?? "utf8", raw.data, raw.step);
+      case "result": {
+        const text = String(raw.data ?? "");
+        return { seq: raw.seq, type: "result", text: raw.encoding === "base64" ? new TextDecoder().decode(unbase64(text)) : text };
+      }
       case "event":
         return { seq: raw.seq, type: "event", event: raw.event ?? "", data: (raw.data ?? {}) as Record<string, unknown> };
       case "heartbeat":

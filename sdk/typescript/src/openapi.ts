@@ -517,6 +517,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/runs/{run_id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the results of a run in a context
+         * @description The results so far, at most 16 MiB. They come from the program: never make their HTML part of a page, and show an SVG only as an image. Their log is kept as long as any.
+         */
+        get: operations["get-run-results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/runs/{run_id}/stream": {
         parameters: {
             query?: never;
@@ -704,6 +724,110 @@ export interface paths {
          * @description Its runs are cancelled; its sandbox and workspace are removed before the answer. Ending it again has no effect.
          */
         delete: operations["delete-session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/contexts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a session's contexts
+         * @description Sorted by name.
+         */
+        get: operations["list-contexts"];
+        put?: never;
+        /**
+         * Start a context in a session
+         * @description A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.
+         */
+        post: operations["create-context"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/contexts/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a context
+         * @description Ends it as a restart does. A context that does not exist is no error.
+         */
+        delete: operations["delete-context"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/contexts/{name}/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete code in a context
+         * @description The names that may follow, from the living interpreter. Each match replaces word, the end of the code. A context that is busy or stopped has none.
+         */
+        post: operations["complete-code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/contexts/{name}/execute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Execute code in a context
+         * @description Starts a run like any other, with a log, artifacts and a cancel. Code of one context is executed one after the other. The value of the last expression and everything displayed are its results: in the answer if the request waits, as frames of type result in the log, and at GET /runs/{run_id}/results. An error ends the run with exit_code 1 and is a result, too. A timeout or a cancel interrupts the code, and the variables stay; context.state is replaced if they are gone.
+         */
+        post: operations["execute-code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/contexts/{name}/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restart a context
+         * @description Cancels its runs, ends the interpreter and everything that its code started, and starts a new one.
+         */
+        post: operations["restart-context"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1627,6 +1751,7 @@ export interface components {
             command?: string[];
             /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
+            context?: components["schemas"]["ContextRun"];
             /**
              * Format: date-time
              * @description When it was accepted
@@ -1948,6 +2073,84 @@ export interface components {
             /** @description Their ids, the oldest first */
             closed: string[];
         };
+        Completion: {
+            /** @description Sorted, at most 200 */
+            matches: string[];
+            /** @description The end of the code, which each match replaces */
+            word: string;
+        };
+        Context: {
+            /**
+             * Format: date-time
+             * @description When it was accepted
+             */
+            created_at: string;
+            /** @description Directory of the workspace in which it started */
+            cwd?: string;
+            /** @description python, javascript or bash */
+            language: string;
+            /**
+             * Format: date-time
+             * @description When its last code ended
+             */
+            last_used_at: string;
+            /** @description Its name in the session */
+            name: string;
+            /**
+             * Format: int64
+             * @description Commands that its interpreters were given
+             */
+            runs: number;
+            /** @description idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one */
+            state: string;
+        };
+        ContextCode: {
+            /** @description Files to keep as artifacts, as glob patterns in the workspace */
+            capture_patterns?: string[];
+            /** @description The code, at most 1 MiB */
+            code: string;
+            /** @description Files to write into the workspace first */
+            files?: components["schemas"]["InlineFile"][];
+            /** @description Whether standard input stays open for the caller, as for any run */
+            interactive?: boolean;
+            /** @description Names and values by which runs are found */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description python, javascript or bash; the context is made if it does not exist */
+            language?: string;
+            /** @description The whole standard input */
+            stdin?: string;
+            /**
+             * Format: double
+             * @description Limit for the code, in seconds; default: the session's timeout. It is then interrupted, and the variables stay
+             */
+            timeout_sec?: number;
+        };
+        ContextList: {
+            /** @description The entries */
+            items: components["schemas"]["Context"][];
+        };
+        ContextPrefix: {
+            /** @description The code up to the place of completion, at most 1 MiB */
+            code: string;
+        };
+        ContextRun: {
+            /** @description Its language */
+            language: string;
+            /** @description Name of the context */
+            name: string;
+            /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
+            state?: string;
+        };
+        ContextSpec: {
+            /** @description Directory of the workspace to start in; default: its root */
+            cwd?: string;
+            /** @description python, javascript or bash */
+            language: string;
+            /** @description Its name; default: the language */
+            name?: string;
+        };
         DeleteFile: {
             /** @description The file or folder */
             path: string;
@@ -1967,6 +2170,7 @@ export interface components {
             command?: string[];
             /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
+            context?: components["schemas"]["ContextRun"];
             /**
              * Format: date-time
              * @description When it was accepted
@@ -2297,6 +2501,10 @@ export interface components {
             message?: string;
             /** @description Why it did not simply complete */
             reason_code?: string;
+            /** @description What code in a context has shown, at most 4 MiB together */
+            results?: components["schemas"]["Result"][];
+            /** @description Whether results were left out */
+            results_truncated?: boolean;
             /** @description The session's id */
             sandbox_id: string;
             /** @description The signal that ended it */
@@ -2462,10 +2670,10 @@ export interface components {
         };
         /** @description One entry of a run's log. */
         Frame: {
-            /** @description Output as a string, or an event's object */
+            /** @description Output as a string, a result as a line of JSON or a piece of one, whose last piece ends with a newline, or an event's object */
             data?: unknown;
             /**
-             * @description Encoding of data, in stdout and stderr
+             * @description Encoding of data, in stdout, stderr and result
              * @enum {string}
              */
             encoding?: "utf8" | "base64";
@@ -2490,7 +2698,7 @@ export interface components {
              * @description What the frame carries
              * @enum {string}
              */
-            type: "stdout" | "stderr" | "event" | "heartbeat" | "truncated";
+            type: "stdout" | "stderr" | "result" | "event" | "heartbeat" | "truncated";
         };
         GitSource: {
             /** @description The commit's whole hash */
@@ -3238,6 +3446,52 @@ export interface components {
              */
             workspace_mb?: number;
         };
+        Result: {
+            /**
+             * Format: int64
+             * @description Number of the code in its context
+             */
+            count?: number;
+            /** @description Representations by MIME type: JSON types as JSON values, others as text, or in base64 unless they are text or SVG */
+            data?: {
+                [key: string]: unknown;
+            };
+            /** @description Where the error passed, outermost first */
+            frames?: components["schemas"]["ResultFrame"][];
+            /** @description Name of the error */
+            name?: string;
+            /** @description Whether the input is not to be shown */
+            password?: boolean;
+            /** @description What the input is for */
+            prompt?: string;
+            /** @description Why results were dropped */
+            text?: string;
+            /** @description The error as its language prints it */
+            traceback?: string;
+            /** @description value (of the last expression), display, error, input (it asks for a line of standard input) or cut (further results were dropped) */
+            type: string;
+            /** @description Text of the error */
+            value?: string;
+        };
+        ResultFrame: {
+            /** @description The file, or the number of the code */
+            file: string;
+            /** @description The function */
+            function?: string;
+            /**
+             * Format: int64
+             * @description The line in it
+             */
+            line: number;
+            /** @description The line's text */
+            source?: string;
+        };
+        ResultList: {
+            /** @description The entries */
+            items: components["schemas"]["Result"][];
+            /** @description Whether results may be missing, because the log was cut */
+            truncated: boolean;
+        };
         Run: {
             /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
             approval?: components["schemas"]["Approval"];
@@ -3249,6 +3503,8 @@ export interface components {
             command?: string[];
             /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
+            /** @description The context in which its code was executed */
+            context?: components["schemas"]["ContextRun"];
             /**
              * Format: date-time
              * @description When it was accepted
@@ -3391,6 +3647,8 @@ export interface components {
             code?: string;
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
+            /** @description The session's context to execute code in; with language, it is made if it does not exist */
+            context?: string;
             /**
              * Format: double
              * @description CPU seconds that all its processes may use in total; not for shell commands
@@ -3913,6 +4171,7 @@ export interface components {
             command?: string[];
             /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
+            context?: components["schemas"]["ContextRun"];
             /**
              * Format: date-time
              * @description When it was accepted
@@ -4046,6 +4305,7 @@ export interface components {
             command?: string[];
             /** @description Whether command is cut: at most 16 KiB are recorded */
             command_truncated?: boolean;
+            context?: components["schemas"]["ContextRun"];
             /**
              * Format: date-time
              * @description When it was accepted
@@ -4116,6 +4376,10 @@ export interface components {
             reason_code?: string;
             /** @description What it used; a figure that cannot be measured is absent */
             resource_usage?: components["schemas"]["ResourceUsage"];
+            /** @description What code in a context has shown, at most 4 MiB together */
+            results?: components["schemas"]["Result"][];
+            /** @description Whether results were left out */
+            results_truncated?: boolean;
             /**
              * Format: int64
              * @description Where a stream starts by default (1.1)
@@ -5435,6 +5699,30 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "get-run-results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResultList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "stream-run": {
         parameters: {
             query?: {
@@ -5742,6 +6030,174 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-contexts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContextList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "create-context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContextSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Context"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "delete-context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The context's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "complete-code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The context's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContextPrefix"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Completion"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execute-code": {
+        parameters: {
+            query?: {
+                /** @description How long to wait for the end before answering, as when a run is started */
+                wait?: string;
+            };
+            header?: {
+                /** @description Repeats of this request with the same key, within the time that the server keeps keys, return the first one's answer; at most 128 characters */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The context's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContextCode"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StartedRun"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "restart-context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The context's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Context"];
+                };
             };
             default: components["responses"]["Failure"];
         };

@@ -1,6 +1,6 @@
 import { unbase64, utf8 } from "./bytes.js";
 import { join } from "./connection.js";
-import type { Run, StartedRun } from "./types.js";
+import type { Result, Run, StartedRun } from "./types.js";
 
 const half = 512 << 10;
 
@@ -79,6 +79,8 @@ export class RunResult {
     readonly run: Run,
     stdout: Output,
     stderr: Output,
+    /** What code in a context has shown, in order. It comes from the program: never make its HTML part of a page. */
+    readonly results: Result[] = [],
   ) {
     this.#stdout = stdout;
     this.#stderr = stderr;
@@ -140,6 +142,15 @@ export class RunResult {
   get stderrBytes(): Uint8Array {
     return this.#stderr.bytes;
   }
+  /** The value of the code's last expression in a context, as text; "" for none. */
+  get value(): string {
+    const text = this.results.filter((r) => r.type === "value").at(-1)?.data?.["text/plain"];
+    return typeof text === "string" ? text : "";
+  }
+  /** How code in a context failed: name, value, frames and traceback; undefined if it did not. */
+  get error(): Result | undefined {
+    return this.results.find((r) => r.type === "error");
+  }
   /** Whether the middle of one of them is missing. The whole log is in `runs.frames`, as far as the server kept it. */
   get truncated(): boolean {
     return this.#stdout.truncated || this.#stderr.truncated || this.run.truncated === true;
@@ -155,7 +166,25 @@ export function resultOf(run: StartedRun): RunResult {
     run as Run,
     outputOf(run.stdout, run.stdout_encoding, run.stdout_truncated),
     outputOf(run.stderr, run.stderr_encoding, run.stderr_truncated),
+    run.results ?? [],
   );
+}
+
+const types = ["value", "display", "error", "input", "cut"];
+
+/**
+ * resultsOf reads the results of a log, from its lines.
+ * @internal
+ */
+export function resultsOf(lines: string): Result[] {
+  return lines.split("\n").slice(0, -1).flatMap((line) => {
+    try {
+      const result = JSON.parse(line) as Result;
+      return types.includes(result?.type) ? [result] : [];
+    } catch {
+      return []; // the program has sent what is no result
+    }
+  });
 }
 
 function outputOf(text = "", encoding?: string, truncated = false): Output {

@@ -4,7 +4,7 @@ import { route, type Ask, type Connection } from "./connection.js";
 import { follow, isEnd, type FollowOptions } from "./follow.js";
 import type { Frame, OutputFrame } from "./frame.js";
 import { RunInput } from "./input.js";
-import { Excerpt, Output, resultOf, RunResult } from "./result.js";
+import { Excerpt, Output, resultOf, resultsOf, RunResult } from "./result.js";
 import type { Doorway } from "./socket.js";
 import type { Cancellation, InlineFile, Run, RunPage, RunSpec, StartedRun, UsageSample } from "./types.js";
 import { watchUsage } from "./usage.js";
@@ -173,16 +173,18 @@ export class Runs {
   async #collect(call: Call, id: string, onOutput: RunOptions["onOutput"]): Promise<RunResult> {
     const printed = { stdout: new Excerpt(), stderr: new Excerpt() };
     let capped = false;
+    let lines = "";
     for await (const frame of follow(this.#connection, id, { signal: call.signal })) {
       if (frame.type === "stdout" || frame.type === "stderr") {
         if (!frame.step) printed[frame.type].add(frame.data);
         await this.#tell(call, frame, onOutput);
       }
+      if (frame.type === "result") lines += frame.text;
       capped ||= frame.type === "truncated";
     }
     const run = await this.get(id, { signal: call.signal });
     const [stdout, stderr] = [printed.stdout, printed.stderr].map((e) => new Output(e.bytes(), capped || e.truncated));
-    return new RunResult(run, stdout!, stderr!);
+    return new RunResult(run, stdout!, stderr!, resultsOf(lines));
   }
 
   // tell hands out a frame. A program whose watcher fails has nobody left who wants it.

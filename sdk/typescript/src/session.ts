@@ -9,7 +9,7 @@ import { exec, type ExecOptions, type ExecResult } from "./shell.js";
 import type { Doorway } from "./socket.js";
 import type { Terminal } from "./terminal.js";
 import type { Terminals, TerminalSpec } from "./terminals.js";
-import type { NetworkSpec, Port, Preview, RunSpec, SessionState, StartedRun, TerminalState, UsageSample } from "./types.js";
+import type { Context, ContextSpec, NetworkSpec, Port, Preview, RunSpec, SessionState, StartedRun, TerminalState, UsageSample } from "./types.js";
 import { watchUsage } from "./usage.js";
 
 /** What a session is made of. */
@@ -17,6 +17,18 @@ interface Parts {
   doorway: Doorway;
   runs: Runs;
   terminals: Terminals;
+}
+
+/** How code is executed. */
+export interface CodeOptions extends RunOptions {
+  /** python, javascript or bash; python if it is not given. */
+  language?: string | undefined;
+  /** The name of a context other than the language's own. */
+  context?: string | undefined;
+  /** How long the code may take, in seconds. It is then interrupted, and the variables stay. */
+  timeoutSec?: number | undefined;
+  /** Its whole standard input. */
+  stdin?: string | undefined;
 }
 
 /** A sandbox that is kept: a workspace, a shell that remembers, terminals, runs. It ends itself when nobody uses it. */
@@ -63,6 +75,37 @@ export class Session {
   /** start starts a program in this session. It goes on by itself. */
   start(spec: RunSpec | string[], options?: StartOptions): Promise<StartedRun> {
     return this.#parts.runs.start(this.#inside(spec), options);
+  }
+
+  /**
+   * code executes code in an interpreter that remembers: variables and imports stay from one call to the next. `value` of the answer is
+   * the last expression's, `results` is all that was shown, and `error` how it failed.
+   */
+  code(code: string, { language = "python", context, timeoutSec, stdin, ...options }: CodeOptions = {}): Promise<RunResult> {
+    const name = context ?? ({ py: "python", js: "javascript", node: "javascript", sh: "bash" }[language] ?? language);
+    return this.run({ code, language, context: name, timeout_sec: timeoutSec, stdin }, options);
+  }
+
+  /** createContext starts a context, or returns the one of that name and language as it is. */
+  createContext(spec: ContextSpec, options?: CallOptions): Promise<Context> {
+    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "contexts"), json: spec }, options);
+  }
+
+  /** contexts are those of this session, sorted by name. */
+  async contexts(options?: CallOptions): Promise<Context[]> {
+    const { items } = await this.#ask<{ items: Context[] | null }>("GET", ["contexts"], options);
+    return items ?? [];
+  }
+
+  /** restartContext ends a context's interpreter, its runs, and what they have started; it starts a new one. */
+  restartContext(name: string, options?: CallOptions): Promise<Context> {
+    const path = route("sessions", this.id, "contexts", name, "restart");
+    return this.#parts.doorway.connection.json({ method: "POST", path, json: {} }, options);
+  }
+
+  /** deleteContext ends a context. It may be called twice. */
+  async deleteContext(name: string, options?: CallOptions): Promise<void> {
+    await this.#ask("DELETE", ["contexts", name], options);
   }
 
   #inside(spec: RunSpec | string[]): RunSpec {

@@ -26,6 +26,12 @@ export type Cancellation = Schemas["Cancellation"];
 export type RunPage = Schemas["RunPage"];
 /** A file captured from a run. */
 export type Artifact = Schemas["Artifact"];
+/** A living interpreter of a session. */
+export type Context = Schemas["Context"];
+/** What can be asked of a context. */
+export type ContextSpec = Schemas["ContextSpec"];
+/** Something that code in a context has shown. */
+export type Result = Schemas["Result"];
 /** A session as the server shows it. */
 export type SessionState = Schemas["Session"];
 /** What can be asked of a session. */

@@ -23,6 +23,22 @@ async function keep(t: Owner): Promise<Session> {
 
 const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
 
+test("code that remembers", async (t) => {
+  const session = await keep(t);
+  assert.equal((await session.code("x = 41")).value, "");
+  const result = await session.code("print('out'); display('shown'); x + 1");
+  assert.deepEqual([result.value, result.stdout, result.error, result.results.map((r) => r.type)], ["42", "out\n", undefined, ["display", "value"]]);
+  const printed: string[] = [];
+  const failed = await session.code("print('out')\n1/0", { onOutput: (frame) => void printed.push(frame.type) }); // by the log
+  assert.deepEqual([failed.error?.name, failed.exitCode, printed.includes("stdout")], ["ZeroDivisionError", 1, true]);
+  assert.equal((await session.code("const y = await Promise.resolve(5); y", { language: "js" })).value, "5");
+  assert.deepEqual((await session.contexts()).map((c) => c.name), ["javascript", "python"]);
+  assert.equal((await session.restartContext("python")).state, "idle");
+  assert.equal((await session.code("x")).error?.name, "NameError");
+  await session.deleteContext("javascript");
+  assert.equal((await session.createContext({ language: "bash", name: "sh" })).language, "bash");
+});
+
 test("shell API: sessions that remember", async (t) => {
   const server = await serve(t);
   const sandboxes = new SandboxClient({ baseUrl: server.url, apiKey: server.apiKey });

@@ -15,7 +15,8 @@ class Frame:
     ``seq`` counts from 1 within the run, without a gap. ``type`` is ``stdout`` or ``stderr`` (``data`` are the bytes,
     ``text`` the same as text), ``event`` (``event`` is its name: phase, start, end, error; ``info`` what it tells),
     ``heartbeat``, or ``truncated`` (the log was cut at its cap; ``reason`` says why). ``step`` is ``build`` for what a
-    compiler prints before the program runs, "" for the program's own.
+    compiler prints before the program runs, "" for the program's own. ``result`` is a result of code in a context, as a line of JSON
+    in ``data``, or a piece of one: the last piece ends with a newline.
     """
 
     __slots__ = ("seq", "type", "data", "event", "info", "reason", "time", "step")
@@ -29,7 +30,7 @@ class Frame:
         self.reason: str = raw.get("reason", "")
         self.time: str = raw.get("ts", "")
         self.step: str = raw.get("step", "")
-        if self.type in ("stdout", "stderr"):
+        if self.type in ("stdout", "stderr", "result"):
             self.data = decoded(raw["data"], raw.get("encoding", "utf8"))
         elif self.type == "event":
             self.info = raw.get("data") or {}
@@ -122,12 +123,15 @@ class Printed:
     def __init__(self) -> None:
         self.streams = {"stdout": Excerpt(), "stderr": Excerpt()}
         self.capped = False
+        self.lines = bytearray()
 
     def add(self, frame: Frame) -> None:
         if frame.step:
             return
         if frame.type in self.streams:
             self.streams[frame.type].add(frame.data)
+        elif frame.type == "result":
+            self.lines += frame.data
         elif frame.type == "truncated":
             self.capped = True
 
@@ -139,7 +143,22 @@ class Printed:
             out[name + "_truncated"] = self.capped or omitted > 0
             if omitted:
                 out[name + "_omitted_at"], out[name + "_omitted_bytes"] = at, omitted
+        if self.lines:
+            out["results"] = shown(bytes(self.lines))
         return out
+
+
+def shown(lines: bytes) -> list[dict[str, Any]]:
+    """The results of a log, from its lines. What is none is left out: it comes from the program."""
+    found = []
+    for line in lines.split(b"\n")[:-1]:
+        try:
+            result = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(result, dict) and result.get("type") in ("value", "display", "error", "input", "cut"):
+            found.append(result)
+    return found
 
 
 def output(raw: dict[str, Any], name: str) -> Optional[bytes]:

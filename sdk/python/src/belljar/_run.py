@@ -103,6 +103,30 @@ class RunState:
         return output(self.raw, "stderr") or b""
 
     @property
+    def results(self) -> list[dict[str, Any]]:
+        """What code in a context has shown (:class:`belljar.types.Result`): values, displays and errors, in order. They come from the
+        program: never make their HTML part of a page."""
+        return list(self.raw.get("results") or [])
+
+    @property
+    def value(self) -> str:
+        """The value of the code's last expression, as text; "" for none."""
+        for r in reversed(self.results):
+            if r["type"] == "value":
+                return str((r.get("data") or {}).get("text/plain", ""))
+        return ""
+
+    @property
+    def error(self) -> Optional[dict[str, Any]]:
+        """How the code failed: name, value, frames and traceback; None if it did not."""
+        return next((r for r in self.results if r["type"] == "error"), None)
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context that the code was executed in: name, language, and state (kept, or replaced if its variables are gone)."""
+        return dict(self.raw.get("context") or {})
+
+    @property
     def truncated(self) -> bool:
         """Whether some of its output is missing here: the whole log may have more (``logs``)."""
         return bool(self.raw.get("stdout_truncated") or self.raw.get("stderr_truncated") or self.raw.get("truncated"))

@@ -53,6 +53,7 @@ class AdminRun(_AdminRun, total=False):
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
     """Whether command is cut: at most 16 KiB are recorded."""
+    context: ContextRun
     details: Replay
     """Details."""
     egress: EgressReport
@@ -289,6 +290,89 @@ class ClosedSessions(TypedDict):
     """Their ids, the oldest first."""
 
 
+class Completion(TypedDict):
+    matches: List[str]
+    """Sorted, at most 200."""
+    word: str
+    """The end of the code, which each match replaces."""
+
+
+class _Context(TypedDict):
+    created_at: str
+    """When it was accepted."""
+    language: str
+    """python, javascript or bash."""
+    last_used_at: str
+    """When its last code ended."""
+    name: str
+    """Its name in the session."""
+    runs: int
+    """Commands that its interpreters were given."""
+    state: str
+    """idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one."""
+
+
+class Context(_Context, total=False):
+    cwd: str
+    """Directory of the workspace in which it started."""
+
+
+class _ContextCode(TypedDict):
+    code: str
+    """The code, at most 1 MiB."""
+
+
+class ContextCode(_ContextCode, total=False):
+    capture_patterns: List[str]
+    """Files to keep as artifacts, as glob patterns in the workspace."""
+    files: List[InlineFile]
+    """Files to write into the workspace first."""
+    interactive: bool
+    """Whether standard input stays open for the caller, as for any run."""
+    labels: Dict[str, str]
+    """Names and values by which runs are found."""
+    language: str
+    """python, javascript or bash; the context is made if it does not exist."""
+    stdin: str
+    """The whole standard input."""
+    timeout_sec: float
+    """Limit for the code, in seconds; default: the session's timeout. It is then interrupted, and the variables stay."""
+
+
+class ContextList(TypedDict):
+    items: List[Context]
+    """The entries."""
+
+
+class ContextPrefix(TypedDict):
+    code: str
+    """The code up to the place of completion, at most 1 MiB."""
+
+
+class _ContextRun(TypedDict):
+    language: str
+    """Its language."""
+    name: str
+    """Name of the context."""
+
+
+class ContextRun(_ContextRun, total=False):
+    state: str
+    """kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own."""
+
+
+class _ContextSpec(TypedDict):
+    language: str
+    """python, javascript or bash."""
+
+
+class ContextSpec(_ContextSpec, total=False):
+    cwd: str
+    """Directory of the workspace to start in; default: its root."""
+    name: str
+    """Its name; default: the language."""
+
+
 class _DeleteFile(TypedDict):
     path: str
     """The file or folder."""
@@ -335,6 +419,7 @@ class DetailedRun(_DetailedRun, total=False):
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
     """Whether command is cut: at most 16 KiB are recorded."""
+    context: ContextRun
     details: Replay
     """Details."""
     egress: EgressReport
@@ -592,6 +677,10 @@ class Executed(_Executed, total=False):
     """What happened, as text."""
     reason_code: str
     """Why it did not simply complete."""
+    results: List[Result]
+    """What code in a context has shown, at most 4 MiB together."""
+    results_truncated: bool
+    """Whether results were left out."""
     signal: str
     """The signal that ended it."""
     stderr: str
@@ -749,7 +838,7 @@ class FilesStored(TypedDict):
 class _Frame(TypedDict):
     seq: int
     """Position in the run's log, from 1 without a gap."""
-    type: Literal["stdout", "stderr", "event", "heartbeat", "truncated"]
+    type: Literal["stdout", "stderr", "result", "event", "heartbeat", "truncated"]
     """What the frame carries."""
 
 
@@ -757,9 +846,9 @@ class Frame(_Frame, total=False):
     """One entry of a run's log."""
 
     data: Any
-    """Output as a string, or an event's object."""
+    """Output as a string, a result as a line of JSON or a piece of one, whose last piece ends with a newline, or an event's object."""
     encoding: Literal["utf8", "base64"]
-    """Encoding of data, in stdout and stderr."""
+    """Encoding of data, in stdout, stderr and result."""
     event: Literal["phase", "start", "end", "error", "resume", "stdin_closed"]
     """Which event."""
     reason: str
@@ -1360,6 +1449,53 @@ class Resources(TypedDict, total=False):
     """MiB of /workspace."""
 
 
+class _Result(TypedDict):
+    type: str
+    """value (of the last expression), display, error, input (it asks for a line of standard input) or cut (further results were dropped)."""
+
+
+class Result(_Result, total=False):
+    count: int
+    """Number of the code in its context."""
+    data: Dict[str, Any]
+    """Representations by MIME type: JSON types as JSON values, others as text, or in base64 unless they are text or SVG."""
+    frames: List[ResultFrame]
+    """Where the error passed, outermost first."""
+    name: str
+    """Name of the error."""
+    password: bool
+    """Whether the input is not to be shown."""
+    prompt: str
+    """What the input is for."""
+    text: str
+    """Why results were dropped."""
+    traceback: str
+    """The error as its language prints it."""
+    value: str
+    """Text of the error."""
+
+
+class _ResultFrame(TypedDict):
+    file: str
+    """The file, or the number of the code."""
+    line: int
+    """The line in it."""
+
+
+class ResultFrame(_ResultFrame, total=False):
+    function: str
+    """The function."""
+    source: str
+    """The line's text."""
+
+
+class ResultList(TypedDict):
+    items: List[Result]
+    """The entries."""
+    truncated: bool
+    """Whether results may be missing, because the log was cut."""
+
+
 class _Run(TypedDict):
     created_at: str
     """When it was accepted."""
@@ -1390,6 +1526,8 @@ class Run(_Run, total=False):
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
     """Whether command is cut: at most 16 KiB are recorded."""
+    context: ContextRun
+    """The context in which its code was executed."""
     details: Replay
     """Details."""
     egress: EgressReport
@@ -1496,6 +1634,8 @@ class RunSpec(_RunSpec, total=False):
     """A program's source, instead of command."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
+    context: str
+    """The session's context to execute code in; with language, it is made if it does not exist."""
     cpu_time_sec: float
     """CPU seconds that all its processes may use in total; not for shell commands."""
     cwd: str
@@ -1910,6 +2050,7 @@ class ShownRun(_ShownRun, total=False):
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
     """Whether command is cut: at most 16 KiB are recorded."""
+    context: ContextRun
     details: Replay
     """Details."""
     egress: EgressReport
@@ -2011,6 +2152,7 @@ class StartedRun(_StartedRun, total=False):
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
     """Whether command is cut: at most 16 KiB are recorded."""
+    context: ContextRun
     details: Replay
     """Details."""
     egress: EgressReport
@@ -2050,6 +2192,10 @@ class StartedRun(_StartedRun, total=False):
     """Why it did not simply complete."""
     resource_usage: ResourceUsage
     """What it used; a figure that cannot be measured is absent."""
+    results: List[Result]
+    """What code in a context has shown, at most 4 MiB together."""
+    results_truncated: bool
+    """Whether results were left out."""
     resume_from_seq: int
     """Where a stream starts by default (1.1)."""
     runtime_reason: str

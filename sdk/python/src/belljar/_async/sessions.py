@@ -165,6 +165,49 @@ class AsyncSession:
         run = await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
         return ShellResult(run.raw)
 
+    async def code(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+        stdin: Optional[str] = None,
+        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        capture: Optional[Iterable[str]] = None,
+        idempotency_key: Optional[str] = None,
+        on_output: Optional[Callable[[Frame], object]] = None,
+        wait: Optional[float] = None,
+        cancel: bool = True,
+    ) -> AsyncRun:
+        """Executes code in an interpreter that remembers: variables and imports stay from one call to the next.
+
+        ``language`` is python, javascript or bash. Each has a context of its own; ``context`` names another one. ``value`` of the answer
+        is the last expression's, ``results`` is all that was shown, and ``error`` how it failed. The rest is as for :meth:`run`.
+        """
+        name = context or {"py": "python", "js": "javascript", "node": "javascript", "sh": "bash"}.get(language, language)
+        spec = _spec.run(
+            session=self.id, code=code, language=language, context=name, timeout=timeout, stdin=stdin, files=files, capture=capture,
+        )  # fmt: skip
+        return await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
+
+    async def create_context(self, language: str, *, name: Optional[str] = None, cwd: Optional[str] = None) -> types.Context:
+        """Starts a context, or returns the one of that name and language as it is."""
+        body = _spec.given({"language": language, "name": name, "cwd": cwd})
+        return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts"), body, again=True, longer=STARTUP), "name"))
+
+    async def contexts(self) -> List[types.Context]:
+        """Its contexts, sorted by name."""
+        return cast("list[types.Context]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "contexts")), "items"))["items"])
+
+    async def restart_context(self, name: str) -> types.Context:
+        """Ends a context's interpreter, its runs, and what they have started; starts a new one."""
+        return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts", name, "restart"), {}, longer=STARTUP), "name"))
+
+    async def delete_context(self, name: str) -> None:
+        """Ends a context. It may be called twice."""
+        await self._transport.ask(Ask("DELETE", path("sessions", self.id, "contexts", name), longer=STARTUP))
+
     async def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncRun:
         """Starts a line in its shell and returns the run: ``logs()`` tells what it prints as it comes."""
         return await self._runs.start(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)

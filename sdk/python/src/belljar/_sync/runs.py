@@ -220,7 +220,7 @@ class Runs:
         printed = Printed()
         for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
             printed.add(frame)
-            if on_output is not None and frame.data:
+            if on_output is not None and frame.data and frame.type != "result":
                 on_output(frame)
         return {**(self._get(id)), **printed.answer()}
 

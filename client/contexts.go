@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/belljar/belljar"
+)
+
+// contexts implements [belljar.Contexts].
+type contexts struct{ c *Client }
+
+var _ belljar.Contexts = contexts{}
+
+// Contexts are those of the caller's sessions. Their code is executed by [belljar.RunSpec.Context].
+func (c *Client) Contexts() belljar.Contexts { return contexts{c} }
+
+// Create starts a context.
+func (x contexts) Create(ctx context.Context, sessionID string, spec belljar.ContextSpec) (belljar.Context, error) {
+	var made belljar.Context
+	err := x.post(ctx, spec, &made, false, "sessions", sessionID, "contexts")
+	return made, err
+}
+
+// List returns a session's contexts.
+func (x contexts) List(ctx context.Context, sessionID string) ([]belljar.Context, error) {
+	var list struct {
+		Items []belljar.Context `json:"items"`
+	}
+	err := x.c.get(ctx, &list, nil, "sessions", sessionID, "contexts")
+	return list.Items, err
+}
+
+// Complete returns what may follow the beginning of code.
+func (x contexts) Complete(ctx context.Context, sessionID, name, code string) (belljar.Completion, error) {
+	var c belljar.Completion
+	err := x.post(ctx, map[string]string{"code": code}, &c, false, "sessions", sessionID, "contexts", name, "complete")
+	return c, err
+}
+
+// Restart ends a context's interpreter, and starts a new one. It is not retried after a broken connection.
+func (x contexts) Restart(ctx context.Context, sessionID, name string) (belljar.Context, error) {
+	var c belljar.Context
+	err := x.post(ctx, struct{}{}, &c, true, "sessions", sessionID, "contexts", name, "restart")
+	return c, err
+}
+
+// Delete ends a context.
+func (x contexts) Delete(ctx context.Context, sessionID, name string) error {
+	return x.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "contexts", name)}, nil)
+}
+
+// post sends a request whose repetition does no harm, unless once.
+func (x contexts) post(ctx context.Context, in, out any, once bool, path ...string) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	return x.c.ask(ctx, request{method: http.MethodPost, path: route(path...), body: body, once: once}, out)
+}

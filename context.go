@@ -1,0 +1,255 @@
+package belljar
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// ContextSpec asks for a context in a session: a living interpreter, whose variables stay from one run to the next.
+type ContextSpec struct {
+	Language string `json:"language"`       // python, javascript or bash, or another name of these
+	Name     string `json:"name,omitempty"` // letters, digits, and ._- after the first, at most 40; "" is the language's
+	Cwd      string `json:"cwd,omitempty"`  // in the workspace, where it starts; "" is its root
+}
+
+// ContextState is where a context stands.
+type ContextState string
+
+// The states of a context.
+const (
+	ContextIdle    ContextState = "idle"    // its interpreter waits for code
+	ContextBusy    ContextState = "busy"    // code is executed
+	ContextStopped ContextState = "stopped" // its interpreter has ended, or has not begun: the next run starts one
+)
+
+// Context is a living interpreter of a session.
+type Context struct {
+	Name       string       `json:"name"`
+	Language   string       `json:"language"` // python, javascript or bash
+	Cwd        string       `json:"cwd,omitempty"`
+	State      ContextState `json:"state"`
+	Runs       int          `json:"runs"` // that were executed in it
+	CreatedAt  time.Time    `json:"created_at"`
+	LastUsedAt time.Time    `json:"last_used_at"`
+}
+
+// ContextRun is the context of a run.
+type ContextRun struct {
+	Name     string `json:"name"`
+	Language string `json:"language"`
+	// State is kept, or replaced if the run began in a new interpreter, although there had been one, or has ended its own: the
+	// variables are gone. "" until the run has ended.
+	State string `json:"state,omitempty"`
+}
+
+// Completion is what may follow the beginning of code.
+type Completion struct {
+	Word    string   `json:"word"`    // the end of the code, which each match replaces
+	Matches []string `json:"matches"` // sorted, at most 200
+}
+
+// Contexts is the contexts of a caller's sessions. A run is executed in one with [RunSpec.Context].
+type Contexts interface {
+	// Create starts a context. One of that name and language is returned as it is; [CodeConflict] if it has another language.
+	Create(ctx context.Context, sessionID string, spec ContextSpec) (Context, error)
+	// List returns a session's contexts, sorted by name.
+	List(ctx context.Context, sessionID string) ([]Context, error)
+	// Complete returns what may follow the beginning of code. A context that is busy has no matches.
+	Complete(ctx context.Context, sessionID, name, code string) (Completion, error)
+	// Restart ends a context's interpreter, and with it its runs and what they have started, and starts a new one.
+	Restart(ctx context.Context, sessionID, name string) (Context, error)
+	// Delete ends a context in the same way. It is idempotent.
+	Delete(ctx context.Context, sessionID, name string) error
+}
+
+// maxContextName is the length of the longest name of a context.
+const maxContextName = 40
+
+// ContextLanguage is the name of a language as contexts have it: python, javascript or bash; false for one that has no contexts.
+func ContextLanguage(name string) (string, bool) {
+	switch l, _ := LanguageOf(name); l.Name {
+	case "Python":
+		return "python", true
+	case "JavaScript":
+		return "javascript", true
+	case "shell":
+		return "bash", true
+	}
+	return "", false
+}
+
+// Validate checks the spec.
+func (s ContextSpec) Validate() error {
+	if s.Language == "" {
+		return invalid("language", "language must not be empty")
+	}
+	if err := checkContextLanguage(s.Language); err != nil {
+		return err
+	}
+	if s.Name != "" {
+		if err := CheckContextName("name", s.Name); err != nil {
+			return err
+		}
+	}
+	if s.Cwd != "" {
+		if _, err := CleanPath(s.Cwd); err != nil {
+			return invalid("cwd", "cwd %q: %v", s.Cwd, err)
+		}
+	}
+	return nil
+}
+
+// CheckContextName checks the name of a context in a field of a request.
+func CheckContextName(field, name string) error {
+	if ok, _ := regexp.MatchString(`^[A-Za-z0-9][A-Za-z0-9._-]*$`, name); ok && len(name) <= maxContextName {
+		return nil
+	}
+	e := invalid(field, "%s %.60q is not a name: letters and digits, and ._- after the first, at most %d", field, name, maxContextName)
+	e.Hint = "names look like analysis or model-2"
+	return e
+}
+
+func checkContextLanguage(name string) error {
+	if _, ok := ContextLanguage(name); ok {
+		return nil
+	}
+	e := invalid("language", "language %q has no contexts", name)
+	e.Details["provided"], e.Details["supported"] = name, []string{"python", "javascript", "bash"}
+	e.Hint = "use one of these, or a run without a context"
+	return e
+}
+
+// checkContext checks code for a context, which has a directory and an environment already.
+func (s *RunSpec) checkContext() error {
+	for _, other := range []struct {
+		name  string
+		given bool
+	}{{"command", len(s.Command) > 0}, {"shell", s.Shell != nil}, {"cwd", s.Cwd != ""}, {"env", len(s.Env) > 0}, {"build_cache", s.BuildCache}} {
+		if other.given {
+			e := invalid(other.name, "context and %s exclude each other", other.name)
+			e.Hint = "say it in the code: what it changes lasts from one run to the next"
+			return e
+		}
+	}
+	if s.CPUTimeSec != 0 {
+		e := invalid("cpu_time_sec", "cpu_time_sec does not go with context: what earlier runs have left uses the same clock")
+		e.Hint = "bound its time with timeout_sec"
+		return e
+	}
+	if err := CheckContextName("context", s.Context); err != nil {
+		return err
+	}
+	if s.Language != "" {
+		if err := checkContextLanguage(s.Language); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.SessionID == "":
+		return invalid("context", "context needs session_id: it is a session's")
+	case strings.TrimSpace(s.Code) == "":
+		return invalid("code", "code must not be empty")
+	case len(s.Code) > maxArgBytes:
+		e := invalid("code", "code is limited to %d bytes, got %d", maxArgBytes, len(s.Code))
+		e.Details["provided"], e.Details["maximum"] = len(s.Code), maxArgBytes
+		e.Hint = "write more of it to a file, and import that"
+		return e
+	case strings.ContainsRune(s.Code, 0):
+		return invalid("code", "code contains a NUL byte")
+	}
+	return nil
+}
+
+// ResultType says what a result is.
+type ResultType string
+
+// The types of results.
+const (
+	ResultValue   ResultType = "value"   // of the last expression
+	ResultDisplay ResultType = "display" // what the code displayed
+	ResultError   ResultType = "error"   // how the code failed
+	ResultInput   ResultType = "input"   // the code asks for a line of standard input
+	ResultCut     ResultType = "cut"     // further results were dropped; Text has why
+)
+
+// Result is something that code in a context has shown. It comes from the program, and is not to be trusted: HTML must not be part of a
+// page, and an SVG only an image.
+type Result struct {
+	Type ResultType `json:"type"`
+	// Data are the representations of a value or of what was displayed, by MIME type. JSON types are JSON values. Others are strings,
+	// in base64 unless they are text or SVG.
+	Data map[string]any `json:"data,omitempty"`
+	// Count numbers the code in its context; of a value.
+	Count int `json:"count,omitempty"`
+	// Name, Value, Frames (outermost first) and Traceback are an error's.
+	Name      string        `json:"name,omitempty"`
+	Value     string        `json:"value,omitempty"`
+	Frames    []ResultFrame `json:"frames,omitempty"`
+	Traceback string        `json:"traceback,omitempty"`
+	// Prompt and Password are of input.
+	Prompt   string `json:"prompt,omitempty"`
+	Password bool   `json:"password,omitempty"` // it is not to be shown
+	Text     string `json:"text,omitempty"`
+}
+
+// ResultFrame is a place in code where an error passed.
+type ResultFrame struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Function string `json:"function,omitempty"`
+	Source   string `json:"source,omitempty"` // the line's text
+}
+
+// ResultReader puts results together from the frames of a log, in their order. The zero value is ready for use.
+type ResultReader struct{ line []byte }
+
+// Add returns the results that a frame completes. Lines that are no results are left out.
+func (r *ResultReader) Add(f Frame) (list []Result) {
+	if f.Type != FrameResult {
+		return nil
+	}
+	b := f.Output
+	for len(b) > 0 {
+		n := bytes.IndexByte(b, '\n') + 1
+		if n == 0 {
+			r.line = append(r.line, b...)
+			return list
+		}
+		r.line = append(r.line, b[:n]...)
+		b = b[n:]
+		var result Result
+		if json.Unmarshal(r.line, &result) == nil && result.known() {
+			list = append(list, result)
+		}
+		r.line = r.line[:0]
+	}
+	return list
+}
+
+func (r Result) known() bool {
+	switch r.Type {
+	case ResultValue, ResultDisplay:
+		return len(r.Data) > 0
+	case ResultError, ResultInput, ResultCut:
+		return true
+	}
+	return false
+}
+
+// Results reads a log to its end, and returns the results of the run. A log that was cut may have lost some.
+func Results(log iter.Seq2[Frame, error]) (list []Result, cut bool, err error) {
+	var r ResultReader
+	for f, err := range log {
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, r.Add(f)...)
+		cut = cut || f.Type == FrameTruncated
+	}
+	return list, cut, nil
+}

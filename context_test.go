@@ -1,0 +1,58 @@
+package belljar_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+func TestContextRuns(t *testing.T) {
+	good := belljar.RunSpec{SpecVersion: "1.1", SessionID: "s", Context: "data-1", Code: "x"}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for field, change := range map[string]func(*belljar.RunSpec){
+		"context":      func(s *belljar.RunSpec) { s.Context = "../x" },
+		"code":         func(s *belljar.RunSpec) { s.Code = " \n" },
+		"command":      func(s *belljar.RunSpec) { s.Command = []string{"true"} },
+		"cwd":          func(s *belljar.RunSpec) { s.Cwd = "src" },
+		"env":          func(s *belljar.RunSpec) { s.Env = map[string]string{"A": "b"} },
+		"shell":        func(s *belljar.RunSpec) { s.Shell = &belljar.ShellCommand{Cmd: "true"} },
+		"language":     func(s *belljar.RunSpec) { s.Language = "ruby" },
+		"cpu_time_sec": func(s *belljar.RunSpec) { s.CPUTimeSec = 1 },
+	} {
+		spec := good
+		change(&spec)
+		if err := spec.Validate(); belljar.CodeOf(err) != belljar.CodeInvalidRequest || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for _, name := range []string{"py", "JS", "node", "bash", "sh"} {
+		if err := (belljar.ContextSpec{Language: name}).Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, bad := range []belljar.ContextSpec{{}, {Language: "go"}, {Language: "py", Name: strings.Repeat("x", 41)}, {Language: "py", Cwd: "/etc"}} {
+		if err := bad.Validate(); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// Results are put together from pieces; lines that are none are left out.
+func TestResults(t *testing.T) {
+	text := `{"type":"value","data":{"text/plain":"é"},"count":3}` + "\n" + "{no json\n" + `{"type":"value"}` + "\n" + `{"type":"other","data":{}}` + "\n" +
+		`{"type":"error","name":"E","frames":[{"file":"f","line":2}]}` + "\n" + `{"type":"value","data":{"text/plain":"unfinished"`
+	for _, size := range []int{1, 7, len(text)} {
+		var r belljar.ResultReader
+		var list []belljar.Result
+		list = append(list, r.Add(belljar.Frame{Type: belljar.FrameStdout, Output: []byte(text)})...)
+		for b := []byte(text); len(b) > 0; b = b[min(size, len(b)):] {
+			list = append(list, r.Add(belljar.Frame{Type: belljar.FrameResult, Output: b[:min(size, len(b))]})...)
+		}
+		if len(list) != 2 || list[0].Data["text/plain"] != "é" || list[0].Count != 3 || list[1].Name != "E" || list[1].Frames[0].Line != 2 {
+			t.Errorf("in pieces of %d: %+v", size, list)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+// The Node kernel: it executes one cell after the other in the global scope, whose variables stay.
+//
+// Requests are lines of JSON on the socket 98, and the code of each is in the file 99. Reports are lines of an id, and either "open" (the
+// cell's streams are open), an exit status, or "= " and a result in JSON. Cells are evaluated as in a debugger's console: with await, and
+// with const and let that may be declared again.
+'use strict';
+{
+  const fs = require('fs'), vm = require('vm'), net = require('net'), util = require('util'), path = require('path');
+  const { createRequire, builtinModules } = require('module');
+  const { pathToFileURL } = require('url');
+  const inspector = require('inspector');
+  const SOCKET = 98, TEXT = 99;
+  const MOST_TEXT = 256 << 10, MOST_DATA = 2 << 20, MOST_BUNDLE = 3 << 20, MOST_FRAMES = 50;
+  const devices = require('os').devNull || '/dev/null';
+
+  const session = new inspector.Session();
+  session.connect();
+  const socket = new net.Socket({ fd: SOCKET, readable: true, writable: true });
+  void process.stdout, process.stderr; // made now, while both are /dev/null, they write at once to whatever is open there
+  let id = null, cell = 0, interrupt = null, hasStdin = false;
+
+  // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
+  // other side reads nothing, this waits.
+  const nap = new Int32Array(new SharedArrayBuffer(4));
+  function send(text) {
+    if (id === null) return;
+    const line = Buffer.from(id + ' ' + text + '\n');
+    for (let at = 0; at < line.length;) {
+      try {
+        at += fs.writeSync(SOCKET, line, at);
+      } catch (e) {
+        if (e.code !== 'EAGAIN') process.exit(1);
+        Atomics.wait(nap, 0, 0, 5);
+      }
+    }
+  }
+  const result = (type, fields) => send('= ' + JSON.stringify({ type, ...fields }));
+
+  function openStreams(paths) {
+    for (let fd = 0; fd < 3; fd++) {
+      fs.closeSync(fd);
+      if (fs.openSync(paths[fd], fd === 0 ? 'r' : 'w') !== fd) process.exit(1); // the lowest free number
+    }
+    hasStdin = paths[0] !== devices;
+    let stdin;
+    Object.defineProperty(process, 'stdin', {
+      configurable: true, enumerable: true, get: () => (stdin = stdin || new fs.ReadStream(null, { fd: 0, autoClose: false })),
+    });
+  }
+
+  // Representations.
+
+  const cut = (text, most = MOST_TEXT) => text.length <= most ? text : text.slice(0, most) + `\n[${text.length - most} more characters]`;
+  const inspect = (value) => util.inspect(value, { depth: 4, maxArrayLength: 100, maxStringLength: 100000, breakLength: 100 });
+  const MIME = /^[a-z]+\/[a-z0-9.+-]+$/;
+
+  function bundle(value) {
+    try {
+      const given = value && value[Symbol.for('Jupyter.display')];
+      if (typeof given === 'function') return { 'text/plain': inspect(value), ...given.call(value) };
+    } catch { /* as any object */ }
+    const data = { 'text/plain': inspect(value) };
+    if (Buffer.isBuffer(value) && value.length > 8 && value.readUInt32BE(0) === 0x89504e47) data['image/png'] = value;
+    const proto = value !== null && typeof value === 'object' ? Object.getPrototypeOf(value) : null;
+    if (Array.isArray(value) || proto && Object.getPrototypeOf(proto) === null) {
+      try {
+        const json = JSON.stringify(value);
+        if (json !== undefined && json.length < 64 << 10) data['application/json'] = value;
+      } catch { /* it has cycles */ }
+    }
+    return data;
+  }
+
+  function bounded(data) {
+    const kept = {}, notes = [];
+    let total = 0;
+    for (let [mime, value] of Object.entries(data).sort(([a], [b]) => (b === 'text/plain') - (a === 'text/plain'))) {
+      if (value === undefined || value === null) continue;
+      mime = mime.slice(0, 100);
+      if (value instanceof Uint8Array) value = Buffer.from(value).toString(mime.startsWith('text/') ? 'utf8' : 'base64');
+      if (mime === 'text/plain') value = cut(String(value));
+      const size = (typeof value === 'string' ? value : JSON.stringify(value) || '').length;
+      if (mime !== 'text/plain' && size > MOST_DATA || total + size > MOST_BUNDLE) {
+        notes.push(`[${mime} of ${size} characters was left out]`);
+        continue;
+      }
+      total += size;
+      kept[mime] = value;
+    }
+    if (notes.length) kept['text/plain'] = [kept['text/plain'] || '', ...notes].join('\n').trim();
+    return kept;
+  }
+
+  function display(...values) {
+    for (const value of values) {
+      const raw = value !== null && typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length > 0 &&
+        Object.keys(value).every((key) => MIME.test(key));
+      result('display', { data: bounded(raw ? value : bundle(value)) });
+    }
+  }
+
+  // Code.
+
+  // skim calls use for each piece of code that is not in a string, a template's text or a comment, and puts together what it returns.
+  function skim(code, use) {
+    const text = /'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|`(?:[^`\\]|\\[^])*`|\/\/[^\n]*|\/\*[^]*?\*\//g;
+    let out = '', at = 0;
+    for (const m of code.matchAll(text)) {
+      out += use(code.slice(at, m.index)) + m[0];
+      at = m.index + m[0].length;
+    }
+    return out + use(code.slice(at));
+  }
+
+  // imports makes import calls and declarations what a console can evaluate.
+  function imports(code) {
+    if (!code.includes('import')) return code;
+    code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
+    return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4[ \t]*;?/gm,
+      (all, main, names, space, _, from) => {
+        const load = `await __import__(${JSON.stringify(from)})`;
+        const parts = [main && `default: ${main}`, names && names.replace(/\bas\b/g, ':')].filter(Boolean);
+        if (space) return `const ${space} = ${load};`;
+        return parts.length ? `const { ${parts.join(', ')} } = ${load};` : `${load};`;
+      });
+  }
+
+  function setGlobals() {
+    const here = createRequire(path.join(process.cwd(), 'cell.js'));
+    const load = (name) => {
+      if (name.startsWith('.') || path.isAbsolute(name)) return import(pathToFileURL(path.resolve(name)).href);
+      if (builtinModules.includes(name.replace(/^node:/, '')) || /^[a-z]+:/.test(name)) return import(name);
+      try {
+        return import(pathToFileURL(here.resolve(name)).href);
+      } catch {
+        return import(name);
+      }
+    };
+    for (const [name, value] of Object.entries({ require: here, display, __import__: load })) {
+      Object.defineProperty(globalThis, name, { value, configurable: true, writable: true, enumerable: false });
+    }
+    globalThis.prompt = (text = '') => {
+      process.stdout.write(text);
+      if (!hasStdin) throw new Error('this run has no standard input: set stdin or interactive');
+      result('input', { prompt: text.slice(0, 1000), password: false });
+      const bytes = [], one = Buffer.alloc(1);
+      while (fs.readSync(0, one, 0, 1, null) === 1 && one[0] !== 10) bytes.push(one[0]);
+      return Buffer.from(bytes).toString();
+    };
+  }
+
+  const store = Symbol('cell');
+  const take = (remote) => {
+    if (!remote) return undefined;
+    if (!remote.objectId) {
+      if (remote.unserializableValue) return vm.runInThisContext(`(${remote.unserializableValue})`);
+      return remote.type === 'undefined' ? undefined : remote.value;
+    }
+    let value;
+    globalThis[store] = (v) => { value = v; };
+    globalThis.__take__ = globalThis[store];
+    session.post('Runtime.callFunctionOn', {
+      functionDeclaration: 'function() { __take__(this) }', objectId: remote.objectId, silent: true,
+    }, () => {});
+    delete globalThis.__take__;
+    delete globalThis[store];
+    session.post('Runtime.releaseObject', { objectId: remote.objectId }, () => {});
+    return value;
+  };
+
+  // evaluate resolves with the value of a cell, or rejects with what it threw.
+  function evaluate(code, name) {
+    return new Promise((resolve, reject) => {
+      interrupt = reject;
+      const expression = `${imports(code)}\n//# sourceURL=${name}`;
+      globalThis.__go__ = () => session.post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, silent: true }, (err, answer) => {
+        if (err) return reject(new Error(err.message));
+        if (answer.exceptionDetails) {
+          const e = answer.exceptionDetails.exception;
+          return reject(e ? take(e) : new Error(answer.exceptionDetails.text));
+        }
+        resolve(take(answer.result));
+      });
+      try {
+        new vm.Script('__go__()').runInThisContext({ breakOnSigint: true, displayErrors: false });
+      } catch (e) {
+        reject(e && e.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' ? interrupted() : e);
+      }
+      delete globalThis.__go__;
+    });
+  }
+
+  class KeyboardInterrupt extends Error {}
+  function interrupted() {
+    const e = new KeyboardInterrupt('the cell was interrupted');
+    e.name = 'KeyboardInterrupt';
+    e.stack = 'KeyboardInterrupt: the cell was interrupted';
+    return e;
+  }
+
+  function report(e, source) {
+    const isError = util.types.isNativeError(e) || e instanceof Error;
+    const name = isError ? String(e.name) : 'Error', value = cut(isError ? String(e.message) : inspect(e));
+    const stack = (isError && typeof e.stack === 'string' ? e.stack : `${name}: ${value}`).split('\n');
+    const ours = stack.findIndex((line) => /__go__|at Session\.post|node:inspector/.test(line));
+    const kept = ours < 0 ? stack : stack.slice(0, ours);
+    const frames = [];
+    for (const line of kept) {
+      const m = /^\s+at (?:(.*?) \()?(.*?):(\d+):(\d+)\)?$/.exec(line);
+      if (!m || frames.length >= MOST_FRAMES) continue;
+      const text = m[2].startsWith('<cell') ? (sources.get(m[2]) || '').split('\n')[m[3] - 1] || '' : '';
+      frames.push({ file: m[2], line: Number(m[3]), function: m[1] || '', source: text.slice(0, 500) });
+    }
+    frames.reverse();
+    const traceback = cut(kept.join('\n') + '\n');
+    result('error', { name, value, frames, traceback });
+    try { process.stderr.write(traceback); } catch { /* closed */ }
+  }
+  const sources = new Map();
+
+  const words = 'async await break case catch class const continue debugger default delete do else export extends false finally for function if import in instanceof let new null of return static super switch this throw true try typeof undefined var void while with yield'.split(' ');
+  function complete(code) {
+    const word = /[\w$.]*$/.exec(code)[0], dot = word.lastIndexOf('.');
+    let names = [];
+    const base = dot < 0 ? 'globalThis' : word.slice(0, dot), stem = word.slice(dot + 1);
+    if (/^[\w$]+(\.[\w$]+)*$/.test(base)) {
+      session.post('Runtime.evaluate', { expression: base, silent: true }, (err, answer) => {
+        if (err || answer.exceptionDetails) return;
+        let o = take(answer.result);
+        for (let depth = 0; o !== null && o !== undefined && depth < 20; depth++, o = Object.getPrototypeOf(Object(o))) {
+          names.push(...Object.getOwnPropertyNames(Object(o)).filter((n) => /^[A-Za-z_$][\w$]*$/.test(n)));
+        }
+      });
+      if (dot < 0) {
+        session.post('Runtime.globalLexicalScopeNames', {}, (err, answer) => { if (!err) names.push(...answer.names); });
+        names.push(...words);
+      }
+    }
+    names = [...new Set(names)].filter((n) => n.startsWith(stem) && !/^__\w+__$/.test(n)).sort().slice(0, 200);
+    result('completions', { word, matches: names.map((n) => word.slice(0, dot + 1) + n) });
+  }
+
+  async function run(code) {
+    cell++;
+    const name = `<cell-${cell}>`;
+    sources.set(name, code);
+    sources.delete(`<cell-${cell - 500}>`);
+    try {
+      const value = await evaluate(code, name);
+      interrupt = null;
+      if (value !== undefined) {
+        globalThis._ = value;
+        if (!/;\s*$/.test(code)) result('value', { data: bounded(bundle(value)), count: cell });
+      }
+      return 0;
+    } catch (e) {
+      interrupt = null;
+      report(e);
+      return e instanceof KeyboardInterrupt ? 130 : 1;
+    }
+  }
+
+  async function handle(req) {
+    let status = 1;
+    const size = fs.fstatSync(TEXT).size, text = Buffer.alloc(size);
+    fs.readSync(TEXT, text, 0, size, 0);
+    openStreams([req.stdin, req.stdout, req.stderr]);
+    id = req.id;
+    send('open');
+    setGlobals();
+    try {
+      if (req.op === 'complete') {
+        complete(text.toString());
+        status = 0;
+      } else {
+        status = await run(text.toString());
+      }
+    } catch (e) {
+      try { report(e); } catch { /* a fault of ours */ }
+    }
+    openStreams([devices, devices, devices]);
+    send(String(status & 255));
+    id = null;
+  }
+
+  process.on('SIGINT', () => { if (interrupt) interrupt(interrupted()); });
+  // What a cell leaves running may fail later: the variables stay.
+  for (const event of ['uncaughtException', 'unhandledRejection']) {
+    process.on(event, (e) => { if (id !== null) report(e); });
+  }
+  let data = '', turn = Promise.resolve();
+  socket.on('data', (chunk) => {
+    data += chunk;
+    for (let at; (at = data.indexOf('\n')) >= 0; data = data.slice(at + 1)) {
+      const req = JSON.parse(data.slice(0, at));
+      turn = turn.then(() => handle(req)).catch(() => process.exit(1));
+    }
+  });
+  socket.on('end', () => process.exit(0));
+  socket.on('error', () => process.exit(1));
+}

@@ -1,0 +1,624 @@
+"""The Python kernel: it executes one cell after the other in a module whose variables stay.
+
+Requests are lines of JSON on the socket 98, and the code of each is in the file 99. Reports are lines of an id, and either "open" (the
+cell's streams are open), an exit status, or "= " and a result in JSON. Works with Python 3.8 and later, and needs nothing installed.
+"""
+import ast
+import base64
+import builtins
+import importlib.util
+import inspect
+import io
+import json
+import linecache
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import traceback
+import types
+
+SOCKET, TEXT = 98, 99
+MOST_TEXT = 256 << 10  # characters of text/plain, and of an error's value
+MOST_DATA = 2 << 20  # characters of every other representation
+MOST_BUNDLE = 3 << 20  # of all representations together
+MOST_ROWS = 1000  # of a table as JSON
+MOST_FRAMES = 50
+PID = os.getpid()
+
+
+class Kernel:
+    def __init__(self):
+        os.set_inheritable(SOCKET, False)
+        os.set_inheritable(TEXT, False)
+        self.sock = socket.socket(fileno=SOCKET)
+        self.sock.setblocking(True)
+        self.lock = threading.RLock()
+        self.id = None  # of the cell
+        self.cell = 0
+        self.busy = False  # an interrupt is for the cell
+        self.holding = False  # an interrupt waits until a report is out
+        self.pending = False
+        self.loop = None
+        self.has_stdin = False
+        self.shown = set()  # figures, by id
+        self.module = types.ModuleType("__main__")
+        self.module.__dict__.update(__builtins__=builtins, display=self.display)
+        sys.modules["__main__"] = self.module
+        self.ns = self.module.__dict__
+        sys.argv = [""]
+        builtins.display = self.display
+        builtins.input = self.input
+        os.environ.setdefault("MPLBACKEND", "Agg")
+        sys.meta_path.insert(0, Hooks(self))
+        sys.meta_path.append(Shims(self))
+        for name in ("stdout", "stderr"):
+            self.open_output(name)
+
+    # Reports.
+
+    def send(self, text):
+        """Sends a line. An interrupt in the middle would tear it."""
+        with self.lock:
+            if self.id is None or os.getpid() != PID:
+                return
+            self.holding = True
+            try:
+                self.sock.sendall((self.id + " " + text + "\n").encode("utf-8", "replace"))
+            finally:
+                self.holding = False
+        if self.pending and threading.current_thread() is threading.main_thread():
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def result(self, kind, **fields):
+        self.flush()
+        self.send("= " + json.dumps(dict(type=kind, **fields), ensure_ascii=False, default=str))
+
+    def interrupt(self, *_):
+        if self.holding:
+            self.pending = True
+        elif self.busy:
+            raise KeyboardInterrupt
+
+    # Streams.
+
+    def open_output(self, name):
+        fd = 1 if name == "stdout" else 2
+        raw = io.FileIO(fd, "w", closefd=False)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        setattr(sys, name, stream)
+        setattr(sys, "__%s__" % name, stream)
+
+    def open_streams(self, paths):
+        for fd, (path, flags) in enumerate(zip(paths, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
+            opened = os.open(path, flags | os.O_CLOEXEC)
+            os.dup2(opened, fd)
+            os.close(opened)
+        sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8", errors="replace")
+        self.has_stdin = paths[0] != os.devnull
+        for name in ("stdout", "stderr"):
+            if getattr(getattr(sys, name, None), "closed", True):
+                self.open_output(name)
+
+    def close_streams(self):
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for fd in range(3):
+            os.dup2(null, fd)
+        os.close(null)
+
+    def flush(self):
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):
+                pass
+
+    def input(self, prompt="", *, password=False):
+        """Asks the client of an interactive run for a line."""
+        text = str(prompt)
+        sys.stdout.write(text)
+        self.flush()
+        if not self.has_stdin:
+            raise EOFError("this run has no standard input: set stdin or interactive")
+        self.result("input", prompt=text[:1000], password=password)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError("the standard input of this run has ended")
+        return line.rstrip("\n")
+
+    # Representations.
+
+    def display(self, *objects, **options):
+        """Shows objects, or with raw=True bundles of MIME types."""
+        for o in objects:
+            data = dict(o) if options.get("raw") and isinstance(o, dict) else bundle(o, self.shown)
+            self.result("display", data=bounded(data))
+
+    def show_figures(self):
+        """Shows the open figures of matplotlib, and closes them."""
+        plt = sys.modules.get("matplotlib.pyplot")
+        numbers = getattr(plt, "get_fignums", list)()
+        for n in numbers:
+            figure = plt.figure(n)
+            if id(figure) not in self.shown:
+                self.result("display", data=bounded(figure_bundle(figure)))
+        if numbers:
+            plt.close("all")
+
+    # Cells.
+
+    def serve(self):
+        signal.signal(signal.SIGINT, self.interrupt)
+        data = b""
+        while True:
+            while b"\n" not in data:
+                more = self.sock.recv(65536)
+                if not more:
+                    os._exit(0)
+                data += more
+            line, data = data.split(b"\n", 1)
+            self.handle(json.loads(line.decode()))
+
+    def handle(self, req):
+        status = 1
+        try:
+            code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8", "replace")
+            self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
+            self.id = req["id"]
+            self.shown = set()
+            self.send("open")
+            self.busy = True
+            if req["op"] == "complete":
+                status = self.complete(code)
+            else:
+                status = self.run(code)
+            self.busy = False
+        except BaseException as e:  # an interrupt as the cell ended, or a fault of ours
+            self.busy = False
+            if not isinstance(e, KeyboardInterrupt):
+                self.report(e)
+        self.busy = self.pending = False
+        if os.getpid() != PID:  # a fork that came back from the cell
+            self.flush()
+            os._exit(status)
+        signal.signal(signal.SIGINT, self.interrupt)
+        self.flush()
+        self.close_streams()
+        self.send(str(status & 255))
+        with self.lock:
+            self.id = None
+
+    def run(self, code):
+        self.cell += 1
+        try:
+            value = self.execute(code, "<cell %d>" % self.cell)
+            self.show_figures()
+            if value is not None:
+                self.ns["_"] = value
+                self.result("value", data=bounded(bundle(value, self.shown)), count=self.cell)
+            return 0
+        except SystemExit as e:
+            if e.code is None or isinstance(e.code, int):
+                return e.code or 0
+            print(e.code, file=sys.stderr)
+            return 1
+        except BaseException as e:
+            self.report(e)
+            return 130 if isinstance(e, KeyboardInterrupt) else 1
+
+    def execute(self, code, name):
+        """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        cache(name, code)
+        try:
+            tree = compile(code, name, "exec", flags, True)
+        except SyntaxError:
+            plain = magics(code)
+            if plain == code:
+                raise
+            self.ns.setdefault("__belljar__", self)
+            cache(name, plain)
+            tree = compile(plain, name, "exec", flags, True)
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            expr = tree.body.pop()
+            if not code.rstrip().endswith(";"):
+                last = ast.Expression(expr.value)
+            else:
+                tree.body.append(expr)
+        if tree.body:
+            self.evaluate(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
+        if last is not None:
+            return self.evaluate(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
+        return None
+
+    def evaluate(self, code):
+        value = eval(code, self.ns)
+        if code.co_flags & inspect.CO_COROUTINE:
+            return self.wait(value)
+        return value
+
+    def wait(self, coroutine):
+        import asyncio
+
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        task = self.loop.create_task(coroutine)
+        try:
+            return self.loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            task.cancel()
+            try:
+                self.loop.run_until_complete(task)
+            except (asyncio.CancelledError, Exception):
+                pass
+            raise
+
+    def report(self, e):
+        """Reports an error: as a result, and as text on stderr."""
+        tb, seen = e.__traceback__, e
+        while tb is not None and not tb.tb_frame.f_code.co_filename.startswith("<cell "):
+            tb = tb.tb_next
+        e = e.with_traceback(tb)
+        if isinstance(seen, SyntaxError) and tb is None:
+            frames = []
+        else:
+            frames = [
+                {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
+                for f in traceback.StackSummary.extract((f, n) for f, n in traceback.walk_tb(tb) if f.f_globals is not globals())[-MOST_FRAMES:]
+            ]
+        try:
+            value = str(e)
+        except BaseException:
+            value = "<no text>"
+        try:
+            text = "".join(traceback.format_exception(type(e), e, tb))
+        except BaseException:
+            text = type(e).__name__ + ": " + value + "\n"
+        self.result("error", name=type(e).__name__, value=cut(value), frames=frames, traceback=cut(text))
+        try:
+            sys.stderr.write(text)
+        except (AttributeError, OSError, ValueError):
+            pass
+
+    def complete(self, code):
+        import rlcompleter
+
+        found = re.search(r"[\w.]*$", code)
+        word, matches = found.group(), []
+        try:
+            line = code[code.rfind("\n") + 1 :].lstrip()
+            if re.match(r"(import|from)\s+[\w.]*$", line):
+                matches = modules(word)
+            elif word:
+                finder = rlcompleter.Completer(self.ns)
+                while len(matches) < 200:
+                    m = finder.complete(word, len(matches))
+                    if m is None:
+                        break
+                    matches.append(m)
+        except Exception:
+            pass
+        matches = sorted({m.rstrip("( ") for m in matches})
+        self.result("completions", word=word, matches=matches)
+        return 0
+
+    # What magics become.
+
+    def system(self, command, keep=False):
+        import subprocess
+
+        def fill(m):
+            try:
+                return str(eval(m.group(1), self.ns))
+            except Exception:
+                return m.group()
+
+        command = re.sub(r"\{([^{}\n]+)\}", fill, command)
+        if re.match(r"\s*(python3? -m )?pip3?\s", command):
+            return self.pip(re.sub(r"^\s*(python3? -m )?pip3?\s+", "", command))
+        self.flush()
+        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        p = subprocess.Popen([shell, "-c", command], stdout=subprocess.PIPE if keep else None)
+        try:
+            out = p.communicate()[0]
+        except KeyboardInterrupt:
+            try:
+                p.wait(2)
+            except subprocess.TimeoutExpired:
+                p.kill()
+            raise
+        self.ns["_exit_code"] = p.returncode
+        return out.decode("utf-8", "replace").splitlines() if keep else None
+
+    def pip(self, args):
+        import importlib
+        import shlex
+        import site
+        import subprocess
+
+        words = shlex.split(args)
+        env = dict(os.environ)
+        proxy = env.get("BELLJAR_PROXY")
+        local = "--no-index" in words or words[:1] in (["list"], ["show"], ["freeze"], ["--version"], ["check"], ["uninstall"])
+        if not proxy and not local and not any(k.endswith("INDEX_URL") for k in env):
+            raise PermissionError(
+                "pip has no way to an index: this session's network is denied. "
+                "Make the session with packages, or with network_policy allowlist and egress preset pypi"
+            )
+        if proxy:
+            env.setdefault("HTTPS_PROXY", proxy)
+            env.setdefault("HTTP_PROXY", proxy)
+        self.flush()
+        command = [sys.executable, "-m", "pip"] + words
+        if words[:1] == ["install"]:
+            command += ["--disable-pip-version-check", "--no-input"]
+        status = subprocess.call(command, env=env)
+        self.ns["_exit_code"] = status
+        user = site.getusersitepackages()
+        if os.path.isdir(user) and user not in sys.path:
+            site.addsitedir(user)
+        importlib.invalidate_caches()
+        if status:
+            raise RuntimeError("pip ended with exit code %d" % status)
+
+    def magic(self, name, args):
+        if name == "pip":
+            return self.pip(args)
+        if name == "cd":
+            os.chdir(os.path.expanduser(args.strip() or "~"))
+            return None
+        if name in ("matplotlib", "autoreload", "load_ext", "config"):
+            return None  # figures need none
+        raise NameError("magic %%%s is not known: there are %%pip, %%cd, %%%%bash and !command" % name)
+
+
+def cache(name, code):
+    """Keeps a cell's source for tracebacks."""
+    linecache.cache[name] = (len(code), None, [line + "\n" for line in code.split("\n")], name)
+    number = int(name[6:-1])
+    linecache.cache.pop("<cell %d>" % (number - 500), None)
+
+
+def magics(code):
+    """Turns the lines of a cell that begin with ! or % into calls."""
+    first, _, rest = code.lstrip().partition("\n")
+    if re.match(r"%%(bash|sh)\s*$", first):
+        return "__belljar__.system(%r)" % rest
+    lines = []
+    for line in code.split("\n"):
+        m = re.match(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$", line)
+        if m and m.group(3) == "!":
+            keep = m.group(2)
+            line = "%s%s__belljar__.system(%r%s)" % (m.group(1), keep + " = " if keep else "", m.group(4), ", True" if keep else "")
+        elif m and not m.group(2):
+            name, _, args = m.group(4).partition(" ")
+            line = "%s__belljar__.magic(%r, %r)" % (m.group(1), name, args)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def modules(word):
+    import pkgutil
+
+    parent, _, _ = word.rpartition(".")
+    if parent:
+        spec = importlib.util.find_spec(parent)
+        names = [parent + "." + m.name for m in pkgutil.iter_modules(spec.submodule_search_locations or [])] if spec else []
+    else:
+        names = [m.name for m in pkgutil.iter_modules()] + list(sys.builtin_module_names)
+    return [n for n in names if n.startswith(word)][:200]
+
+
+def cut(text, most=MOST_TEXT):
+    return text if len(text) <= most else "%s\n[%d more characters]" % (text[:most], len(text) - most)
+
+
+METHODS = (
+    ("_repr_html_", "text/html"), ("_repr_markdown_", "text/markdown"), ("_repr_svg_", "image/svg+xml"), ("_repr_png_", "image/png"),
+    ("_repr_jpeg_", "image/jpeg"), ("_repr_latex_", "text/latex"), ("_repr_json_", "application/json"),
+    ("_repr_javascript_", "application/javascript"), ("_repr_pdf_", "application/pdf"),
+)
+
+
+def call(o, name, *args, **kw):
+    """Calls a method of an object's class; None if it has none, or that fails."""
+    if isinstance(o, type):
+        return None
+    try:
+        method = getattr(o, name, None)
+        if not callable(method) or not hasattr(type(o), name) and name not in getattr(o, "__dict__", {}):
+            return None
+        return method(*args, **kw)
+    except Exception:
+        return None
+
+
+def bundle(o, shown):
+    """Returns the representations of an object, by their MIME types."""
+    data = {}
+    module = (type(o).__module__ or "").split(".")[0]
+    if module == "matplotlib" and hasattr(o, "savefig"):
+        shown.add(id(o))
+        return figure_bundle(o)
+    given = call(o, "_repr_mimebundle_", include=None, exclude=None)
+    if isinstance(given, tuple) and given:
+        given = given[0]
+    if isinstance(given, dict):
+        data.update(given)
+    for method, mime in METHODS:
+        if mime not in data:
+            value = call(o, method)
+            if isinstance(value, tuple) and value:
+                value = value[0]
+            if value is not None:
+                data[mime] = value
+    if "image/png" in data:
+        data.pop("image/jpeg", None)
+    if module == "pandas" and hasattr(o, "to_json") and hasattr(o, "head"):
+        table(o, data)
+    if "text/plain" not in data:
+        data["text/plain"] = plain(o)
+    if type(o) in (dict, list) and "application/json" not in data and len(data["text/plain"]) < 64 << 10:
+        try:
+            json.dumps(o, allow_nan=False)
+            data["application/json"] = o
+        except (TypeError, ValueError, RecursionError):
+            pass
+    return data
+
+
+def plain(o):
+    try:
+        if type(o) in (dict, list, tuple, set) and len(o) <= 1000:
+            import pprint
+
+            return pprint.pformat(o, compact=True, width=100)
+        return repr(o)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as e:
+        return "<%s whose repr failed: %s>" % (type(o).__name__, type(e).__name__)
+
+
+def table(o, data):
+    """Adds a table of pandas as a tabular data resource."""
+    try:
+        frame = o.to_frame() if hasattr(o, "to_frame") and not hasattr(o, "columns") else o
+        made = json.loads(frame.head(MOST_ROWS).to_json(orient="table", index=True, default_handler=str))
+        made["total_rows"] = len(frame)
+        data["application/vnd.dataresource+json"] = made
+    except Exception:
+        pass
+
+
+def figure_bundle(figure):
+    out = io.BytesIO()
+    figure.savefig(out, format="png", bbox_inches="tight")
+    return {"image/png": out.getvalue(), "text/plain": plain(figure)}
+
+
+def bounded(data):
+    """Makes representations JSON, and leaves out those that are too large, with a note in the text."""
+    kept, notes, total = {}, [], 0
+    for mime in sorted(data, key=lambda m: m != "text/plain"):
+        value = data[mime]
+        if value is None:
+            continue
+        mime = str(mime)[:100]
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            value = base64.b64encode(bytes(value)).decode() if not mime.startswith("text/") else bytes(value).decode("utf-8", "replace")
+        elif not isinstance(value, str):
+            try:
+                text = json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError, RecursionError):
+                value = text = str(value)
+        if mime == "text/plain":
+            value = cut(str(value))
+        size = len(value if isinstance(value, str) else text)
+        if mime != "text/plain" and size > MOST_DATA or total + size > MOST_BUNDLE:
+            notes.append("[%s of %d characters was left out]" % (mime, size))
+            continue
+        total += size
+        kept[mime] = value
+    if notes:
+        kept["text/plain"] = "\n".join([kept.get("text/plain", "")] + notes).strip()
+    return kept
+
+
+class Hooks:
+    """Adapts modules after their import, so that they show what they draw."""
+
+    def __init__(self, kernel):
+        self.after = {
+            "matplotlib.pyplot": lambda m: setattr(m, "show", lambda *_, **__: kernel.show_figures()),
+            "IPython.display": lambda m: setattr(m, "display", kernel.display),
+            "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None: kernel.input(prompt, password=True)),
+        }
+
+    def find_spec(self, name, path=None, target=None):
+        after = self.after.pop(name, None)
+        if after is None:
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
+            if spec is not None:
+                break
+        else:
+            self.after[name] = after
+            return None
+        loader = spec.loader
+
+        class Loader:
+            def create_module(self, s):
+                return loader.create_module(s)
+
+            def exec_module(self, m):
+                loader.exec_module(m)
+                after(m)
+
+            def __getattr__(self, key):
+                return getattr(loader, key)
+
+        spec.loader = Loader()
+        return spec
+
+
+class Shims:
+    """Stands in for IPython.display in images without IPython."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def find_spec(self, name, path=None, target=None):
+        if name in ("IPython", "IPython.display"):
+            return importlib.util.spec_from_loader(name, self, is_package=name == "IPython")
+        return None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, m):
+        if m.__name__ == "IPython":
+            m.get_ipython = lambda: None
+            return
+        m.display = self.kernel.display
+        m.clear_output = lambda wait=False: None
+        for name, mime in (
+            ("HTML", "text/html"), ("Markdown", "text/markdown"), ("SVG", "image/svg+xml"), ("Latex", "text/latex"), ("Math", "text/latex"),
+            ("JSON", "application/json"), ("Javascript", "application/javascript"), ("Image", "image/png"), ("Pretty", "text/plain"),
+        ):
+            setattr(m, name, shim(name, mime))
+
+
+def shim(name, mime):
+    class Display:
+        def __init__(self, data=None, url=None, filename=None, format=None, **_):
+            if data is None and filename:
+                with open(filename, "rb") as f:
+                    data = f.read()
+            elif name == "Image" and isinstance(data, str):
+                with open(data, "rb") as f:
+                    data = f.read()
+            self.data = data
+
+        def _repr_mimebundle_(self, include=None, exclude=None):
+            kind, data = mime, self.data
+            if name == "Image" and isinstance(data, (bytes, bytearray)) and data[:2] == b"\xff\xd8":
+                kind = "image/jpeg"
+            if name == "Math":
+                data = "$\\displaystyle %s$" % data
+            return {kind: data, "text/plain": repr(self)}
+
+        def __repr__(self):
+            return "<%s>" % name
+
+    Display.__name__ = Display.__qualname__ = name
+    return Display
+
+
+Kernel().serve()

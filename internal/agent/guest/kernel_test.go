@@ -1,0 +1,302 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// shown is a result of a kernel.
+type shown struct {
+	Type   string         `json:"type"`
+	Data   map[string]any `json:"data"`
+	Name   string         `json:"name"`
+	Value  string         `json:"value"`
+	Text   string         `json:"text"`
+	Prompt string         `json:"prompt"`
+	Frames []struct {
+		File, Function, Source string
+		Line                   int
+	} `json:"frames"`
+	Matches []string `json:"matches"`
+}
+
+// cell is what became of a cell.
+type cell struct {
+	out, errs string
+	results   []shown
+	order     string // of streams: o, e and r
+	exit      wire.Exit
+}
+
+func (c cell) plain() string {
+	for _, r := range c.results {
+		if r.Type == "value" {
+			text, _ := r.Data["text/plain"].(string)
+			return text
+		}
+	}
+	return ""
+}
+
+// notebook is a kernel of a host.
+type notebook struct {
+	*term
+	kernel string
+}
+
+func (h *host) notebook(kernel string) *notebook {
+	s := h.shell()
+	s.spec.Env[0] = "PATH=" + os.Getenv("PATH")
+	return &notebook{s, kernel}
+}
+
+func (n *notebook) cell(code string) wire.Exec {
+	e := n.command(code)
+	e.Shell.Name, e.Shell.Kernel, e.Shell.Separate = "context/"+n.kernel, n.kernel, true
+	return e
+}
+
+func (n *notebook) follow(l *line, until string) (c cell) {
+	n.Helper()
+	var lines string
+	for {
+		f := l.next()
+		if f.Kind != wire.KindOutput {
+			r := l.decode(f)
+			if r.Error != nil {
+				n.Fatalf("error: %v", r.Error)
+			}
+			if r.Exit == nil {
+				continue
+			}
+			c.exit = *r.Exit
+			for text := range strings.Lines(lines) {
+				var r shown
+				if err := json.Unmarshal([]byte(text), &r); err != nil {
+					n.Errorf("%q: %v", text, err)
+				}
+				c.results = append(c.results, r)
+			}
+			return c
+		}
+		at, stream, data, err := f.Output()
+		if err != nil {
+			n.Fatal(err)
+		}
+		c.order += string("?oer"[stream])
+		switch stream {
+		case wire.Stdout:
+			c.out += string(data)
+		case wire.Stderr:
+			c.errs += string(data)
+		case wire.Result:
+			lines += string(data)
+		}
+		position := at + int64(len(data))
+		l.json(wire.KindControl, wire.Control{Ack: &position})
+		if until != "" && strings.Contains(c.out+lines, until) {
+			return c
+		}
+	}
+}
+
+func (n *notebook) run(code string) cell {
+	n.Helper()
+	return n.follow(n.exec(n.cell(code)), "")
+}
+
+// wants runs a cell and checks the text of its value.
+func (n *notebook) wants(code, value string) {
+	n.Helper()
+	c := n.run(code)
+	if got := c.plain(); got != value || c.exit.Code != 0 {
+		n.Errorf("%q: %q, want %q: %+v", code, got, value, c)
+	}
+}
+
+// fails runs a cell and returns its error.
+func (n *notebook) fails(code, name string) shown {
+	n.Helper()
+	c := n.run(code)
+	for _, r := range c.results {
+		if r.Type == "error" && r.Name == name && c.exit.Code != 0 && strings.Contains(c.errs, name) {
+			return r
+		}
+	}
+	n.Errorf("%q: no %s: %+v", code, name, c)
+	return shown{}
+}
+
+func TestPythonKernel(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("x = 41", "")
+	n.wants("x + 1", "42")
+	n.wants("_ + 1", "43")
+	n.wants("x;", "")
+	n.wants("import asyncio\nawait asyncio.sleep(0, 'awaited')", "'awaited'")
+	n.wants("def f(a):\n    return a / 0\n", "")
+	if c := n.run("print('out'); import sys; print('err', file=sys.stderr); import os; os.system('echo child')"); c.out != "out\nchild\n" || c.errs != "err\n" || c.plain() != "0" {
+		t.Errorf("%+v", c)
+	}
+	e := n.fails("1\nf(2)", "ZeroDivisionError")
+	if len(e.Frames) != 2 || e.Frames[0].File != "<cell 8>" || e.Frames[0].Line != 2 || e.Frames[1].Function != "f" || e.Frames[1].Source != "return a / 0" {
+		t.Errorf("%+v", e)
+	}
+	n.fails("if True", "SyntaxError")
+	n.fails("nothing", "NameError")
+	// A result comes after what was printed before it.
+	c := n.run("print(1)\ndisplay('a')\nprint(2)\ndisplay('b')\n'c'")
+	if !strings.HasPrefix(c.order, "o") || !strings.HasSuffix(c.order, "r") || len(c.results) != 3 {
+		t.Errorf("%+v", c)
+	}
+	// Representations.
+	c = n.run("class P:\n  def _repr_html_(self): return '<b>'\n  def _repr_png_(self): return b'png'\nP()")
+	if d := c.results[0].Data; d["text/html"] != "<b>" || d["image/png"] != "cG5n" || !strings.HasPrefix(d["text/plain"].(string), "<__main__.P") {
+		t.Errorf("%+v", c)
+	}
+	n.wants("{'a': [1, 2]}", "{'a': [1, 2]}")
+	c = n.run("from IPython.display import HTML, display as show\nshow(HTML('<i>'), 5)\ndisplay({'text/latex': '$x$'}, raw=True)")
+	if len(c.results) != 3 || c.results[0].Data["text/html"] != "<i>" || c.results[2].Data["text/latex"] != "$x$" {
+		t.Errorf("%+v", c)
+	}
+	c = n.run("display({'text/html': 'x' * 10**7}, raw=True)\n'y' * 10**6")
+	if text, _ := c.results[0].Data["text/plain"].(string); !strings.Contains(text, "left out") || c.results[0].Data["text/html"] != nil || len(c.plain()) > 300_000 {
+		t.Errorf("%.2000v", c)
+	}
+	// Magics.
+	n.wants("name = 'World'\nout = !echo hello {name}\nout", "['hello World']")
+	if c := n.run("!echo $((1+1)) && exit 3"); c.out != "2\n" || c.exit.Code != 0 {
+		t.Errorf("%+v", c)
+	}
+	n.wants("_exit_code", "3")
+	if e := n.fails("%pip install six", "PermissionError"); !strings.Contains(e.Value, "network is denied") {
+		t.Errorf("%+v", e)
+	}
+	n.fails("%nothing", "NameError")
+	// Leaving, input, and forks.
+	if c := n.run("import sys; sys.exit(3)"); c.exit.Code != 3 || c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	n.fails("input('?')", "EOFError")
+	in := n.cell("input('name? ') + '!'")
+	in.Stdin = true
+	l := n.exec(in)
+	if c := n.follow(l, `"input"`); !strings.Contains(c.out, "name? ") {
+		t.Errorf("%+v", c)
+	}
+	if err := l.w.Data([]byte("Ada\n")); err != nil {
+		t.Fatal(err)
+	}
+	if c := n.follow(l, ""); c.plain() != "'Ada!'" {
+		t.Errorf("%+v", c)
+	}
+	if c := n.run("import os, time\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('here')"); strings.Count(c.out, "here") != 2 || c.exit.Code != 0 {
+		t.Errorf("%+v", c)
+	}
+	n.wants("x", "41")
+	done := n.cell("import o")
+	done.Shell.Complete = true
+	if c := n.follow(n.exec(done), ""); len(c.results) != 1 || !strings.Contains(strings.Join(c.results[0].Matches, " "), "operator") {
+		t.Errorf("%+v", c)
+	}
+	// An interrupt keeps the variables, and so does a timeout.
+	for _, code := range []string{"while True: pass", "import time; time.sleep(100)", "import asyncio\nawait asyncio.sleep(100)", "!sleep 100"} {
+		l := n.exec(n.cell("print('up', flush=True)\n" + code))
+		n.follow(l, "up")
+		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.wants("x", "41")
+	// The death of a kernel is reported, and the next cell has a new one.
+	if c := n.run("import os, signal; print('last'); os.kill(os.getpid(), signal.SIGKILL)"); c.out != "last\n" || c.exit.Signal != int(unix.SIGKILL) || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	n.fails("x", "NameError")
+	shells := n.ask(wire.Request{Op: wire.OpShells}).reply().Shells
+	if len(shells) != 1 || shells[0].Name != "context/python" || !shells[0].Alive || shells[0].Busy || shells[0].Kernel != wire.KernelPython || shells[0].Runs < 10 {
+		t.Errorf("%+v", shells)
+	}
+	// Ending a kernel ends its cells.
+	n.run("y = 1")
+	l = n.exec(n.cell("print('up', flush=True)\nimport time\nwhile True:\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass"))
+	n.follow(l, "up")
+	waits := n.exec(n.cell("1"))
+	waits.started()
+	if !n.ask(wire.Request{Op: wire.OpEndShell, ID: "context/python"}).reply().Done {
+		t.Error("it cannot be ended")
+	}
+	if c := n.follow(l, ""); c.exit.Code == 0 {
+		t.Errorf("%+v", c)
+	}
+	if c := n.follow(waits, ""); c.exit.Cause != wire.CauseEnded {
+		t.Errorf("%+v", c)
+	}
+	if list := n.ask(wire.Request{Op: wire.OpShells}).reply().Shells; len(list) > 0 {
+		t.Errorf("%+v", list)
+	}
+	n.fails("y", "NameError")
+}
+
+func TestNodeKernel(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Fatal(err)
+	}
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	n.wants("const x = 41", "")
+	n.wants("x + 1", "42")
+	n.wants("const x = 1; let y = 2; x + y", "3")
+	n.wants("const z = await new Promise((ok) => setTimeout(ok, 1, 'awaited')); z", "'awaited'")
+	n.wants("import os, { cpus as list } from 'node:os'\nimport * as fs from 'fs';\n[typeof os.cpus, typeof list, typeof fs.readFileSync, 'import(1)']",
+		"[ 'function', 'function', 'function', 'import(1)' ]")
+	n.wants("(await import('path')).basename('/a/b')", "'b'")
+	n.wants("require('path').basename('/a/b')", "'b'")
+	n.wants("function f() { throw new TypeError('bad') }", "")
+	if c := n.run("console.log('out'); console.error('err'); require('child_process').execSync('echo child', {stdio: 'inherit'}); 5"); c.out != "out\nchild\n" || c.errs != "err\n" || c.plain() != "5" {
+		t.Errorf("%+v", c)
+	}
+	e := n.fails("1\nf()", "TypeError")
+	if e.Value != "bad" || len(e.Frames) != 2 || e.Frames[0].Line != 2 || e.Frames[1].Function != "f" || !strings.Contains(e.Frames[1].Source, "throw new") {
+		t.Errorf("%+v", e)
+	}
+	n.fails("let =", "SyntaxError")
+	n.fails("await Promise.reject(new RangeError('r'))", "RangeError")
+	c := n.run("console.log(1); display({'text/html': '<b>'}); console.log(2); ({a: 1})")
+	if !strings.HasPrefix(c.order, "o") || c.results[0].Data["text/html"] != "<b>" || c.results[1].Data["application/json"] == nil {
+		t.Errorf("%+v", c)
+	}
+	n.wants("'s'", "'s'")
+	n.wants("10n", "10n")
+	n.wants("null", "null")
+	n.wants("NaN", "NaN")
+	for _, code := range []string{"while (true) {}", "await new Promise((ok) => setTimeout(ok, 1e6))"} {
+		t.Log(code)
+		l := n.exec(n.cell("console.log('up');\n" + code))
+		n.follow(l, "up")
+		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.wants("x", "1")
+	done := n.cell("x; process.std")
+	done.Shell.Complete = true
+	if c := n.follow(n.exec(done), ""); len(c.results) != 1 || strings.Join(c.results[0].Matches, " ") != "process.stderr process.stdin process.stdout" {
+		t.Errorf("%+v", c)
+	}
+	if c := n.run("process.exit(4)"); c.exit.Code != 4 || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	n.fails("x", "ReferenceError")
+}

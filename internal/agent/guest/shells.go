@@ -1,0 +1,116 @@
+//go:build linux
+
+package guest
+
+import (
+	"sort"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// busy notes a command. The agent is locked.
+func (sh *shell) busy() {
+	sh.runs++
+	if sh.idle != nil {
+		sh.idle.Stop()
+		sh.idle = nil
+	}
+}
+
+// live notes the shell's process.
+func (sh *shell) live(p *shellProcess) {
+	sh.a.mu.Lock()
+	defer sh.a.mu.Unlock()
+	sh.living = p
+	if sh.ended { // while it started
+		p.exec.end(ending{cause: wire.CauseEnded})
+	}
+}
+
+// over reports whether the shell has been ended.
+func (sh *shell) over() bool {
+	sh.a.mu.Lock()
+	defer sh.a.mu.Unlock()
+	return sh.ended
+}
+
+// rest notes the end of a command. The process ends when the shell stays idle; 0 is never.
+func (sh *shell) rest(idle time.Duration) {
+	sh.a.mu.Lock()
+	defer sh.a.mu.Unlock()
+	sh.used = time.Now()
+	if idle > 0 && isClosed(sh.last) && !sh.a.closing {
+		sh.idle = time.AfterFunc(idle, sh.retire)
+	}
+}
+
+// retire ends the process of an idle shell.
+func (sh *shell) retire() {
+	sh.a.mu.Lock()
+	defer sh.a.mu.Unlock()
+	if sh.living != nil && isClosed(sh.last) {
+		sh.living.exec.end(ending{cause: wire.CauseEnded})
+	}
+}
+
+// listShells lists the shells that have a name.
+func (a *Agent) listShells() []wire.ShellInfo {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []wire.ShellInfo
+	for name, sh := range a.shells {
+		if name == "" {
+			continue
+		}
+		info := wire.ShellInfo{
+			Name: name, Kernel: sh.spec.Shell.Kernel, Cwd: sh.spec.Cwd, Runs: sh.runs, AgeMS: time.Since(sh.born).Milliseconds(),
+			Alive: sh.living != nil && !isClosed(sh.living.exec.exited), Busy: !isClosed(sh.last),
+		}
+		if !info.Busy && !sh.used.IsZero() {
+			info.IdleMS = time.Since(sh.used).Milliseconds()
+		}
+		list = append(list, info)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list
+}
+
+// endShell ends a shell, its commands and everything that they started. It returns when that is gone.
+func (a *Agent) endShell(name string) {
+	a.mu.Lock()
+	sh := a.shells[name]
+	if sh == nil {
+		a.mu.Unlock()
+		return
+	}
+	delete(a.shells, name)
+	sh.ended = true
+	if sh.idle != nil {
+		sh.idle.Stop()
+	}
+	var commands []*exec
+	for _, e := range a.execs {
+		if e.command != nil && e.command.shell == sh {
+			commands = append(commands, e)
+		}
+	}
+	p := sh.living
+	a.mu.Unlock()
+	for _, e := range commands {
+		e.mu.Lock()
+		running := e.exit == nil
+		e.mu.Unlock()
+		if running {
+			e.end(ending{cause: wire.CauseEnded})
+		}
+	}
+	if p == nil {
+		return
+	}
+	p.exec.end(ending{cause: wire.CauseEnded})
+	select {
+	case <-p.exec.over:
+	case <-a.stop:
+	}
+}

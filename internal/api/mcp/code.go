@@ -1,0 +1,154 @@
+package mcp
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/belljar/belljar"
+)
+
+type (
+	codeInput struct {
+		SandboxID      string `json:"sandbox_id" about:"From sandbox_open"`
+		Code           string `json:"code" about:"The code; the value of its last expression is shown"`
+		Language       string `json:"language,omitempty" about:"python (default), javascript or bash"`
+		TimeoutSeconds int64  `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
+	}
+	codeOutput struct {
+		ExecID string `json:"exec_id" about:"As from sandbox_exec"`
+		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, whatever the outcome"`
+		ended
+		*output
+		Results       []codeResult `json:"results,omitempty" about:"What it has shown"`
+		VariablesLost bool         `json:"variables_lost,omitempty" about:"Whether its interpreter was replaced, and the variables are gone"`
+		DurationMs    *int64       `json:"duration_ms,omitempty" about:"Milliseconds from its start to its end"`
+	}
+	codeResult struct {
+		Type  string   `json:"type" enum:"value,display,error,cut" about:"value is the last expression's"`
+		Text  string   `json:"text,omitempty" about:"It as text, or an error's text"`
+		Types []string `json:"types,omitempty" about:"The media types that it has; pictures are in the content"`
+		Name  string   `json:"name,omitempty" about:"An error's name"`
+	}
+)
+
+// maxPictureBytes is how many bytes of pictures an answer has together.
+const maxPictureBytes = 4 << 20
+
+func codeTools() []*tool {
+	return []*tool{
+		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", destroys(false), code,
+			"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
+				"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
+				"and display(x) shows a value. After a timeout the variables are still there."),
+	}
+}
+
+func code(c *call, in codeInput) (*reply, error) {
+	if err := c.authorize(in.SandboxID, false); err != nil {
+		return nil, err
+	}
+	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
+	if err != nil {
+		return nil, err
+	}
+	language, ok := belljar.ContextLanguage(cmp.Or(in.Language, "python"))
+	if !ok {
+		return nil, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q remembers nothing", in.Language),
+			Details: map[string]any{"field": "language"}, Hint: "python, javascript or bash; sandbox_exec runs any other program",
+		}
+	}
+	run, out, err := c.finish(belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Context: language, Language: language, Code: in.Code, TimeoutSec: timeout,
+	}, c.terms.Wait)
+	if err != nil {
+		return nil, sandboxError(renamed(err, map[string]string{"timeout_sec": "timeout_seconds"}))
+	}
+	o := codeOutput{ExecID: run.ID, Status: "running"}
+	if !run.Phase.Terminal() || out == nil {
+		text := fmt.Sprintf("status running after %v: exec_id %s continues. Read its output with sandbox_exec_read, or wait for its end with sandbox_exec_wait.", c.terms.Wait, run.ID)
+		return &reply{text, nil, o}, nil
+	}
+	stdout, stderr := streams(out, c.terms.MaxOutput)
+	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
+	if ms, ok := run.Took(); ok {
+		o.DurationMs = &ms
+	}
+	text := report(run, stdout, stderr, fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s.", run.ID))
+	shown, more := c.shown(&o, out.Results)
+	text += shown
+	if out.ResultsTruncated {
+		text += "\nnote: results were left out, because there are too many\n"
+	}
+	if o.VariablesLost = run.Context != nil && run.Context.State == belljar.ShellReplaced; o.VariablesLost {
+		text += "\nnote: the interpreter was replaced: its variables are gone\n"
+	}
+	return &reply{text, more, o}, nil
+}
+
+// shown adds results to an answer. It returns them as text, and the pictures among them.
+func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Content) {
+	var b strings.Builder
+	var pictures []sdk.Content
+	room := c.terms.MaxOutput
+	bytes := 0
+	for _, r := range results {
+		item := codeResult{Type: string(r.Type), Name: r.Name, Text: r.Text}
+		switch r.Type {
+		case belljar.ResultInput:
+			continue // a model cannot answer it
+		case belljar.ResultError:
+			item.Text = r.Value // its traceback is on stderr
+		case belljar.ResultValue, belljar.ResultDisplay:
+			item.Text = textOf(r)
+			for mime := range r.Data {
+				item.Types = append(item.Types, mime)
+			}
+			slices.Sort(item.Types)
+		}
+		if len(item.Text) > room {
+			item.Text = strings.ToValidUTF8(item.Text[:max(room, 0)], "") + "…"
+		}
+		room -= len(item.Text)
+		o.Results = append(o.Results, item)
+		if r.Type != belljar.ResultError && item.Text != "" {
+			fmt.Fprintf(&b, "%s:\n%s\n", item.Type, item.Text)
+		}
+		for _, ext := range []string{"png", "jpeg", "gif"} {
+			text, _ := r.Data["image/"+ext].(string)
+			data, err := base64.StdEncoding.DecodeString(text)
+			if err != nil || len(data) == 0 || len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {
+				continue
+			}
+			content, about := c.picture(fmt.Sprintf("picture %d.%s", len(pictures)+1, ext), data)
+			if content != nil {
+				bytes += len(data)
+				pictures = append(pictures, content)
+			}
+			fmt.Fprintln(&b, about)
+			break
+		}
+	}
+	return b.String(), pictures
+}
+
+// textOf is a result as text, as good as it has.
+func textOf(r belljar.Result) string {
+	for _, mime := range []string{"text/markdown", "text/plain", "text/latex"} {
+		if text, ok := r.Data[mime].(string); ok && text != "" {
+			return text
+		}
+	}
+	if value, ok := r.Data["application/json"]; ok {
+		if raw, err := json.Marshal(value); err == nil {
+			return string(raw)
+		}
+	}
+	return ""
+}

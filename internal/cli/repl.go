@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/repl"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// replCommand is belljar repl.
+type replCommand struct {
+	Session string `arg:"" optional:"" name:"session" help:"A session on a server; without it, one of its own that ends with it."`
+	Lang    string `default:"py" placeholder:"EXT" help:"Language: py, js or sh."`
+	Context string `placeholder:"NAME" help:"The context; the language's own if it is not given."`
+	Image   string `placeholder:"REF" help:"Root file system of its own session (default host)."`
+	Runtime string `placeholder:"NAME" help:"Isolation of its own session."`
+}
+
+// Help is the long help.
+func (x *replCommand) Help() string {
+	return `Code is executed when it is complete: of Python, a block ends with an empty line. Tab completes names, Ctrl-C
+interrupts and keeps the variables, Ctrl-D ends. What was typed before is on the up arrow, of former times too.
+
+Examples:
+  belljar repl                       Python, in a sandbox on this machine
+  belljar repl --lang js
+  belljar repl 01a1fe25-cb55         in a session on a server`
+}
+
+// Run executes what is typed.
+func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
+	language, ok := belljar.ContextLanguage(x.Lang)
+	if !ok {
+		return mistake.New("--lang py, js or sh", "there are no contexts for %q", x.Lang)
+	}
+	if x.Session != "" && !c.server.given() {
+		return mistake.New("--server URL, or BELLJAR_SERVER", "a session is on a server")
+	}
+	e, err := c.open(x.Runtime, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	id := x.Session
+	if id != "" {
+		if id, err = ident.Session(ctx, e.Service, id); err != nil {
+			return err
+		}
+	} else {
+		made, err := e.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+			SpecVersion: belljar.SpecVersion, BaseImage: cmp.Or(x.Image, local.HostImage), Runtime: x.Runtime,
+		}})
+		if err != nil {
+			return err
+		}
+		id = made.ID
+		defer func() { err = errors.Join(err, e.Sessions().Delete(context.WithoutCancel(ctx), id)) }()
+	}
+	on, err := e.Contexts().Create(ctx, id, belljar.ContextSpec{Language: language, Name: x.Context})
+	if err != nil {
+		return err
+	}
+	r := repl.REPL{Service: e.Service, Session: id, Context: on, Stdin: c.stdin, Stdout: c.stdout, Stderr: c.Stderr, Notice: &c.Writer}
+	return r.Run(ctx)
+}

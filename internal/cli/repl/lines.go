@@ -1,0 +1,114 @@
+package repl
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// plain is input that is not typed: no prompts.
+type plain struct{ r *bufio.Reader }
+
+func (p *plain) read(string) (string, error) {
+	line, err := p.r.ReadString('\n')
+	if errors.Is(err, io.EOF) && line != "" {
+		err = nil
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), err
+}
+
+func (p *plain) password(prompt string) (string, error) { return p.read(prompt) }
+func (p *plain) close() error                           { return nil }
+
+// typed is input at a terminal. The terminal is raw only while a line is read, so that an interrupt reaches running code.
+type typed struct {
+	fd       int
+	terminal *term.Terminal
+	history  *history
+}
+
+func (t *typed) read(prompt string) (string, error) {
+	return t.raw(func() (string, error) {
+		t.terminal.SetPrompt(prompt)
+		return t.terminal.ReadLine()
+	})
+}
+
+func (t *typed) password(prompt string) (string, error) {
+	return t.raw(func() (string, error) { return t.terminal.ReadPassword(prompt) })
+}
+
+func (t *typed) raw(read func() (string, error)) (string, error) {
+	before, err := term.MakeRaw(t.fd)
+	if err != nil {
+		return "", err
+	}
+	defer term.Restore(t.fd, before)
+	if cols, rows, err := term.GetSize(t.fd); err == nil {
+		_ = t.terminal.SetSize(max(cols, 1), max(rows, 1))
+	}
+	line, err := read()
+	if errors.Is(err, term.ErrPasteIndicator) {
+		err = nil
+	}
+	return line, err
+}
+
+func (t *typed) close() error { return t.history.close() }
+
+// mostHistory is the number of lines that are kept.
+const mostHistory = 1000
+
+// history is the lines that were typed, also in former times.
+type history struct {
+	lines []string // oldest first
+	file  *os.File // nil for none
+}
+
+// openHistory reads the history of a file, which only its owner can read. Without one there is no history of former times.
+func openHistory(name string) *history {
+	h := &history{}
+	if name == "" || os.MkdirAll(filepath.Dir(name), 0o700) != nil {
+		return h
+	}
+	if raw, err := os.ReadFile(name); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			h.lines = append(h.lines, strings.TrimSuffix(line, "\n"))
+		}
+		if len(h.lines) > 2*mostHistory {
+			h.lines = h.lines[len(h.lines)-mostHistory:]
+			_ = os.WriteFile(name, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // at worst it stays long
+		}
+	}
+	h.file, _ = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return h
+}
+
+// Add implements [term.History].
+func (h *history) Add(line string) {
+	if strings.TrimSpace(line) == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
+		return
+	}
+	h.lines = append(h.lines, line)
+	if h.file != nil {
+		_, _ = h.file.WriteString(line + "\n") // at worst it is forgotten
+	}
+}
+
+// Len implements [term.History].
+func (h *history) Len() int { return len(h.lines) }
+
+// At implements [term.History]: 0 is the newest.
+func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
+
+func (h *history) close() error {
+	if h.file == nil {
+		return nil
+	}
+	return h.file.Close()
+}

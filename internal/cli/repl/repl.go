@@ -1,0 +1,344 @@
+// Package repl is an interactive interpreter in a context: it reads code, executes it, and prints the results.
+package repl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// REPL is an interactive interpreter.
+type REPL struct {
+	Service        belljar.Service
+	Session        string
+	Context        belljar.Context
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Notice         *notice.Writer
+
+	lines lines
+}
+
+// lines reads what is typed.
+type lines interface {
+	// read returns a line. io.EOF ends the input, errInterrupt drops what was typed.
+	read(prompt string) (string, error)
+	password(prompt string) (string, error)
+	close() error
+}
+
+var errInterrupt = errors.New("interrupted")
+
+// Run reads and executes code until the input ends.
+func (r *REPL) Run(ctx context.Context) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	defer r.lines.close()
+	for {
+		code, err := r.code()
+		switch {
+		case errors.Is(err, errInterrupt):
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case strings.TrimSpace(code) == "":
+			continue
+		}
+		if err := r.execute(ctx, code); err != nil {
+			var refused *belljar.Error
+			if !errors.As(err, &refused) || ctx.Err() != nil {
+				return err
+			}
+			r.Notice.Print("%s", refused.Message)
+			if code := refused.Code; code == belljar.CodeNotFound || code == belljar.CodeConflict {
+				return err // its session has ended
+			}
+		}
+	}
+}
+
+// code reads lines until they are complete.
+func (r *REPL) code() (string, error) {
+	prompt, more := map[string][2]string{"python": {">>> ", "... "}, "javascript": {"> ", "... "}, "bash": {"$ ", "> "}}[r.Context.Language], ""
+	code := ""
+	for {
+		at := prompt[0]
+		if code != "" {
+			at = prompt[1]
+		}
+		line, err := r.lines.read(at)
+		if err != nil {
+			if errors.Is(err, io.EOF) && code != "" {
+				return code, nil
+			}
+			return "", err
+		}
+		code += more + line
+		more = "\n"
+		if Complete(r.Context.Language, code) {
+			return code, nil
+		}
+	}
+}
+
+// Complete reports whether code looks whole: its brackets and quotes are closed, and a block of Python ends with an empty line.
+func Complete(language, code string) bool {
+	lines := strings.Split(code, "\n")
+	last := strings.TrimRight(lines[len(lines)-1], " \t")
+	switch {
+	case strings.HasSuffix(last, "\\"):
+		return false
+	case open(language, code):
+		return false
+	case language == "bash":
+		return len(lines) > 1 && last == "" || !slices.ContainsFunc([]string{"do", "then", "else", "{", "(", "|", "&&", "||", "in"}, func(end string) bool {
+			return last == end || strings.HasSuffix(last, " "+end) || strings.HasSuffix(last, ";"+end)
+		}) && balanced(code)
+	case language == "python" && len(lines) == 1:
+		return !strings.HasSuffix(last, ":") && !strings.HasPrefix(last, "@")
+	case language == "python":
+		block := slices.ContainsFunc(lines, func(line string) bool { return strings.HasSuffix(strings.TrimRight(line, " \t"), ":") })
+		return !block || last == ""
+	}
+	return true
+}
+
+// balanced reports whether the loops and conditions of a shell are closed.
+func balanced(code string) bool {
+	depth := 0
+	for _, word := range strings.FieldsFunc(code, func(c rune) bool { return strings.ContainsRune(" \t\n;", c) }) {
+		switch word {
+		case "if", "for", "while", "until", "case", "{":
+			depth++
+		case "fi", "done", "esac", "}":
+			depth--
+		}
+	}
+	return depth <= 0
+}
+
+// open reports whether a bracket or a quote is open.
+func open(language, code string) bool {
+	depth, quote := 0, ""
+	for i := 0; i < len(code); i++ {
+		rest := code[i:]
+		switch {
+		case quote != "" && code[i] == '\\' && (language != "bash" || quote == `"`):
+			i++
+		case quote != "" && strings.HasPrefix(rest, quote):
+			i += len(quote) - 1
+			quote = ""
+		case quote != "" && code[i] == '\n' && len(quote) == 1 && quote != "`" && language != "bash":
+			quote = "" // a mistake, which the interpreter reports
+		case quote != "":
+		case language == "python" && (strings.HasPrefix(rest, `"""`) || strings.HasPrefix(rest, `'''`)):
+			quote = rest[:3]
+			i += 2
+		case code[i] == '"' || code[i] == '\'' || code[i] == '`' && language == "javascript":
+			quote = rest[:1]
+		case code[i] == '#' && language != "javascript", strings.HasPrefix(rest, "//") && language == "javascript":
+			end := strings.IndexByte(rest, '\n')
+			if end < 0 {
+				return depth > 0
+			}
+			i += end
+		case language == "bash":
+		case strings.IndexByte("([{", code[i]) >= 0:
+			depth++
+		case strings.IndexByte(")]}", code[i]) >= 0:
+			depth--
+		}
+	}
+	return depth > 0 || quote != "" && (len(quote) == 3 || quote == "`" || language == "bash")
+}
+
+// execute executes code and prints what it shows. An interrupt cancels it.
+func (r *REPL) execute(ctx context.Context, code string) error {
+	run, err := r.Service.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: true,
+	}})
+	if err != nil {
+		return err
+	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-interrupts:
+				_ = r.Service.Runs().Cancel(ctx, run.ID) // a run that has ended is no error
+			case <-done:
+				return
+			}
+		}
+	}()
+	defer func() {
+		signal.Stop(interrupts)
+		close(done)
+		<-ended
+	}()
+	var results belljar.ResultReader
+	for f, err := range r.Service.Runs().Frames(ctx, run.ID, 1) {
+		if err != nil {
+			return err
+		}
+		switch f.Type {
+		case belljar.FrameStdout:
+			_, err = r.Stdout.Write(f.Output)
+		case belljar.FrameStderr:
+			_, err = r.Stderr.Write(f.Output)
+		case belljar.FrameResult:
+			for _, result := range results.Add(f) {
+				if result.Type == belljar.ResultInput {
+					err = errors.Join(err, r.answer(ctx, run.ID, result))
+				} else if text := Text(result); text != "" {
+					_, err = fmt.Fprintln(r.Stdout, text)
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if run, err = r.Service.Runs().Get(ctx, run.ID); err != nil {
+		return err
+	}
+	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
+		r.Notice.Print("the interpreter was replaced: its variables are gone")
+	}
+	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit && run.ReasonCode != belljar.ReasonCanceledByUser && run.Message != "" {
+		r.Notice.Print("%s", run.Message)
+	}
+	return nil
+}
+
+// answer sends a line that the code asks for.
+func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) error {
+	read := r.lines.read
+	if asked.Password {
+		read = r.lines.password
+	}
+	line, err := read("") // the prompt has been printed
+	stdin, failed := r.Service.Runs().Stdin(ctx, run)
+	if failed != nil {
+		return nil // it has ended
+	}
+	defer stdin.Close()
+	switch {
+	case errors.Is(err, errInterrupt):
+		return r.Service.Runs().Cancel(ctx, run)
+	case err != nil:
+		_ = stdin.End()
+		return nil
+	}
+	_, _ = stdin.Write([]byte(line + "\n"))
+	return nil
+}
+
+// Text is a result as a terminal shows it; "" for what is on stderr, or is asked for, already.
+func Text(r belljar.Result) string {
+	switch r.Type {
+	case belljar.ResultCut:
+		return "[" + r.Text + "]"
+	case belljar.ResultValue, belljar.ResultDisplay:
+	default:
+		return ""
+	}
+	text, _ := r.Data["text/plain"].(string)
+	for _, mime := range []string{"text/markdown", "text/latex"} {
+		if other, ok := r.Data[mime].(string); ok && text == "" {
+			text = other
+		}
+	}
+	var parts []string
+	if text != "" {
+		parts = append(parts, safe(text))
+	}
+	for mime := range r.Data {
+		if strings.HasPrefix(mime, "image/") {
+			parts = append(parts, "["+mime+"]")
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// safe is a text without the characters that control a terminal.
+func safe(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+// open prepares for what is typed at a terminal, or comes from elsewhere.
+func (r *REPL) open(ctx context.Context) error {
+	f, ok := r.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		r.lines = &plain{bufio.NewReader(r.Stdin)}
+		return nil
+	}
+	t := &typed{fd: int(f.Fd())}
+	t.terminal = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{f, r.Stdout}, "")
+	if dir, err := os.UserCacheDir(); err == nil {
+		t.history = openHistory(filepath.Join(dir, "belljar", "history-"+r.Context.Language))
+	} else {
+		t.history = openHistory("")
+	}
+	t.terminal.History = t.history
+	t.terminal.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		return r.complete(ctx, t, line, pos)
+	}
+	r.lines = t
+	return nil
+}
+
+// complete completes a line at a position.
+func (r *REPL) complete(ctx context.Context, t *typed, line string, pos int) (string, int, bool) {
+	before := line[:pos]
+	if strings.TrimSpace(before) == "" {
+		return line[:pos] + "    " + line[pos:], pos + 4, true
+	}
+	c, err := r.Service.Contexts().Complete(ctx, r.Session, r.Context.Name, before)
+	if err != nil || len(c.Matches) == 0 || !strings.HasSuffix(before, c.Word) {
+		return line, pos, true
+	}
+	common := c.Matches[0]
+	for _, m := range c.Matches {
+		for !strings.HasPrefix(m, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	if len(common) <= len(c.Word) {
+		if len(c.Matches) > 1 {
+			fmt.Fprintf(t.terminal, "%s\n", safe(strings.Join(c.Matches[:min(len(c.Matches), 60)], "  ")))
+		}
+		return line, pos, true
+	}
+	head := strings.TrimSuffix(before, c.Word) + safe(common)
+	return head + line[pos:], len(head), true
+}

@@ -1,0 +1,47 @@
+package repl
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+)
+
+// Snippet is code for a context.
+type Snippet struct{ context, language, code string }
+
+// ReadSnippet reads code: a text, or a file; - or "" is standard input. Without a context it is for the language's own, and without a language
+// the file's extension decides.
+func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Snippet, error) {
+	if lang == "" && text == nil {
+		lang = strings.TrimPrefix(filepath.Ext(file), ".")
+	}
+	language, ok := belljar.ContextLanguage(cmp.Or(lang, "py"))
+	if !ok {
+		return nil, mistake.New("--lang py, js or sh", "there are no contexts for %q", lang)
+	}
+	out := &Snippet{context: cmp.Or(context, language), language: language}
+	var raw []byte
+	var err error
+	switch {
+	case text != nil && file != "":
+		return nil, mistake.New("one of -c and a file", "-c and %s exclude each other", file)
+	case text != nil:
+		raw = []byte(*text)
+	case file == "" || file == "-":
+		raw, err = io.ReadAll(io.LimitReader(stdin, 2<<20)) // more is refused as too long
+	default:
+		raw, err = os.ReadFile(file)
+	}
+	out.code = string(raw)
+	return out, err
+}
+
+// Fill makes a run one of code in a context.
+func (x *Snippet) Fill(spec *belljar.RunSpec) {
+	spec.Context, spec.Language, spec.Code, spec.Command = x.context, x.language, x.code, nil
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/program"
+	"github.com/belljar/belljar/internal/cli/repl"
+)
+
+// sessionCode is belljar session code.
+type sessionCode struct {
+	ID      string  `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	File    string  `arg:"" optional:"" name:"file" help:"The code's file; - or nothing is standard input."`
+	Code    *string `group:"what" short:"c" placeholder:"TEXT" help:"Execute this text instead of a file."`
+	Context string  `group:"what" placeholder:"NAME" help:"The context; the language's own if it is not given."`
+	Lang    string  `group:"what" placeholder:"EXT" help:"Language: py, js or sh (default py, or that of the file's extension)."`
+	timeFlags
+	outcomeFlags
+}
+
+// Help is the long help.
+func (x *sessionCode) Help() string {
+	return `A context is an interpreter that lives as long as the session: variables, functions and imports stay from one call to
+the next. The value of the last expression is printed as well. --json has the results in all their forms, pictures too.
+
+Examples:
+  belljar session code 01a1fe25-cb55 -c 'x = 41'
+  belljar session code 01a1fe25-cb55 -c 'x + 1'             prints 42
+  belljar session code 01a1fe25-cb55 --lang js -c 'let y = 1'
+  belljar session code 01a1fe25-cb55 --context model train.py`
+}
+
+// Run executes code.
+func (x *sessionCode) Run(ctx context.Context, c *console) error {
+	run := &runCommand{snippet: &repl.Snippet{}}
+	run.timeFlags, run.outcomeFlags = x.timeFlags, x.outcomeFlags
+	err := c.remote(false, func(s belljar.Service) (err error) {
+		if run.snippet, err = repl.ReadSnippet(x.Code, x.File, x.Context, x.Lang, c.stdin); err != nil {
+			return err
+		}
+		run.session, err = ident.Session(ctx, s, x.ID)
+		return err
+	})
+	if err != nil {
+		if x.JSON {
+			return c.failJSON(err)
+		}
+		return err
+	}
+	return run.Run(ctx, c)
+}
+
+// reading returns the program of the command line; none for code in a context. Code from standard input leaves no input.
+func (r *runCommand) reading(ctx context.Context, c *console) (program.Program, error) {
+	if r.snippet != nil {
+		return program.Program{Stdin: true}, nil
+	}
+	asked := r.asked(c)
+	prog, err := asked.Read(ctx)
+	if err != nil {
+		return prog, err
+	}
+	if stray := asked.StrayFlag(c.flags); stray != "" {
+		c.Note("%s", stray)
+	}
+	return prog, nil
+}
+
+// shown prints the results that a frame completes.
+func (s *streams) shown(f belljar.Frame) error {
+	for _, r := range s.results.Add(f) {
+		if text := repl.Text(r); text != "" {
+			if _, err := io.WriteString(s.c.stdout, text+"\n"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

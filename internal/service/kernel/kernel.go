@@ -1,0 +1,317 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// Session is a living session as its contexts use it.
+type Session interface {
+	// Session is the session as it stands, and Contexts are its contexts.
+	Session() belljar.Session
+	Contexts() *Table
+	// Box is its sandbox with its agent, and Execution a command in it without arguments.
+	Box() *box.Box
+	Execution() wire.Exec
+}
+
+// Options is what the contexts of a service are made of.
+type Options struct {
+	// Acquire counts a use of a session in which the caller may run code, until release is called.
+	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
+	// Stop cancels the runs of a context.
+	Stop func(session, context string)
+	// Refused turns an error into the one that the caller gets, and records a refusal.
+	Refused func(caller belljar.Caller, doing string, err error) error
+	// Record records an event and fills in its time and component.
+	Record func(event.Event)
+	Now    func() time.Time
+}
+
+// Kernels is the contexts of all sessions.
+type Kernels struct{ opts Options }
+
+// New returns a service without contexts.
+func New(opts Options) *Kernels { return &Kernels{opts} }
+
+// As is the contexts as one caller sees them.
+func (k *Kernels) As(caller belljar.Caller) belljar.Contexts { return view{k, caller} }
+
+// view is the contexts as one caller sees them.
+type view struct {
+	*Kernels
+	caller belljar.Caller
+}
+
+var _ belljar.Contexts = view{}
+
+const (
+	startTime    = time.Minute      // for the start or the end of an interpreter
+	listTime     = 10 * time.Second // for a look at them
+	completeTime = 2 * time.Second
+	mostMatches  = 200
+	mostMatched  = 1 << 20 // bytes of them
+)
+
+// with performs something in a session.
+func (v view) with(ctx context.Context, doing, sessionID string, limit time.Duration, do func(ctx context.Context, x Session) error) error {
+	x, release, err := v.opts.Acquire(ctx, v.caller, sessionID)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		err = do(ctx, x)
+		cancel()
+		release()
+	}
+	if err != nil {
+		return v.opts.Refused(v.caller, doing, err)
+	}
+	return nil
+}
+
+// Create starts a context.
+func (v view) Create(ctx context.Context, sessionID string, spec belljar.ContextSpec) (made belljar.Context, err error) {
+	if err := spec.Validate(); err != nil {
+		return made, err
+	}
+	if spec.Name == "" {
+		spec.Name, _ = belljar.ContextLanguage(spec.Language)
+	}
+	if spec.Cwd != "" {
+		spec.Cwd, _ = belljar.CleanPath(spec.Cwd)
+	}
+	err = v.with(ctx, "make a context", sessionID, startTime, func(ctx context.Context, x Session) error {
+		e, fresh, err := x.Contexts().enter(spec, v.opts.Now())
+		if err != nil {
+			return err
+		}
+		if made, err = v.look(ctx, x, e); err == nil && made.State == belljar.ContextStopped {
+			if err = v.start(ctx, x, e); err == nil {
+				made, err = v.look(ctx, x, e)
+			}
+		}
+		if err != nil {
+			if fresh {
+				x.Contexts().remove(e.name)
+			}
+			return err
+		}
+		if fresh {
+			v.record(event.ContextCreated, x, e, "")
+		}
+		return nil
+	})
+	return made, err
+}
+
+// start starts the interpreter of a context.
+func (v view) start(ctx context.Context, x Session, e *entry) error {
+	nothing := map[string]string{"python": "pass", "javascript": "void 0", "bash": ":"}[e.language]
+	_, err := v.execute(ctx, x, x.Contexts().direct(x.Execution(), e, nothing))
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Code == wire.CodeExecFailed && refused.Errno == wire.ENOENT {
+		if refused.Step == wire.StepChdir {
+			return &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("cwd %q is no directory of the workspace", e.cwd), Details: map[string]any{"field": "cwd"},
+			}
+		}
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "the session's image has no interpreter for " + e.language,
+			Details: map[string]any{"field": "language", "language": e.language}, Hint: "make the session with an image that has one",
+		}
+	}
+	return err
+}
+
+// execute runs a command that is no run, and returns what it has shown and printed.
+func (v view) execute(ctx context.Context, x Session, exec wire.Exec) (out []byte, err error) {
+	exec.ID = "context:" + belljar.NewID()
+	exec.OutputLimit = mostMatched
+	if until, ok := ctx.Deadline(); ok {
+		exec.TimeoutMS = max(1, time.Until(until).Milliseconds())
+	}
+	proc, err := x.Box().Exec(ctx, exec, exec.Cwd)
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	exit, err := proc.Output(ctx, func(_ int64, _ wire.Stream, b []byte) error {
+		out = append(out, b...)
+		return nil
+	})
+	if err != nil {
+		_ = proc.End(0)
+		return nil, err
+	}
+	_ = proc.Forget()
+	if exit.Cause != wire.CauseExited || exit.Code != 0 {
+		return nil, &belljar.Error{
+			Code: belljar.CodeInternal, Message: "the interpreter does not answer", Details: map[string]any{"exit_code": exit.Code, "cause": string(exit.Cause)},
+		}
+	}
+	return out, nil
+}
+
+// look returns a context as it stands.
+func (v view) look(ctx context.Context, x Session, e *entry) (belljar.Context, error) {
+	list, err := v.list(ctx, x, []*entry{e})
+	if err != nil {
+		return belljar.Context{}, err
+	}
+	return list[0], nil
+}
+
+// list returns contexts as they stand.
+func (v view) list(ctx context.Context, x Session, entries []*entry) ([]belljar.Context, error) {
+	shells, err := agent.Shells(ctx, x.Box().Agent)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the interpreters: %w", err)
+	}
+	now := v.opts.Now()
+	list := []belljar.Context{}
+	for _, e := range entries {
+		c := belljar.Context{Name: e.name, Language: e.language, Cwd: e.cwd, State: belljar.ContextStopped, CreatedAt: e.made, LastUsedAt: e.made}
+		if i := slices.IndexFunc(shells, func(s wire.ShellInfo) bool { return s.Name == prefix+e.name }); i >= 0 {
+			s := shells[i]
+			switch c.Runs, c.LastUsedAt = s.Runs, now.Add(-time.Duration(s.IdleMS)*time.Millisecond); {
+			case s.Busy:
+				c.State = belljar.ContextBusy
+			case s.Alive:
+				c.State = belljar.ContextIdle
+			}
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// List returns a session's contexts.
+func (v view) List(ctx context.Context, sessionID string) (list []belljar.Context, err error) {
+	err = v.with(ctx, "list contexts", sessionID, listTime, func(ctx context.Context, x Session) error {
+		list, err = v.list(ctx, x, x.Contexts().all())
+		return err
+	})
+	return list, err
+}
+
+// Restart ends a context's interpreter, and starts a new one.
+func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Context, err error) {
+	err = v.with(ctx, "restart a context", sessionID, startTime, func(ctx context.Context, x Session) error {
+		e, err := x.Contexts().find(name)
+		if err == nil {
+			err = v.end(ctx, x, e)
+		}
+		if err == nil {
+			err = v.start(ctx, x, e)
+		}
+		if err == nil {
+			v.record(event.ContextEnded, x, e, "restarted")
+			c, err = v.look(ctx, x, e)
+		}
+		return err
+	})
+	return c, err
+}
+
+// Delete ends a context.
+func (v view) Delete(ctx context.Context, sessionID, name string) error {
+	return v.with(ctx, "delete a context", sessionID, startTime, func(ctx context.Context, x Session) error {
+		e, err := x.Contexts().find(name)
+		if err != nil {
+			return nil
+		}
+		x.Contexts().remove(name)
+		if err := v.end(ctx, x, e); err != nil {
+			return err
+		}
+		v.record(event.ContextEnded, x, e, "deleted")
+		return nil
+	})
+}
+
+// end ends the interpreter of a context, its runs, and what they have started.
+func (v view) end(ctx context.Context, x Session, e *entry) error {
+	v.opts.Stop(x.Session().ID, e.name)
+	if err := agent.EndShell(ctx, x.Box().Agent, prefix+e.name); err != nil {
+		return fmt.Errorf("end the interpreter: %w", err)
+	}
+	return nil
+}
+
+// Complete returns what may follow the beginning of code.
+func (v view) Complete(ctx context.Context, sessionID, name, code string) (c belljar.Completion, err error) {
+	if len(code) > maxCode {
+		return c, &belljar.Error{Code: belljar.CodeTooLarge, Message: fmt.Sprintf("code is limited to %d bytes", maxCode), Details: map[string]any{"field": "code"}}
+	}
+	err = v.with(ctx, "complete code", sessionID, completeTime, func(ctx context.Context, x Session) error {
+		e, err := x.Contexts().find(name)
+		if err != nil {
+			return err
+		}
+		now, err := v.look(ctx, x, e)
+		if err == nil && now.State == belljar.ContextIdle {
+			c, err = v.complete(ctx, x, e, strings.ReplaceAll(code, "\x00", ""))
+		}
+		return err
+	})
+	if c.Matches == nil {
+		c.Matches = []string{}
+	}
+	return c, err
+}
+
+// maxCode is the length of the longest code that is completed, in bytes.
+const maxCode = 1 << 20
+
+func (v view) complete(ctx context.Context, x Session, e *entry, code string) (c belljar.Completion, err error) {
+	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(code, " "))
+	if e.language == "bash" {
+		c.Word = code[strings.LastIndexAny(code, " \t\n|;&(=")+1:]
+		exec.Shell.Cmd = []byte("compgen -c -f -v -- '" + strings.ReplaceAll(c.Word, "'", `'\''`) + "' 2>/dev/null | head -n 1000; true")
+		out, err := v.execute(ctx, x, exec)
+		c.Matches = strings.Fields(string(out))
+		return tidy(c), err
+	}
+	exec.Shell.Complete = true
+	out, err := v.execute(ctx, x, exec)
+	for line := range strings.Lines(string(out)) {
+		var found struct {
+			Type string `json:"type"`
+			belljar.Completion
+		}
+		if json.Unmarshal([]byte(line), &found) == nil && found.Type == "completions" {
+			c = found.Completion
+		}
+	}
+	if !strings.HasSuffix(code, c.Word) {
+		c = belljar.Completion{}
+	}
+	return tidy(c), err
+}
+
+// tidy sorts and bounds matches.
+func tidy(c belljar.Completion) belljar.Completion {
+	slices.Sort(c.Matches)
+	c.Matches = slices.Compact(c.Matches)
+	c.Matches = c.Matches[:min(len(c.Matches), mostMatches)]
+	return c
+}
+
+// record records an event of a context.
+func (v view) record(name string, x Session, e *entry, reason string) {
+	s := x.Session()
+	v.opts.Record(event.Event{
+		Name: name, Caller: v.caller, Session: &s, Runtime: s.Runtime, Kind: e.language, Reason: reason, Detail: map[string]string{"context": e.name},
+	})
+}

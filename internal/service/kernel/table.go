@@ -1,0 +1,207 @@
+// Package kernel is the contexts of sessions: living interpreters, whose variables stay from one run to the next. An interpreter is a
+// named shell of the session's agent, which knows its process. The package knows what the session has been asked for.
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/queue"
+)
+
+// Limits bound the contexts of one session. A field left zero is its default.
+type Limits struct {
+	Most int           // contexts; 0 is 8
+	Idle time.Duration // without a run, after which an interpreter ends; 0 is 1 h, less than 0 never
+}
+
+func (l Limits) complete() Limits {
+	l.Most, l.Idle = cmp.Or(l.Most, 8), cmp.Or(l.Idle, time.Hour)
+	return l
+}
+
+// Table is the contexts of one session.
+type Table struct {
+	limits Limits
+	branch func() *queue.Queue
+
+	mu   sync.Mutex
+	list map[string]*entry
+	old  bool // the session's agent has no kernels
+}
+
+// entry is one context.
+type entry struct {
+	name, language, cwd string
+	made                time.Time
+	queue               *queue.Queue
+}
+
+// NewTable returns a table without contexts. branch makes the queue in which the runs of a context wait for each other.
+func NewTable(limits Limits, branch func() *queue.Queue) *Table {
+	return &Table{limits: limits.complete(), branch: branch, list: map[string]*entry{}}
+}
+
+// prefix begins the names of contexts among the shells of an agent.
+const prefix = "context/"
+
+// Recover notes the contexts that an agent knows from a former process. An error says that it knows none, being an older one.
+func (t *Table) Recover(shells []wire.ShellInfo, err error, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.old = err != nil
+	for _, s := range shells {
+		if name, ok := strings.CutPrefix(s.Name, prefix); ok {
+			t.list[name] = &entry{
+				name: name, language: language(s.Kernel), cwd: strings.TrimPrefix(strings.TrimPrefix(s.Cwd, belljar.WorkspaceDir), "/"), queue: t.branch(),
+				made: now.Add(-time.Duration(s.AgeMS) * time.Millisecond),
+			}
+		}
+	}
+}
+
+// kernelOf and language translate between the names of languages and of kernels; a shell has no kernel.
+func kernelOf(language string) string {
+	switch language {
+	case "python":
+		return wire.KernelPython
+	case "javascript":
+		return wire.KernelNode
+	}
+	return ""
+}
+
+func language(kernel string) string {
+	switch kernel {
+	case wire.KernelPython:
+		return "python"
+	case wire.KernelNode:
+		return "javascript"
+	}
+	return "bash"
+}
+
+// Use checks that a run may use a context, which is made with a language if it does not exist. It returns the context's language.
+func (t *Table) Use(name, wanted string, now time.Time) (string, error) {
+	e, _, err := t.enter(belljar.ContextSpec{Name: name, Language: wanted}, now)
+	if err != nil {
+		return "", err
+	}
+	return e.language, nil
+}
+
+// enter finds a context, or makes one that has a language. It reports whether it is new.
+func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made bool, err error) {
+	wanted, _ := belljar.ContextLanguage(spec.Language)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e = t.list[spec.Name]
+	switch {
+	case t.old:
+		return nil, false, &belljar.Error{
+			Code: belljar.CodeConflict, Message: "the session was made by an earlier version of belljar, and has no contexts", Hint: "make a new session",
+		}
+	case e == nil && wanted == "":
+		return nil, false, notFound(spec.Name)
+	case e != nil && wanted != "" && wanted != e.language:
+		return nil, false, &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q is of language %s", spec.Name, e.language),
+			Details: map[string]any{"context": spec.Name, "language": e.language}, Hint: "leave the language out, or use another name",
+		}
+	case e != nil:
+		return e, false, nil
+	case len(t.list) >= t.limits.Most:
+		return nil, false, &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the session has all of its %d contexts", t.limits.Most),
+			Details: map[string]any{"quota": "contexts_per_session", "used": len(t.list), "limit": t.limits.Most}, Hint: "delete one that is no longer needed",
+		}
+	}
+	e = &entry{name: spec.Name, language: wanted, cwd: spec.Cwd, made: now, queue: t.branch()}
+	t.list[spec.Name] = e
+	return e, true, nil
+}
+
+// find returns a context.
+func (t *Table) find(name string) (*entry, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.list[name]; e != nil {
+		return e, nil
+	}
+	return nil, notFound(name)
+}
+
+func notFound(name string) error {
+	return &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("context %q does not exist", name),
+		Details: map[string]any{"context": name}, Hint: "make it, or send the language with the code",
+	}
+}
+
+// remove forgets a context.
+func (t *Table) remove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.list, name)
+}
+
+// all returns the contexts, sorted by name.
+func (t *Table) all() []*entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := slices.Collect(maps.Values(t.list))
+	slices.SortFunc(list, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// Queue is where the runs of a context wait for each other; nil if it does not exist.
+func (t *Table) Queue(name string) *queue.Queue {
+	if e, err := t.find(name); err == nil {
+		return e.queue
+	}
+	return nil
+}
+
+// Direct directs a command to a context: its code is executed there.
+func (t *Table) Direct(e wire.Exec, name, code string) wire.Exec {
+	of, err := t.find(name)
+	if err != nil { // it was deleted while the run waited: its agent says so
+		of = &entry{name: name}
+	}
+	return t.direct(e, of, code)
+}
+
+func (t *Table) direct(e wire.Exec, of *entry, code string) wire.Exec {
+	e.Argv, e.CPUTimeMS, e.KillAll = nil, 0, false
+	e.Shell = &wire.ShellRun{Name: prefix + of.name, Cmd: []byte(code), Separate: true, Kernel: kernelOf(of.language)}
+	if t.limits.Idle > 0 {
+		e.Shell.IdleMS = t.limits.Idle.Milliseconds()
+	}
+	if of.cwd != "" {
+		e.Cwd = belljar.WorkspaceDir + "/" + of.cwd
+	}
+	e.Env = Unattended(e.Env)
+	e.Rlimits = maps.Clone(e.Rlimits)
+	delete(e.Rlimits, "cpu") // the interpreter outlives many runs; the clock ends each
+	return e
+}
+
+// Unattended adds to an environment what keeps programs from waiting for a user at a terminal.
+func Unattended(env []string) []string {
+	has := func(name string) bool {
+		return slices.ContainsFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+	}
+	for _, pair := range [][2]string{{"PAGER", "cat"}, {"GIT_PAGER", "cat"}, {"GIT_TERMINAL_PROMPT", "0"}} {
+		if !has(pair[0]) {
+			env = append(env, pair[0]+"="+pair[1])
+		}
+	}
+	return env
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// A context outlives its server: code that runs goes on, its results are whole, and the variables are there.
+func TestContextOutlivesTheServer(t *testing.T) {
+	data := t.TempDir()
+	s := serve(t, data)
+	c := s.client()
+	id := s.session(c, nil).ID
+	code := func(text string) belljar.RunRequest {
+		return belljar.RunRequest{RunSpec: belljar.RunSpec{
+			SpecVersion: belljar.SpecVersion, SessionID: id, Context: "python", Language: "python", Code: text, TimeoutSec: patience.Seconds(),
+		}}
+	}
+	if run, _, err := belljar.Finish(t.Context(), c.Runs(), code("x = 41"), patience); err != nil || run.Phase != belljar.PhaseCompleted {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	run, err := c.Runs().Start(t.Context(), code(`import os, time
+display({"text/html": "é" * 100000}, raw=True)
+print("up", flush=True)
+while not os.path.exists("/workspace/go"): time.sleep(0.01)
+display({"text/html": "ü" * 100000}, raw=True)
+x + 1`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, err := range c.Runs().Frames(t.Context(), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			break
+		}
+	}
+	s.kill()
+	s = serve(t, data)
+	c = s.client()
+	if _, err := c.Files().Write(t.Context(), id, belljar.FileWrite{Path: "go"}); err != nil {
+		t.Fatal(err)
+	}
+	_, out, err := belljar.Collect(t.Context(), c.Runs(), run.ID)
+	if err != nil || len(out.Results) != 3 || out.Results[2].Data["text/plain"] != "42" || out.ResultsTruncated {
+		t.Fatalf("%d results, %v", len(out.Results), err)
+	}
+	for _, r := range out.Results[:2] {
+		if html, _ := r.Data["text/html"].(string); len(html) != 200_000 {
+			t.Errorf("%d bytes of HTML", len(html))
+		}
+	}
+	list, err := c.Contexts().List(t.Context(), id)
+	if err != nil || len(list) != 1 || list[0].Name != "python" || list[0].Language != "python" || list[0].State != belljar.ContextIdle {
+		t.Errorf("%+v, %v", list, err)
+	}
+	after, out, err := finished(t, c, code("x"))
+	if err != nil || after.Context.State != belljar.ShellKept || len(out.Results) != 1 {
+		t.Errorf("%+v, %v", after, err)
+	}
+	done, err := c.Contexts().Complete(t.Context(), id, "python", "os.pat")
+	if err != nil || !slices.Equal(done.Matches, []string{"os.path", "os.pathconf", "os.pathconf_names", "os.pathsep"}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if err := c.Contexts().Delete(t.Context(), id, "python"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Sessions().Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+func finished(t *testing.T, c belljar.Service, req belljar.RunRequest) (belljar.Run, belljar.Output, error) {
+	run, out, err := belljar.Finish(t.Context(), c.Runs(), req, patience)
+	if out == nil {
+		out = &belljar.Output{}
+	}
+	return run, *out, err
+}
