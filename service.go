@@ -33,6 +33,7 @@ type Inside interface {
 	Files() Files
 	Terminals() Terminals
 	Ports() Ports
+	Snapshots() Snapshots
 }
 
 // Tail as the seq that [Runs.Frames] begins with means: only what comes from now on.

@@ -37,6 +37,11 @@ func (v view) Terminals() belljar.Terminals { return v.service.terminals.As(v.ca
 // Ports are those that programs in the caller's sessions listen on.
 func (v view) Ports() belljar.Ports { return v.service.ports.As(v.caller) }
 
+// Snapshots are the caller's saved workspaces.
+func (v view) Snapshots() belljar.Snapshots {
+	return snapshots{v.service.snapshots.As(v.caller), v}
+}
+
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 

@@ -59,6 +59,7 @@ type (
 	terminals struct{}
 	ports     struct{}
 	secrets   struct{}
+	snapshots struct{}
 	images    struct{}
 	usages    struct{}
 	node      struct{}
@@ -72,6 +73,7 @@ func (still) Files() belljar.Files         { return files{} }
 func (still) Terminals() belljar.Terminals { return terminals{} }
 func (still) Ports() belljar.Ports         { return ports{} }
 func (still) Secrets() belljar.Secrets     { return secrets{} }
+func (still) Snapshots() belljar.Snapshots { return snapshots{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Usage() belljar.Usages        { return usages{} }
 func (still) Node() belljar.Node           { return node{} }

@@ -112,6 +112,7 @@ func New(opts Options) (*Door, error) {
 	addPorts(d)
 	addPreviews(d)
 	addSecrets(d)
+	addSnapshots(d)
 	d.uploads()
 	d.files()
 	d.runs()
