@@ -168,6 +168,9 @@ func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
 		if err := setAttributes(int(file.Fd()), head); err != nil {
 			return err
 		}
+		if err := file.Chmod(fs.FileMode(head.Mode) & 0o777); err != nil {
+			return err
+		}
 		return setTime(int(u.dir.Fd()), path.Base(name), head.ModTime)
 	})
 }
@@ -237,12 +240,12 @@ const holeSize = 4096
 func (h *holes) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		part := b[n:min(len(b), n+int(holeSize-h.at%holeSize))]
-		if len(part) < holeSize || !zero(part) {
+		if !zero(part) {
 			// As many blocks as follow that are not zero are one write.
 			end := n + len(part)
 			for end < len(b) {
 				next := b[end:min(len(b), end+holeSize)]
-				if len(next) == holeSize && zero(next) {
+				if zero(next) {
 					break
 				}
 				end += len(next)

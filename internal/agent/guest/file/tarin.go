@@ -188,7 +188,11 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		file, err = replaceIn(dir, path.Base(name), fs.FileMode(head.Mode))
+		mode := fs.FileMode(head.Mode)
+		if u.load != nil {
+			mode = 0o600 // its own may forbid to set attributes
+		}
+		file, err = replaceIn(dir, path.Base(name), mode)
 		return err
 	})
 	if err != nil {
