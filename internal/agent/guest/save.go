@@ -36,23 +36,25 @@ func (a *Agent) freeze() *freezing {
 	f := &freezing{held: true}
 	a.launches.Lock() // no program is started meanwhile
 	a.mu.Lock()
-	var frozen []*exec
+	var alive, frozen []*exec
 	for e := range a.alive {
-		frozen = append(frozen, e)
+		alive = append(alive, e)
 	}
 	a.mu.Unlock()
+	for _, e := range alive {
+		if e.group != nil && e.group.Freeze(true) == nil {
+			frozen = append(frozen, e)
+		} else if !e.vacant() {
+			f.held = false
+		}
+	}
 	until := time.Now().Add(freezeTime)
 	for _, e := range frozen {
-		f.held = e.group != nil && e.group.Freeze(true) == nil && f.held
-	}
-	for _, e := range frozen {
-		f.held = f.held && e.group.WaitFrozen(time.Until(until)) == nil
+		f.held = f.held && (e.group.WaitFrozen(time.Until(until)) == nil || e.vacant())
 	}
 	f.end = func() {
 		for _, e := range frozen {
-			if e.group != nil {
-				_ = e.group.Freeze(false) // one that is gone has no processes
-			}
+			_ = e.group.Freeze(false) // one that is gone has no processes
 		}
 		a.launches.Unlock()
 	}
@@ -63,6 +65,23 @@ func (a *Agent) freeze() *freezing {
 		})
 	})
 	return f
+}
+
+// vacantTime is how long the keeper of a command whose first process has ended may take to report that it was the only one. A program
+// that survives its command costs as much.
+const vacantTime = 100 * time.Millisecond
+
+// vacant reports whether no process of a command is left.
+func (e *exec) vacant() bool {
+	if isClosed(e.exited) {
+		t := time.NewTimer(vacantTime)
+		defer t.Stop()
+		select {
+		case <-e.empty:
+		case <-t.C:
+		}
+	}
+	return isClosed(e.empty) && e.last != nil
 }
 
 // thaw has programs go on, and reports whether none has run since the freeze. It may be called twice.
