@@ -70,7 +70,7 @@ const treeNames = 64 << 20
 
 func (c *treeCopy) copy(ctx context.Context, w io.Writer, tail *tailReader) error {
 	buffer := bufio.NewWriterSize(w, 64<<10)
-	in, out := tar.NewReader(tail), tar.NewWriter(buffer)
+	in, out, chunk := tar.NewReader(tail), tar.NewWriter(buffer), make([]byte, 64<<10)
 	for {
 		head, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -98,7 +98,7 @@ func (c *treeCopy) copy(ctx context.Context, w io.Writer, tail *tailReader) erro
 		if clean.Typeflag != tar.TypeReg {
 			continue
 		}
-		if _, err := io.Copy(&treeWriter{out}, in); err != nil {
+		if _, err := io.CopyBuffer(&treeWriter{out}, in, chunk); err != nil {
 			return err
 		}
 	}
