@@ -1,6 +1,43 @@
 package snapshot
 
-import "sync"
+import (
+	"fmt"
+	"sync"
+
+	"github.com/belljar/belljar"
+)
+
+// archivesAtOnce is how many archives of one user may lie on the disk at once, each as large as a snapshot may be.
+const archivesAtOnce = 4
+
+// turns counts the archives of each user on the disk. The zero value is ready.
+type turns struct {
+	mu    sync.Mutex
+	taken map[string]int
+}
+
+// take takes one, and returns what gives it back; [belljar.CodeRateLimited] if a user has all.
+func (t *turns) take(user string) (leave func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken[user] == archivesAtOnce {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRateLimited, Message: fmt.Sprintf("%d snapshots of yours are being made", archivesAtOnce),
+			Details: map[string]any{"limit": archivesAtOnce, "retry_after_sec": 1}, Hint: "send the same request again later",
+		}
+	}
+	if t.taken == nil {
+		t.taken = map[string]int{}
+	}
+	t.taken[user]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.taken[user]--; t.taken[user] == 0 {
+			delete(t.taken, user)
+		}
+	}, nil
+}
 
 // locks are one lock for the bytes of each digest of a user: none are removed while a record of them is made. The zero value is ready.
 type locks struct {

@@ -67,7 +67,7 @@ func using(ctx context.Context, w Workspace) (context.Context, func()) {
 // save takes the archive of a workspace.
 func (s *Snapshots) save(ctx context.Context, w Workspace) (*spool, error) {
 	b := w.Box()
-	p, err := s.spool(ctx, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
+	p, err := s.spool(ctx, w.Session().UserID, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
 	if err != nil {
 		return nil, s.fault(ctx, w, err)
 	}
@@ -136,7 +136,7 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	if err := v.room(ctx, v.caller.ID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	p, err := v.spool(ctx, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
+	p, err := v.spool(ctx, v.caller.ID, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
 	if err != nil {
 		return belljar.Snapshot{}, err
 	}

@@ -97,6 +97,7 @@ type Options struct {
 type Snapshots struct {
 	opts  Options
 	locks locks
+	turns turns
 }
 
 // New returns the snapshots over these parts.

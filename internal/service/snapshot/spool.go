@@ -31,17 +31,23 @@ type spool struct {
 	size   int64 // of the archive
 	frozen bool  // no program could change the workspace while it was read
 
-	file *os.File
-	name string // "" after the name was removed
+	file  *os.File
+	name  string // "" after the name was removed
+	leave func()
 }
 
-// spool takes the archive that send writes, and checks it. send reports whether it is consistent.
-func (s *Snapshots) spool(ctx context.Context, send func(w io.Writer) (frozen bool, err error)) (*spool, error) {
+// spool takes the archive of a user that send writes, and checks it. send reports whether it is consistent.
+func (s *Snapshots) spool(ctx context.Context, user string, send func(w io.Writer) (frozen bool, err error)) (*spool, error) {
+	leave, err := s.turns.take(user)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.CreateTemp(s.opts.TempDir, "belljar-snapshot-")
 	if err != nil {
+		leave()
 		return nil, fault.Record("make room for a snapshot", err)
 	}
-	p := &spool{file: f, name: f.Name()}
+	p := &spool{file: f, name: f.Name(), leave: leave}
 	if os.Remove(p.name) == nil { // other systems than Unix keep the name until close
 		p.name = ""
 	}
@@ -89,6 +95,7 @@ func (p *spool) close() {
 	if p.name != "" {
 		_ = os.Remove(p.name)
 	}
+	p.leave()
 }
 
 // verified reads an archive and fails at its end unless it has its digest.
