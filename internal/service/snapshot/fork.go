@@ -82,5 +82,5 @@ func (v view) copies(ctx context.Context, id, digest string, count int, fill Fil
 			v.opts.Discard(made[i].ID)
 		}
 	}
-	return nil, context.Cause(ctx) // the first one: the others were stopped by it
+	return nil, givenUp(context.Cause(ctx)) // the first one: the others were stopped by it
 }

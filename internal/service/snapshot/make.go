@@ -43,7 +43,7 @@ func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (b
 		ID: belljar.NewID(), UserID: of.UserID, Name: spec.Name, SessionID: of.ID, ScopeKey: of.ScopeKey,
 	})
 	if err != nil {
-		return belljar.Snapshot{}, err
+		return belljar.Snapshot{}, v.fault(ctx, w, err)
 	}
 	v.record(event.SnapshotMade, v.caller, made, "session")
 	return made, nil
@@ -138,15 +138,24 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	}
 	p, err := v.spool(ctx, v.caller.ID, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
 	if err != nil {
-		return belljar.Snapshot{}, err
+		return belljar.Snapshot{}, givenUp(err)
 	}
 	defer p.close()
 	made, err := v.keep(ctx, p, belljar.Snapshot{ID: belljar.NewID(), UserID: v.caller.ID, Name: spec.Name})
 	if err != nil {
-		return belljar.Snapshot{}, err
+		return belljar.Snapshot{}, givenUp(err)
 	}
 	v.record(event.SnapshotMade, v.caller, made, "import")
 	return made, nil
+}
+
+// givenUp returns err as an error for the caller: one that is not says why the request ended.
+func givenUp(err error) error {
+	var own *belljar.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
 }
 
 // unpacked copies an archive and undoes gzip and zstd. What reads the copy bounds it.
