@@ -38,6 +38,7 @@ type RunSpec struct {
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`          // of an allowlist
 	Packages          Packages          `json:"packages,omitzero"`        // installed first. Belljar's own
+	Snapshot          string            `json:"snapshot,omitempty"`       // id of the one that is at /snapshot, read-only; not in a session. Belljar's own
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own
@@ -114,14 +115,16 @@ type Run struct {
 	Runtime        string   `json:"runtime"`
 	RuntimeVersion string   `json:"runtime_version,omitempty"`
 	// Isolation is the class of the runtime, RuntimeReason why it was this one. Belljar's own.
-	Isolation     string            `json:"isolation,omitempty"`
-	RuntimeReason string            `json:"runtime_reason,omitempty"`
-	BaseImage     string            `json:"base_image,omitempty"`
-	ImageDigest   string            `json:"image_digest,omitempty"`
-	Command       []string          `json:"command,omitempty"`
-	PolicyHash    string            `json:"policy_hash,omitempty"`
-	Labels        map[string]string `json:"labels,omitempty"`
-	CreatedAt     time.Time         `json:"created_at"`
+	Isolation     string `json:"isolation,omitempty"`
+	RuntimeReason string `json:"runtime_reason,omitempty"`
+	BaseImage     string `json:"base_image,omitempty"`
+	ImageDigest   string `json:"image_digest,omitempty"`
+	// SnapshotDigest is that of the snapshot at /snapshot, or of the one that the session began with. Belljar's own.
+	SnapshotDigest string            `json:"snapshot_digest,omitempty"`
+	Command        []string          `json:"command,omitempty"`
+	PolicyHash     string            `json:"policy_hash,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	CreatedAt      time.Time         `json:"created_at"`
 	// Approval is what an operator decides, or decided, before the run may begin; nil if it needed none. Belljar's own.
 	Approval *Approval `json:"approval,omitempty"`
 	// EstimatedStartTime is set while a run is queued.

@@ -34,6 +34,7 @@ type Inside interface {
 	Terminals() Terminals
 	Ports() Ports
 	Contexts() Contexts
+	Snapshots() Snapshots
 }
 
 // Tail as the seq that [Runs.Frames] begins with means: only what comes from now on.

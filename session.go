@@ -19,6 +19,7 @@ type SessionSpec struct {
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
 	Git               *GitSpec          `json:"git,omitempty"`                         // a repository that the workspace begins with
 	Packages          Packages          `json:"packages,omitzero"`                     // for every run. Belljar's own
+	Snapshot          string            `json:"snapshot,omitempty"`                    // id of the one that the workspace begins with. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; of all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`
@@ -89,7 +90,8 @@ type Session struct {
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
-	Git            *GitSource        `json:"git,omitempty"` // the repository that its workspace began with; nil for none
+	Git            *GitSource        `json:"git,omitempty"`             // the repository that its workspace began with; nil for none
+	SnapshotDigest string            `json:"snapshot_digest,omitempty"` // of the snapshot that its workspace began with
 	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.
 	Approval *Approval `json:"approval,omitempty"`
 	Details  *Replay   `json:"details,omitempty"`

@@ -36,7 +36,7 @@ func (s *RunSpec) Validate() error {
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
 		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git) },
-		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.Packages.Validate,
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.checkSnapshot, s.Packages.Validate,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -75,7 +75,31 @@ func (s *SessionSpec) Validate() error {
 	if err := s.Packages.Validate(); err != nil {
 		return err
 	}
+	if s.Snapshot != "" && s.Git != nil {
+		return invalid("snapshot", "snapshot and git exclude each other: each is what the workspace begins with")
+	}
+	if err := checkSnapshot(s.Snapshot); err != nil {
+		return err
+	}
 	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()
+}
+
+// checkSnapshot checks the id of a snapshot, which may be "".
+func checkSnapshot(id string) error {
+	if id != "" && !ValidID(id) {
+		return invalid("snapshot", "snapshot %.80q is no id of a snapshot", id)
+	}
+	return nil
+}
+
+// checkSnapshot checks the snapshot that a run reads.
+func (s *RunSpec) checkSnapshot() error {
+	if s.Snapshot != "" && s.SessionID != "" {
+		e := invalid("snapshot", "snapshot cannot be set for a run in a session: the session's sandbox is made already")
+		e.Hint = "make the session with snapshot, which its workspace then begins with; or make a run without a session"
+		return e
+	}
+	return checkSnapshot(s.Snapshot)
 }
 
 // checkGit checks the repository, which is a sandbox's and not a run's.

@@ -72,6 +72,12 @@ const stagedTTL = 60
 // stage creates a session for one run, uploads the files, and changes spec to a run in the session. A request with an
 // idempotency key gets the same session when it is repeated.
 func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Reader, key string) (session string, err error) {
+	if spec.Snapshot != "" {
+		return "", &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "snapshot cannot be used with files that do not fit into a request",
+			Details: map[string]any{"field": "snapshot"}, Hint: "put the files into the snapshot, too",
+		}
+	}
 	if key != "" {
 		sum := sha256.Sum256([]byte(key))
 		key = "upload-" + hex.EncodeToString(sum[:])

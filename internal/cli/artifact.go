@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/belljar/belljar"
@@ -85,23 +83,10 @@ func (g *artifactGet) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if g.Out == "" {
-			return g.print(ctx, c, s, id)
+			return transfer.Artifact(ctx, s, id, g.Path, c.stdout)
 		}
 		return g.fetch(ctx, c, s, id)
 	})
-}
-
-// print writes one artifact to standard output.
-func (g *artifactGet) print(ctx context.Context, c *console, s belljar.Service, id string) error {
-	_, content, err := s.Artifacts().Open(ctx, id, g.Path, 0)
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	if _, err := io.Copy(c.stdout, content); err != nil {
-		return fmt.Errorf("%s: %w", g.Path, err)
-	}
-	return nil
 }
 
 // fetch puts artifacts into --out.
@@ -111,7 +96,7 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 		return err
 	}
 	if g.Path != "" {
-		if list, err = g.only(list, id); err != nil {
+		if list, err = transfer.Only(list, id, g.Path); err != nil {
 			return err
 		}
 	}
@@ -129,21 +114,4 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 	}
 	c.aside("%s in %s", show.Plural(len(kept), "file"), g.Out)
 	return nil
-}
-
-// only returns the artifact at g.Path.
-func (g *artifactGet) only(list []belljar.Artifact, id string) ([]belljar.Artifact, error) {
-	clean, err := belljar.CleanPath(g.Path)
-	if err != nil {
-		return nil, mistake.New("", "%s: %v", g.Path, err)
-	}
-	for _, a := range list {
-		if a.Path == clean {
-			return []belljar.Artifact{a}, nil
-		}
-	}
-	return nil, &belljar.Error{
-		Code: belljar.CodeNotFound, Message: fmt.Sprintf("the run left no %s", clean), Details: map[string]any{"run_id": id, "path": clean},
-		Hint: "belljar artifact ls " + id,
-	}
 }

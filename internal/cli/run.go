@@ -33,7 +33,8 @@ type runCommand struct {
 	presetFlags
 	packageFlags
 
-	Git gitFlags `embed:"" group:"input"`
+	Git      gitFlags `embed:"" group:"input"`
+	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only."`
 
 	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
@@ -195,7 +196,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if p.spec.Secrets, err = r.secrets(c); err != nil {
 		return nil, err
 	}
-	p.spec.Packages = r.packages()
+	p.spec.Packages, p.spec.Snapshot = r.packages(), r.Snapshot
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil

@@ -31,6 +31,7 @@ type sessionCommands struct {
 	Network sessionNetwork `cmd:"" help:"Show or change what a session may reach."`
 	Ports   sessionPorts   `cmd:"" help:"List the ports that programs in a session listen on."`
 	Forward sessionForward `cmd:"" help:"Reach ports of a session at ports of this machine."`
+	Fork    sessionFork    `cmd:"" help:"Make copies of a session and print their ids."`
 	Close   sessionClose   `cmd:"" aliases:"rm" help:"End sessions."`
 }
 
@@ -54,6 +55,7 @@ type jarFlags struct {
 	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Git            gitFlags   `embed:""`
+	Snapshot       string     `placeholder:"ID" help:"The snapshot that its workspace begins with."`
 	presetFlags
 	packageFlags
 	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
@@ -76,7 +78,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(),
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: j.Snapshot,
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

@@ -199,10 +199,16 @@ type Config struct {
 	TerminalOutputBPS   int64         // bytes a second
 
 	// Records and logs.
-	Store              string // memory | sqlite
-	StoreDBPath        string // "" is in the data folder
-	IdempotencyTTL     time.Duration
-	ArtifactTTLHours   int
+	Store            string // memory | sqlite
+	StoreDBPath      string // "" is in the data folder
+	IdempotencyTTL   time.Duration
+	ArtifactTTLHours int
+
+	SnapshotTTLHours   int // 0 is for ever
+	SnapshotMaxMB      int
+	SnapshotMaxFiles   int
+	SnapshotsPerUser   int // 0 is no limit
+	SnapshotKeepMB     int
 	RunRetentionDays   int
 	MinFreeMB          int // MiB; 0 disables the check
 	SecretsKeyRotate   bool

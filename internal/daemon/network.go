@@ -71,3 +71,15 @@ func packageOptions(cfg *config.Config, data string) service.PackageOptions {
 		TTL:   time.Duration(cfg.PackageTTLHours) * time.Hour, Time: cfg.PackageTimeout, MB: cfg.PackageMaxMB,
 	}
 }
+
+// snapshotOptions returns the bounds of snapshots, and where those are unpacked that runs read.
+func snapshotOptions(cfg *config.Config, data string) service.SnapshotOptions {
+	return service.SnapshotOptions{
+		SnapshotLimits: service.SnapshotLimits{
+			MB: cfg.SnapshotMaxMB, Files: cfg.SnapshotMaxFiles, PerUser: orNone(cfg.SnapshotsPerUser), TTL: time.Duration(cfg.SnapshotTTLHours) * time.Hour,
+		},
+		Shelf: &shelf.Shelf{
+			Dir: filepath.Join(data, "snapshots"), Keep: int64(cfg.SnapshotKeepMB) << 20, Max: int64(cfg.SnapshotMaxMB) << 20, Links: true,
+		},
+	}
+}

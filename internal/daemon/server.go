@@ -178,6 +178,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	opts.GoCache = d.goCache(cfg, m.images)
 	opts.Packages = packageOptions(cfg, m.images)
+	opts.Snapshots = snapshotOptions(cfg, m.images)
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {

@@ -37,6 +37,7 @@ const (
 	SessionRevived  = "sandbox.session.revived"  // recovered after a restart of the server
 	SessionNetwork  = "sandbox.session.network"  // what it may reach has changed; Kind is its policy
 	SessionRetained = "sandbox.session.retained" // Took is the time of retention
+	SessionForked   = "sandbox.session.forked"   // copies of it were made
 	Uploaded        = "sandbox.session.uploaded"
 	ArtifactOpened  = "sandbox.artifact.opened"
 	StdinClosed     = "sandbox.run.stdin_closed" // Count is the bytes taken
@@ -56,22 +57,25 @@ const (
 	ApprovalExpired   = "sandbox.approval.expired"
 	ApprovalWithdrawn = "sandbox.approval.withdrawn"
 
-	TokenCreated  = "sandbox.token.created"
-	TokenRevoked  = "sandbox.token.revoked"
-	SignInCode    = "sandbox.login.code" // a one-time code was made; Detail has its token_id, as for the next two
-	SignedIn      = "sandbox.login.opened"
-	SignedOut     = "sandbox.login.ended"
-	SecretSet     = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
-	SecretRemoved = "sandbox.secret.removed"
-	SecretUsed    = "sandbox.secret.used"
-	QuotaSet      = "sandbox.quota.set"
-	ImagePulled   = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
-	ImageImported = "sandbox.image.imported"
-	ImageTagged   = "sandbox.image.tagged"
-	ImageRemoved  = "sandbox.image.removed"
-	ImagesPruned  = "sandbox.image.pruned" // Count is the bytes freed
-	AuthFailed    = "sandbox.auth.failed"
-	Denied        = "sandbox.denied" // Reason is the error's code
+	TokenCreated     = "sandbox.token.created"
+	TokenRevoked     = "sandbox.token.revoked"
+	SignInCode       = "sandbox.login.code" // a one-time code was made; Detail has its token_id, as for the next two
+	SignedIn         = "sandbox.login.opened"
+	SignedOut        = "sandbox.login.ended"
+	SecretSet        = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
+	SecretRemoved    = "sandbox.secret.removed"
+	SecretUsed       = "sandbox.secret.used"
+	QuotaSet         = "sandbox.quota.set"
+	SnapshotMade     = "sandbox.snapshot.made" // Kind is session or import; Count is the bytes of its files
+	SnapshotExported = "sandbox.snapshot.exported"
+	SnapshotRemoved  = "sandbox.snapshot.removed"
+	ImagePulled      = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
+	ImageImported    = "sandbox.image.imported"
+	ImageTagged      = "sandbox.image.tagged"
+	ImageRemoved     = "sandbox.image.removed"
+	ImagesPruned     = "sandbox.image.pruned" // Count is the bytes freed
+	AuthFailed       = "sandbox.auth.failed"
+	Denied           = "sandbox.denied" // Reason is the error's code
 )
 
 // Belljar's own, for the metrics only.

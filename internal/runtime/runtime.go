@@ -97,12 +97,38 @@ type Root struct {
 	Layers []Layer
 }
 
-// Layer is a folder of the host, for a sandbox to read at [LayersDir]/Name. Its files may be executed. Dir must stay as it is
-// while the sandbox lives.
+// Layer is a folder of the host, for a sandbox to read at its Path. Its files may be executed. Dir must stay as it is while the sandbox
+// lives.
 type Layer struct {
 	Name string // a single part of a path
 	Dir  string
 }
+
+// Path is where a sandbox has the layer: [LayersDir]/Name, or [SnapshotDir].
+func (l Layer) Path() string {
+	if l.Name == SnapshotLayer {
+		return SnapshotDir
+	}
+	return LayersDir + "/" + l.Name
+}
+
+// Hidden are the folders of an image that are not shown because layers take their place, without the slash.
+func Hidden(layers []Layer) (names []string) {
+	for _, l := range layers {
+		name := LayersDir
+		if l.Name == SnapshotLayer {
+			name = SnapshotDir
+		}
+		names = append(names, name[1:])
+	}
+	return names
+}
+
+// SnapshotLayer is the name of a layer that is a saved workspace, and SnapshotDir where a sandbox has it.
+const (
+	SnapshotLayer = "snapshot"
+	SnapshotDir   = "/snapshot"
+)
 
 // LayersDir is where a sandbox has its layers. An image's own folder of that name is not shown then.
 const LayersDir = "/packages"

@@ -52,6 +52,8 @@ type Options struct {
 	GoCache func(image runtime.Root, wanted bool) string
 	// Packages is how the packages of requests are installed and kept.
 	Packages PackageOptions
+	// Snapshots bounds saved workspaces.
+	Snapshots SnapshotOptions
 	// ImageUnused is after how long an unused image is swept. Above ImageKeep bytes of images, the least recently used are swept. 0 is no
 	// such bound.
 	ImageUnused time.Duration
@@ -239,6 +241,7 @@ func (o Options) complete() (Options, error) {
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
 	o.Terminals.Complete()
+	o.Snapshots.Complete()
 	fill(&o.Packages.TTL, 24*time.Hour)
 	fill(&o.Packages.Time, 5*time.Minute)
 	fill(&o.Packages.MB, 1024)

@@ -40,6 +40,11 @@ func (v view) Ports() belljar.Ports { return v.service.ports.As(v.caller) }
 // Contexts are those of the caller's sessions.
 func (v view) Contexts() belljar.Contexts { return v.service.kernels.As(v.caller) }
 
+// Snapshots are the caller's saved workspaces.
+func (v view) Snapshots() belljar.Snapshots {
+	return snapshots{v.service.snapshots.As(v.caller), v}
+}
+
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 

@@ -1,4 +1,4 @@
-// Package shelf keeps folders of installed packages, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
+// Package shelf keeps folders of installed packages, or of unpacked snapshots, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
 // A process that uses a folder holds a lock on it, so that it is not swept.
 package shelf
 
@@ -22,6 +22,9 @@ type Shelf struct {
 	Dir  string // need not exist
 	Keep int64  // bytes; above it, the least recently used layers are swept
 	Max  int64  // bytes of one layer
+	// Links is for layers whose entries were checked before: links may be hard ones, and symbolic ones may have any target. Only a
+	// sandbox follows them.
+	Links bool
 }
 
 // Layer is a folder that its user holds until Release.
@@ -179,7 +182,7 @@ func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.
 	if err = flock.Try(l.lock, false); err != nil {
 		return nil, err
 	}
-	bytes, err := unpack(files, dir, s.Max)
+	bytes, err := unpack(files, dir, s.Max, s.Links)
 	if err != nil {
 		return nil, err
 	}

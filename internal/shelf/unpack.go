@@ -19,7 +19,7 @@ var ErrBad = errors.New("the packages cannot be kept")
 
 // unpack makes files, folders and links of a tar stream, which a sandbox has made, and returns their size. Nothing is made outside dir,
 // nothing has more rights than to be read and executed, and no link leads out.
-func unpack(files io.Reader, dir string, most int64) (total int64, err error) {
+func unpack(files io.Reader, dir string, most int64, links bool) (total int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
@@ -44,14 +44,14 @@ func unpack(files io.Reader, dir string, most int64) (total int64, err error) {
 		if total += head.Size; total > most || head.Size < 0 {
 			return 0, ErrTooLarge
 		}
-		if err := place(root, name, head, r); err != nil {
+		if err := place(root, name, head, r, links); err != nil {
 			return 0, err
 		}
 	}
 	return 0, ErrTooLarge
 }
 
-func place(root *os.Root, name string, head *tar.Header, from io.Reader) error {
+func place(root *os.Root, name string, head *tar.Header, from io.Reader, links bool) error {
 	if head.Typeflag != tar.TypeDir {
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
@@ -62,11 +62,19 @@ func place(root *os.Root, name string, head *tar.Header, from io.Reader) error {
 		return root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
 		target := head.Linkname
+		if links {
+			return root.Symlink(target, name)
+		}
 		if path.IsAbs(target) || strings.ContainsRune(target, '\\') || !filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(name), target))) {
 			return fmt.Errorf("%w: the link %.200q leads out of their folder", ErrBad, head.Name)
 		}
 		return root.Symlink(target, name)
 	case tar.TypeReg:
+	case tar.TypeLink:
+		if !links || !filepath.IsLocal(filepath.FromSlash(head.Linkname)) {
+			return fmt.Errorf("%w: %.200q is a hard link", ErrBad, head.Name)
+		}
+		return root.Link(head.Linkname, name)
 	default:
 		return fmt.Errorf("%w: %.200q is neither a file, a folder nor a link", ErrBad, head.Name)
 	}

@@ -1,5 +1,5 @@
-// Package store is the contract for the service's records: runs, sessions, approvals, idempotency keys, usage, API keys and secrets. The logbook
-// and blob packages keep the bytes of logs and artifacts. Tables and columns are those of docs/compatibility.md#records.
+// Package store is the contract for the service's records: runs, sessions, approvals, idempotency keys, usage, API keys, secrets and snapshots. The
+// logbook and blob packages keep the bytes of logs, artifacts and snapshots. Tables and columns are those of docs/compatibility.md#records.
 //
 // Texts are UTF-8. Times come back in UTC; a store keeps those of a run, session, key or token to the microsecond.
 // Arguments and results belong to the caller: a store keeps a copy.
@@ -60,6 +60,7 @@ type Records interface {
 	Tokens() Tokens
 	Secrets() Secrets
 	Approvals() Approvals
+	Snapshots() Snapshots
 }
 
 // Run is the record of a run.
@@ -285,4 +286,23 @@ type Secrets interface {
 	All(ctx context.Context) ([]Secret, error)
 	// Delete deletes a secret; ErrNotFound.
 	Delete(ctx context.Context, owner, name string) error
+}
+
+// Snapshots are the records of saved workspaces.
+type Snapshots interface {
+	// Insert stores a snapshot, durably, and adds its StoredBytes to its owner's artifacts, unless the owner has another one with its
+	// digest. ErrExists if the id is taken.
+	Insert(ctx context.Context, s belljar.Snapshot) error
+	// Get returns a snapshot; ErrNotFound, ErrCorrupt.
+	Get(ctx context.Context, id string) (belljar.Snapshot, error)
+	// List returns one page of those that match q, newest first, and the number of all matches. An empty UserID matches every user. A
+	// corrupt row is counted and left out.
+	List(ctx context.Context, q belljar.SnapshotQuery) (page []belljar.Snapshot, total int, err error)
+	// Has reports whether a user has a snapshot with that digest.
+	Has(ctx context.Context, userID, digest string) (bool, error)
+	// Delete deletes a snapshot, durably; ErrNotFound. last reports that its owner had no other one with its digest, and that its bytes were
+	// subtracted from the owner's artifacts.
+	Delete(ctx context.Context, id string) (last bool, err error)
+	// Expired returns up to limit snapshots whose ExpiresAt is before t.
+	Expired(ctx context.Context, t time.Time, limit int) ([]belljar.Snapshot, error)
 }

@@ -60,6 +60,7 @@ type (
 	ports     struct{}
 	contexts  struct{}
 	secrets   struct{}
+	snapshots struct{}
 	images    struct{}
 	usages    struct{}
 	node      struct{}
@@ -74,6 +75,7 @@ func (still) Terminals() belljar.Terminals { return terminals{} }
 func (still) Ports() belljar.Ports         { return ports{} }
 func (still) Contexts() belljar.Contexts   { return contexts{} }
 func (still) Secrets() belljar.Secrets     { return secrets{} }
+func (still) Snapshots() belljar.Snapshots { return snapshots{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Usage() belljar.Usages        { return usages{} }
 func (still) Node() belljar.Node           { return node{} }

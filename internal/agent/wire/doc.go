@@ -116,6 +116,8 @@
 // Trust. The agent writes the authorities that the image trusts, and that one, to [TrustBundle] and [TrustStore] in [TrustDir], next to
 // the folder of secrets. It does so once. An agent without "trust" among its [Hello.Features] replies [CodeProtocol].
 //
+// Save and load. See [OpSave]. An agent without "save" among its [Hello.Features] replies [CodeProtocol].
+//
 // # Relay
 //
 // The way out. A sandbox has a loopback and nothing else. While a host has a relay open, the agent answers DNS on 127.0.0.53:53,

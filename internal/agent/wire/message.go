@@ -307,6 +307,7 @@ type Reply struct {
 	Cut     bool       `json:"cut,omitempty"` // the listing stopped at its limit
 	Space   *Space     `json:"space,omitempty"`
 	Bytes   int64      `json:"bytes,omitempty"`
+	Frozen  bool       `json:"frozen,omitempty"` // see [OpSave]
 	Done    bool       `json:"done,omitempty"`
 	// StdinLimit, on an exec or attach stream, is the new position up to which the host may send stdin.
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`

@@ -43,6 +43,7 @@ func (d *Door) declareByHand() {
 	d.declareFiles(doc)
 	declareImages(doc)
 	declareTunnel(doc)
+	declareSnapshots(doc)
 	declareShell(doc)
 	declareShellSessions(doc)
 	declareThreads(doc)

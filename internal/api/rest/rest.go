@@ -113,6 +113,7 @@ func New(opts Options) (*Door, error) {
 	addPreviews(d)
 	addContexts(d)
 	addSecrets(d)
+	addSnapshots(d)
 	d.uploads()
 	d.files()
 	d.runs()

@@ -90,6 +90,17 @@ func Session(ctx context.Context, s belljar.Service, prefix string) (string, err
 	})
 }
 
+// Snapshot returns the id of the caller's snapshot with this prefix.
+func Snapshot(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return Find("snapshot", prefix, func(offset int) (ids []string, more bool, err error) {
+		page, err := s.Snapshots().List(ctx, belljar.SnapshotQuery{Limit: belljar.MaxPage, Offset: offset})
+		for _, x := range page.Items {
+			ids = append(ids, x.ID)
+		}
+		return ids, page.HasMore, err
+	})
+}
+
 // listCommand returns the command that lists things of a kind.
 func listCommand(kind string) string {
 	switch kind {
@@ -97,6 +108,8 @@ func listCommand(kind string) string {
 		return "belljar ps --all"
 	case "session":
 		return "belljar session ls --all"
+	case "snapshot":
+		return "belljar snapshot ls"
 	case "approval":
 		return "belljar approval ls --all"
 	}

@@ -143,7 +143,7 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	}
 	for _, l := range spec.Root.Layers {
 		h.Mounts = append(h.Mounts, mount.Mount{
-			Type: mount.TypeBind, Source: l.Dir, Target: path.Join(runtime.LayersDir, l.Name), ReadOnly: true,
+			Type: mount.TypeBind, Source: l.Dir, Target: l.Path(), ReadOnly: true,
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
 		})
 	}

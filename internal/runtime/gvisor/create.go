@@ -112,8 +112,8 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
 		layers: spec.Root.Layers,
 	}
-	if len(pl.layers) > 0 {
-		pl.root = tree.Without(runtime.LayersDir[1:])
+	for _, name := range runtime.Hidden(pl.layers) {
+		pl.root = pl.root.Without(name)
 	}
 	if err := pl.writeBundle(filepath.Join(b.Jar.Folder(), configName)); err != nil {
 		return nil, &runtime.StepError{Step: jar.StepState, Err: err}

@@ -12,7 +12,6 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
-	"github.com/belljar/belljar/internal/runtime"
 )
 
 // How much the jar's root holds besides what the parts of the sandbox's root need: runsc's state, and the bundle.
@@ -74,7 +73,7 @@ func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forke
 	m.BindOpen(from.agent, b.Root, path.Join(placeRoot, placeAgent), rootfs.Sealed)
 	b.Parts(slices.DeleteFunc(slices.Clone(pl.root.Parts), func(part rootfs.Part) bool { return reserved(part.Name) }), placeRoot, placeSpare)
 	for i, l := range pl.layers {
-		name := path.Join(placeRoot, runtime.LayersDir, l.Name)
+		name := path.Join(placeRoot, l.Path())
 		b.Dir(name)
 		m.BindOpen(from.layers[i], b.Root, name, rootfs.Sealed)
 	}

@@ -127,8 +127,9 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: rack.User(spec.Root),
 		locks: int(locks.Fd()),
 	}
-	if pl.layers = spec.Root.Layers; len(pl.layers) > 0 {
-		pl.root = tree.Without(runtime.LayersDir[1:])
+	pl.layers = spec.Root.Layers
+	for _, name := range runtime.Hidden(pl.layers) {
+		pl.root = pl.root.Without(name)
 	}
 	if spec.Workspace.Exec {
 		pl.goCache = spec.Root.GoCache

@@ -5,7 +5,6 @@ package native
 import (
 	"crypto/rand"
 	"fmt"
-	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +13,6 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
-	"github.com/belljar/belljar/internal/runtime"
 )
 
 // How much the root itself holds besides what its parts need.
@@ -33,7 +31,7 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 	}
 	b.Parts(pl.root.Parts, "", "run") // the sandbox's own /run will be mounted over that
 	for i, l := range pl.layers {
-		name := path.Join(runtime.LayersDir[1:], l.Name)
+		name := l.Path()[1:]
 		b.Dir(name)
 		m.BindOpen(*layers[i], b.Root, name, rootfs.Sealed)
 	}

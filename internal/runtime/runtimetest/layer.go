@@ -19,7 +19,7 @@ func testLayers(t *testing.T, o Options) {
 	}
 	dirs := t.TempDir()
 	var layers []runtime.Layer
-	for _, name := range []string{"one", "two"} {
+	for _, name := range []string{"one", "two", runtime.SnapshotLayer} {
 		dir := filepath.Join(dirs, name)
 		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho "+name+"\n"), 0o755)); err != nil {
 			t.Fatal(err)
@@ -35,12 +35,12 @@ func testLayers(t *testing.T, o Options) {
 		return
 	}
 	j := create(t, o, r, func(s *runtime.Spec) { s.Root.Layers = layers })
-	if got := j.must("cd " + runtime.LayersDir + "; one/tool; two/tool; ls"); got != "one\ntwo\none\ntwo" {
+	if got := j.must("cd " + runtime.LayersDir + "; one/tool; two/tool; ls; " + runtime.SnapshotDir + "/tool"); got != "one\ntwo\none\ntwo\nsnapshot" {
 		t.Errorf("%q", got)
 	}
 	for _, attempt := range []string{
 		"echo mine > one/tool", "touch one/new", "rm -f one/tool", "chmod 777 one/tool", "mv one three", "mkdir three", "rmdir two",
-		"ln one/tool /tmp/tool", "ln -s / one/root", "mount -o remount,rw one", "umount one",
+		"ln one/tool /tmp/tool", "touch /snapshot/new", "rm /snapshot/tool", "ln -s / one/root", "mount -o remount,rw one", "umount one",
 	} {
 		if got := j.run(j.sh("cd " + runtime.LayersDir + "; " + attempt)); got.exit.Code == 0 {
 			t.Errorf("%s: allowed", attempt)

@@ -75,6 +75,7 @@ func Run(t *testing.T, o Options) {
 		{"paths", testPaths, true},
 		{"tar", testTar, true},
 		{"secrets", testSecrets, true},
+		{"save", testSave, false},
 		{"merge", testMerge, true},
 		{"usage", testUsage, false},
 		{"walls", testWalls, false},

@@ -93,6 +93,9 @@ func head(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 // span is the bytes from one offset to before another. Spans may overlap.
 type span struct{ from, to int }
 
+// In reports whether b has one of the patterns, or a part of one that was cut. There are none in nil.
+func (p *Patterns) In(b []byte) bool { return p != nil && len(p.find(b)) > 0 }
+
 // apart is how many bytes a part of a search has at least.
 const apart = 1 << 10
 

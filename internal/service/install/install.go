@@ -89,6 +89,15 @@ type Ready struct {
 	held   []*shelf.Layer
 }
 
+// With adds a layer that is held, to packages that may be nil.
+func (r *Ready) With(l runtime.Layer, held *shelf.Layer) *Ready {
+	if r == nil {
+		r = &Ready{}
+	}
+	r.Layers, r.held = append(r.Layers, l), append(r.held, held)
+	return r
+}
+
 // Release lets the packages go. It may be called twice, and on nil.
 func (r *Ready) Release() {
 	if r == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
@@ -33,6 +34,7 @@ type plan struct {
 	language            string               // of its context; "" for none
 	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 	sealed              []byte               // the request's secrets, for its record
+	snapshot            belljar.Snapshot     // that its sandbox has; zero for none
 }
 
 // admitter decides whether a request may run, and how.
@@ -41,6 +43,7 @@ type admitter struct {
 	secrets    *secret.Secrets
 	now        func() time.Time
 	useSession func(caller belljar.Caller, id string) (*session.Session, error)
+	snapshots  *snapshot.Snapshots
 	stdin      stdin.Limits // of an interactive run, unless its request sets others
 	maxStdin   stdin.Limits
 }
@@ -77,6 +80,9 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 		if p.Placement, err = s.rules.Place(ctx, caller, ask); err == nil {
 			p.git, err = s.rules.PlaceGit(ctx, caller, &p.Placement, ask, req.Git)
 		}
+	}
+	if err == nil {
+		err = s.admitSnapshot(ctx, caller, p)
 	}
 	if err == nil {
 		err = p.program()

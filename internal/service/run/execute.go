@@ -20,6 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
+	"github.com/belljar/belljar/internal/service/snapshot"
 )
 
 // runner carries runs from their places in the queue to their answers.
@@ -28,6 +29,7 @@ type runner struct {
 	boxes         *box.Maker
 	cloner        *git.Cloner
 	installer     *install.Installer
+	snapshots     *snapshot.Snapshots
 	closed        context.Context // ends when the service has closed
 	memory        *admission.Memory
 	accounts      *admission.Accounts
@@ -121,6 +123,9 @@ func (c *execution) start() bool {
 	}
 	defer c.tree.Close()
 	packages, err := c.install()
+	if err == nil {
+		packages, err = c.unpackSnapshot(packages)
+	}
 	if e.Err = err; err != nil {
 		return false
 	}

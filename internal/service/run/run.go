@@ -74,7 +74,10 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why,
 		BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest, PolicyHash: s.opts.PolicyHash,
 		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
-		CreatedAt: created, LimitsEnforced: placement.Enforced(p.Caps),
+		CreatedAt: created, LimitsEnforced: placement.Enforced(p.Caps), SnapshotDigest: p.snapshot.Digest,
+	}
+	if p.session != nil {
+		r.state.SnapshotDigest = p.session.Snapshot().SnapshotDigest
 	}
 	if p.request.Context != "" {
 		r.state.Context = &belljar.ContextRun{Name: p.request.Context, Language: p.language}

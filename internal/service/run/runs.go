@@ -34,6 +34,7 @@ import (
 	"github.com/belljar/belljar/internal/service/retry"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -51,8 +52,10 @@ type Options struct {
 	Boxes    *box.Maker
 	Cloner   *git.Cloner
 	Packages *install.Installer
-	Keys     *idempotency.Keys
-	Secrets  *secret.Secrets
+	// Snapshots are what runs read, and whose bytes are among the blobs.
+	Snapshots *snapshot.Snapshots
+	Keys      *idempotency.Keys
+	Secrets   *secret.Secrets
 
 	// UseSession returns a living session that the caller may see, Session any living one, or nil.
 	UseSession func(caller belljar.Caller, id string) (*session.Session, error)
@@ -99,10 +102,10 @@ func New(o Options) *Runs {
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,
 			work: o.Work, retry: o.Retry, unregister: s.unregister,
 		},
-		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
+		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, snapshots: o.Snapshots, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
-	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, stdin: o.Stdin, maxStdin: o.MaxStdin}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, snapshots: o.Snapshots, stdin: o.Stdin, maxStdin: o.MaxStdin}
 	return s
 }
 

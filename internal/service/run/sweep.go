@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -110,7 +111,11 @@ func (s *Runs) sweepOrphans(ctx context.Context, t time.Time) error {
 	keys, err := s.blobs.Orphans(ctx, t, known)
 	errs = append(errs, err)
 	for _, k := range keys {
-		errs = append(errs, s.blobs.Delete(ctx, k.UserID, k.RunID))
+		if snapshot.IsBlob(k.RunID) {
+			errs = append(errs, s.opts.Snapshots.SweepBlob(ctx, k))
+		} else {
+			errs = append(errs, s.blobs.Delete(ctx, k.UserID, k.RunID))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep orphaned bytes: %w", err)

@@ -17,11 +17,17 @@ import (
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/secret"
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
 )
 
 // Create makes a session and its sandbox, and returns when it can be used.
 func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req belljar.SessionRequest) (belljar.Session, error) {
+	return create(ctx, s, caller, req, nil)
+}
+
+// create is Create for a session whose workspace is filled, unless fill is nil.
+func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, fill snapshot.Fill) (belljar.Session, error) {
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
 	if err != nil {
 		return belljar.Session{}, err
@@ -34,7 +40,12 @@ func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req bellja
 		err = s.opts.Accounts.Room(ctx, caller.ID)
 	}
 	if err == nil {
+		x.fill = fill
 		err = x.Approval.take()
+	}
+	if err == nil && fill != nil && x.Approval.entry != nil {
+		x.Approval.withdraw(true)
+		err = errAsks
 	}
 	if err == nil {
 		if err = s.enter(ctx, x); err != nil {
@@ -97,7 +108,12 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err != nil {
 		return nil, err
 	}
+	saved, err := findSnapshot(ctx, s, caller, spec)
+	if err != nil {
+		return nil, err
+	}
 	x := s.create(caller, spec, &p, s.termsOf(spec))
+	x.state.SnapshotDigest = saved.Digest
 	if x.gitPlace = side; spec.Git != nil {
 		x.state.Git = &belljar.GitSource{URL: spec.Git.URL, Ref: spec.Git.Ref}
 	}
@@ -207,6 +223,9 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	}
 	if err == nil {
 		err = tree.Unpack(ctx, b)
+	}
+	if err == nil {
+		err = restore(ctx, x, b)
 	}
 	if err == nil {
 		err = b.WriteSecrets(ctx, x.spec.Secrets)

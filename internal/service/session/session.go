@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/service/snapshot"
 )
 
 // Session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the table when
@@ -28,6 +29,7 @@ type Session struct {
 	runs     *queue.Queue         // of its runs; their owners' bounds count everywhere
 	shell    *queue.Queue         // of its shell's commands, one of which runs at a time
 	gitPlace *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
+	fill     snapshot.Fill        // of the workspace of a copy; nil for other sessions
 
 	Network  Network  // what it may reach
 	Approval Approval // that it waits for

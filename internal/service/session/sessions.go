@@ -31,6 +31,7 @@ import (
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/retry"
 	"github.com/belljar/belljar/internal/service/secret"
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -58,6 +59,7 @@ type Options struct {
 	Boxes      *box.Maker
 	Cloner     *git.Cloner
 	Packages   *install.Installer
+	Snapshots  *snapshot.Snapshots
 	Closed     context.Context // ends when the service has closed
 	Keys       *idempotency.Keys
 	Secrets    *secret.Secrets

@@ -30,6 +30,7 @@ type Store struct {
 	egress   map[userDay]int64
 	quotas   map[string]belljar.Quota
 	secrets  map[secretName]store.Secret
+	saved    map[string]*entry[belljar.Snapshot]
 }
 
 // entry is a stored value. It never leaves the package: values are copied in and out.
@@ -56,6 +57,7 @@ func New() *Store {
 		egress:   map[userDay]int64{},
 		quotas:   map[string]belljar.Quota{},
 		secrets:  map[secretName]store.Secret{},
+		saved:    map[string]*entry[belljar.Snapshot]{},
 	}
 }
 
@@ -83,6 +85,9 @@ func (s *Store) Secrets() store.Secrets { return secrets{s} }
 // Approvals returns the stored approvals.
 func (s *Store) Approvals() store.Approvals { return approvals{s} }
 
+// Snapshots returns the records of saved workspaces.
+func (s *Store) Snapshots() store.Snapshots { return snapshots{s} }
+
 // Ping succeeds until the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func() error { return nil }) }
 
@@ -91,7 +96,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.egress, s.quotas, s.secrets, s.asked = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.egress, s.quotas, s.secrets, s.asked, s.saved = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 

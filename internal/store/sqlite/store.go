@@ -69,6 +69,9 @@ func (s *Store) Secrets() store.Secrets { return secrets{s} }
 // Approvals returns the stored approvals.
 func (s *Store) Approvals() store.Approvals { return approvals{s} }
 
+// Snapshots returns the records of saved workspaces.
+func (s *Store) Snapshots() store.Snapshots { return snapshots{s} }
+
 // Ping writes a number and reads it back over a reader's connection.
 func (s *Store) Ping(ctx context.Context) error {
 	var wrote, read int64

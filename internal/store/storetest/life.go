@@ -65,7 +65,19 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 			return err
 		},
 		"Approvals.DeleteBefore": func(ctx context.Context) error { _, err := s.Approvals().DeleteBefore(ctx, start()); return err },
-		"Tokens.Revoke":          func(ctx context.Context) error { return s.Tokens().Revoke(ctx, token.ID, start()) },
+		"Snapshots.Insert":       func(ctx context.Context) error { return s.Snapshots().Insert(ctx, openSnapshot("ann", "d", 1, 1)) },
+		"Snapshots.Get":          func(ctx context.Context) error { _, err := s.Snapshots().Get(ctx, "saved"); return err },
+		"Snapshots.List": func(ctx context.Context) error {
+			_, _, err := s.Snapshots().List(ctx, belljar.SnapshotQuery{})
+			return err
+		},
+		"Snapshots.Has": func(ctx context.Context) error { _, err := s.Snapshots().Has(ctx, "ann", "d"); return err },
+		"Snapshots.Expired": func(ctx context.Context) error {
+			_, err := s.Snapshots().Expired(ctx, start(), 1)
+			return err
+		},
+		"Snapshots.Delete": func(ctx context.Context) error { _, err := s.Snapshots().Delete(ctx, "saved"); return err },
+		"Tokens.Revoke":    func(ctx context.Context) error { return s.Tokens().Revoke(ctx, token.ID, start()) },
 	}
 }
 

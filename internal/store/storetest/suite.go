@@ -61,6 +61,7 @@ func Run(t *testing.T, opts Options) {
 		{"secret/sealed in records", secretsAreSealed},
 		{"approval/life", approvalLife},
 		{"approval/race", approvalRace},
+		{"snapshot/life", snapshotLife},
 		{"failed writes change nothing", failedWrites},
 		{"context/ended", contextEnded},
 		{"close", closeStore},

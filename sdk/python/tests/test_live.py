@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import io
 import tarfile
 import threading
@@ -424,6 +425,30 @@ async def test_secrets(belljar: Any) -> None:
     await got(belljar.secrets.remove("PYTHON"))
     with pytest.raises(b.NotFoundError):
         await got(belljar.secrets.remove("PYTHON"))
+
+
+async def test_snapshots(belljar: Any) -> None:
+    session = await got(belljar.sessions.create())
+    await got(session.files.write("file", b"text"))
+    made = await got(session.snapshot("python"))
+    assert made["name"] == "python" and made["files"] == 1 and made["bytes"] == 4
+    assert [s["snapshot_id"] for s in await got(belljar.snapshots.list()) if s["name"] == "python"] == [made["snapshot_id"]]
+    assert (await got(belljar.snapshots.get(made["snapshot_id"])))["digest"] == made["digest"]
+    restored = await got(belljar.sessions.create(snapshot=made["snapshot_id"]))
+    for copy in [restored, *(await got(restored.fork(2)))]:
+        assert copy.id != session.id and await got(copy.files.read("file")) == b"text"
+        await got(copy.close())
+    run = await got(belljar.run(["cat", "/snapshot/file"], snapshot=made["snapshot_id"]))
+    assert run.stdout == "text" and run.raw["snapshot_digest"] == made["digest"]
+    archive = await got(belljar.snapshots.export(made["snapshot_id"]))
+    assert "sha256:" + hashlib.sha256(archive).hexdigest() == made["digest"]
+    again = await got(belljar.snapshots.import_(archive, "again"))
+    assert again["digest"] == made["digest"]
+    for x in (made, again):
+        await got(belljar.snapshots.remove(x["snapshot_id"]))
+    with pytest.raises(b.NotFoundError):
+        await got(belljar.snapshots.get(made["snapshot_id"]))
+    await got(session.close())
 
 
 async def test_images(belljar: Any) -> None:

@@ -12,6 +12,7 @@ import { Runs, type RunOptions } from "./runs.js";
 import { Secrets } from "./secrets.js";
 import { Session } from "./session.js";
 import { Sessions } from "./sessions.js";
+import { Snapshots } from "./snapshots.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
 import { Terminals } from "./terminals.js";
 import { fetchTransport, type Transport } from "./transport.js";
@@ -59,6 +60,8 @@ export class Belljar {
   readonly images: Images;
   /** The secrets that the caller stores. */
   readonly secrets: Secrets;
+  /** The saved files of sessions. */
+  readonly snapshots: Snapshots;
   /** All users' runs, usage and quotas. For operators. */
   readonly admin: Admin;
   /** The API keys. For operators. */
@@ -88,6 +91,7 @@ export class Belljar {
     this.artifacts = new Artifacts(this.#connection);
     this.images = new Images(this.#connection);
     this.secrets = new Secrets(this.#connection);
+    this.snapshots = new Snapshots(this.#connection);
     this.admin = new Admin(this.#connection);
     this.tokens = new Tokens(this.#connection);
     const parts = { doorway, runs: this.runs, terminals: this.terminals };

@@ -11,6 +11,7 @@ export { RunInput, type InputEnd } from "./input.js";
 export { Admin, Tokens, type AdminRunQuery } from "./admin.js";
 export { Artifacts } from "./artifacts.js";
 export { Secrets } from "./secrets.js";
+export { Snapshots } from "./snapshots.js";
 export { Session, type CodeOptions } from "./session.js";
 export { Sessions, type SessionQuery } from "./sessions.js";
 export type { ExecOptions, ExecResult } from "./shell.js";

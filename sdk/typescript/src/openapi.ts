@@ -930,6 +930,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make copies of a session
+         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no processes, secrets, terminals or scope.
+         */
+        post: operations["fork-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/fs/archive": {
         parameters: {
             query?: never;
@@ -1290,6 +1310,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/snapshots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save the files of a session's workspace
+         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file.
+         */
+        post: operations["create-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/terminals": {
         parameters: {
             query?: never;
@@ -1326,6 +1366,87 @@ export interface paths {
          * @description With `Accept: text/event-stream`: an event usage about once a second, each a UsageSample, and an event end when the session has ended. Otherwise one sample as JSON. Samples are taken only while a client watches, and are kept nowhere. Figures without an honest source are absent. A run in a session has the figures of the session's sandbox.
          */
         get: operations["watch-session-usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/snapshots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List snapshots
+         * @description The caller's own, newest first.
+         */
+        get: operations["list-snapshots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/snapshots/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a snapshot of an archive
+         * @description The body is a tar archive, optionally compressed with gzip or zstd. Files, folders, symbolic links and further names of files before them are taken; absolute names, `..`, names that come twice, devices, FIFOs and what exceeds the server's limits are refused.
+         */
+        post: operations["import-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/snapshots/{snapshot_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a snapshot */
+        get: operations["get-snapshot"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a snapshot
+         * @description Sessions and runs that were made of it keep their files.
+         */
+        delete: operations["remove-snapshot"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/snapshots/{snapshot_id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download a snapshot
+         * @description A tar archive, whose SHA-256 is the snapshot's digest. HEAD works, too.
+         */
+        get: operations["export-snapshot"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1836,6 +1957,8 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -1945,7 +2068,7 @@ export interface components {
             total: number;
         };
         Artifact: {
-            /** @description sha256: and the digest of its bytes */
+            /** @description SHA-256 of its tar archive: the same for the same files, names, modes and times */
             digest?: string;
             /** @description URL of its content */
             download_url?: string;
@@ -2255,6 +2378,8 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -2667,6 +2792,23 @@ export interface components {
             entries: components["schemas"]["FileEntry"][];
             /** @description true */
             ok: boolean;
+        };
+        Fork: {
+            /** @description Whether no program could change a file while the files were read */
+            consistent: boolean;
+            /** @description Variables and functions of the shell that have the value of a secret, and were left out */
+            omitted?: string[];
+            /** @description The copies */
+            sessions: components["schemas"]["Session"][];
+            /** @description Whether they have the directory, variables and functions of the session's shell */
+            shell: boolean;
+        };
+        ForkRequest: {
+            /**
+             * Format: int64
+             * @description How many copies, 1 to 32; 1 by default
+             */
+            count?: number;
         };
         /** @description One entry of a run's log. */
         Frame: {
@@ -3144,6 +3286,8 @@ export interface components {
             scope_key?: string;
             /** @description The session's id */
             session_id: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -3589,6 +3733,8 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -3696,6 +3842,8 @@ export interface components {
             /** @description The session to run in, instead of base_image */
             session_id?: string;
             shell?: components["schemas"]["ShellCommand"];
+            /** @description Id of the snapshot that the run reads at /snapshot; not in a session */
+            snapshot?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -3953,6 +4101,8 @@ export interface components {
             scope_key?: string;
             /** @description The session's id */
             session_id: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -4023,6 +4173,8 @@ export interface components {
             secrets?: {
                 [key: string]: components["schemas"]["Secret"];
             };
+            /** @description Id of the snapshot that its workspace begins with */
+            snapshot?: string;
             /** @description Default: the newest that this server supports */
             spec_version?: string;
             /**
@@ -4124,6 +4276,8 @@ export interface components {
             secrets?: {
                 [key: string]: components["schemas"]["Secret"];
             };
+            /** @description Id of the snapshot that its workspace begins with */
+            snapshot?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -4258,6 +4412,8 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -4271,6 +4427,79 @@ export interface components {
             user_id?: string;
             /** @description Problems that did not end the run */
             warnings?: string[];
+        };
+        Snapshot: {
+            /**
+             * Format: int64
+             * @description Size of its tar archive
+             */
+            archive_bytes: number;
+            /**
+             * Format: int64
+             * @description Bytes of its files
+             */
+            bytes: number;
+            /** @description Whether no program could change a file while the files were read */
+            consistent: boolean;
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            created_at: string;
+            /** @description SHA-256 of its tar archive: the same for the same files, names, modes and times */
+            digest: string;
+            /**
+             * Format: date-time
+             * @description When it is removed; absent for never
+             */
+            expires_at?: string;
+            /**
+             * Format: int64
+             * @description Its files and symbolic links
+             */
+            files: number;
+            /** @description workspace: files, no processes */
+            kind: string;
+            /** @description Its name, for people */
+            name?: string;
+            /** @description The scope of that session */
+            scope_key?: string;
+            /** @description The session that it was made of */
+            session_id?: string;
+            /** @description The snapshot's id */
+            snapshot_id: string;
+            /**
+             * Format: int64
+             * @description What it holds on the server, which counts to its owner's artifact_mb once for each digest
+             */
+            stored_bytes: number;
+            /** @description The owner */
+            user_id?: string;
+        };
+        SnapshotPage: {
+            /** @description Whether there are more entries */
+            has_more: boolean;
+            /** @description The entries */
+            items: components["schemas"]["Snapshot"][];
+            /**
+             * Format: int64
+             * @description Most entries on a page
+             */
+            limit: number;
+            /**
+             * Format: int64
+             * @description Entries skipped
+             */
+            offset: number;
+            /**
+             * Format: int64
+             * @description Total number of entries
+             */
+            total: number;
+        };
+        SnapshotRequest: {
+            /** @description Its name, for people; at most 128 bytes */
+            name?: string;
         };
         Space: {
             /**
@@ -4398,6 +4627,8 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
+            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
             /**
@@ -6364,6 +6595,34 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "fork-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ForkRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fork"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "get-folder": {
         parameters: {
             query?: {
@@ -7000,6 +7259,34 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "create-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SnapshotRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Snapshot"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "list-terminals": {
         parameters: {
             query?: never;
@@ -7075,6 +7362,136 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["UsageSample"];
                     "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-snapshots": {
+        parameters: {
+            query?: {
+                /** @description Entries per page; default 50 */
+                limit?: number;
+                /** @description Entries to skip */
+                offset?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SnapshotPage"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "import-snapshot": {
+        parameters: {
+            query?: {
+                /** @description Its name */
+                name?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/gzip": string;
+                "application/octet-stream": string;
+                "application/x-tar": string;
+                "application/zstd": string;
+            };
+        };
+        responses: {
+            /** @description The snapshot */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Snapshot"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "get-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The snapshot's id */
+                snapshot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Snapshot"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "remove-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The snapshot's id */
+                snapshot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "export-snapshot": {
+        parameters: {
+            query?: {
+                /** @description A ticket for this path and query */
+                token?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The snapshot's id */
+                snapshot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
                 };
             };
             default: components["responses"]["Failure"];

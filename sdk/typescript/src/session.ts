@@ -9,7 +9,7 @@ import { exec, type ExecOptions, type ExecResult } from "./shell.js";
 import type { Doorway } from "./socket.js";
 import type { Terminal } from "./terminal.js";
 import type { Terminals, TerminalSpec } from "./terminals.js";
-import type { Context, ContextSpec, NetworkSpec, Port, Preview, RunSpec, SessionState, StartedRun, TerminalState, UsageSample } from "./types.js";
+import type { Context, ContextSpec, Fork, NetworkSpec, Port, Preview, RunSpec, SessionState, Snapshot, StartedRun, TerminalState, UsageSample } from "./types.js";
 import { watchUsage } from "./usage.js";
 
 /** What a session is made of. */
@@ -157,6 +157,22 @@ export class Session {
   /** get is the session as it stands. */
   get(options?: CallOptions): Promise<SessionState> {
     return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id) }, options);
+  }
+
+  /** snapshot saves the files of the workspace. Programs stand still meanwhile where the runtime can do that: `consistent` tells. */
+  snapshot(spec: { name?: string } = {}, options?: CallOptions): Promise<Snapshot> {
+    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "snapshots"), json: spec, once: true, longerMs: 600_000 }, options);
+  }
+
+  /**
+   * fork makes copies: with the files, limits and network of this session, and the directory, variables and functions of its shell;
+   * without its processes, secrets and scope. All of them or none.
+   */
+  async fork(count = 1, options?: CallOptions): Promise<Session[]> {
+    const made = await this.#parts.doorway.connection.json<Fork>(
+      { method: "POST", path: route("sessions", this.id, "fork"), json: { count }, once: true, longerMs: 600_000 }, options,
+    );
+    return made.sessions.map(({ session_id }) => new Session(this.#parts, session_id, true));
   }
 
   /** network is what the session may reach now. */

@@ -108,6 +108,9 @@ export type Secret = Schemas["Secret"];
 export type SecretSpec = Schemas["SecretSpec"];
 /** A stored secret, without its value. */
 export type StoredSecret = Schemas["StoredSecret"];
+export type Snapshot = Schemas["Snapshot"];
+export type SnapshotPage = Schemas["SnapshotPage"];
+export type Fork = Schemas["Fork"];
 /** An API key. */
 export type Token = Schemas["Token"];
 /** What can be asked of a new API key. */

@@ -67,6 +67,28 @@ test("secrets are stored, used and removed", async () => {
   assert.deepEqual(await belljar.secrets.list(), []);
 });
 
+test("snapshots are made, restored, read, copied, exported and imported", async () => {
+  const session = await belljar.sessions.create();
+  await session.write("file", "text");
+  const made = await session.snapshot({ name: "typescript" });
+  assert.deepEqual([made.name, made.files, made.bytes], ["typescript", 1, 4]);
+  assert.deepEqual((await belljar.snapshots.list()).items.map(({ name }) => name), ["typescript"]);
+  assert.equal((await belljar.snapshots.get(made.snapshot_id)).digest, made.digest);
+  const restored = await belljar.sessions.create({ snapshot: made.snapshot_id });
+  for (const copy of [restored, ...(await restored.fork(2))]) {
+    assert.equal(Buffer.from(await copy.read("file")).toString(), "text");
+    await copy.destroy();
+  }
+  const run = await belljar.run({ command: ["cat", "/snapshot/file"], snapshot: made.snapshot_id });
+  assert.equal(run.stdout, "text");
+  const archive = await (await belljar.snapshots.export(made.snapshot_id)).bytes();
+  const again = await belljar.snapshots.import(archive, { name: "again" });
+  assert.equal(again.digest, made.digest);
+  for (const { snapshot_id } of [made, again]) await belljar.snapshots.remove(snapshot_id);
+  await assert.rejects(belljar.snapshots.get(made.snapshot_id), NotFoundError);
+  await session.destroy();
+});
+
 test("images are imported, tagged, removed and pruned", async () => {
   const archive = tarOf("etc/made-by", "typescript");
   const told: ImageProgress[] = [];

@@ -68,6 +68,10 @@ func (w *Workspace) Serve(s Stream, op wire.Op, req wire.FileRequest) error {
 		return f.scan()
 	case wire.OpSpace:
 		return f.space()
+	case wire.OpSave:
+		return f.save()
+	case wire.OpLoad:
+		return f.load()
 	}
 	return fault.Protocol("unknown operation %q", op)
 }

@@ -58,6 +58,9 @@ func (f *fileOp) unpack(u *unpacker) (int64, error) {
 	if u.programs {
 		f.w.awaitLaunches()
 	}
+	if u.load != nil {
+		return u.bytes, u.setFolders()
+	}
 	return u.bytes, u.setModes()
 }
 
@@ -65,6 +68,7 @@ func (f *fileOp) unpack(u *unpacker) (int64, error) {
 type unpacker struct {
 	f     *fileOp
 	stage bool // for a merge: no links, and folders that can be moved and removed again
+	load  *loader
 	bytes int64
 	modes map[string]fs.FileMode // of directories, set at the end: a mode may forbid writing
 	dir   *os.File               // the previous directory
@@ -97,6 +101,9 @@ func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
 			return err
 		}
 		if name != u.f.name {
+			if u.load != nil {
+				u.load.folders[name] = head
+			}
 			u.modes[name] = fs.FileMode(head.Mode) & 0o777
 			if u.stage {
 				u.modes[name] |= 0o700
@@ -109,6 +116,9 @@ func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
 		}
 		return u.symlink(name, head)
 	case tar.TypeLink:
+		if u.load != nil {
+			return u.link(name, head)
+		}
 		return fault.Invalid("archive entry %s is a hard link", head.Name)
 	case tar.TypeFifo:
 		return fault.Invalid("archive entry %s is a FIFO", head.Name)
@@ -178,7 +188,11 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		file, err = replaceIn(dir, path.Base(name), fs.FileMode(head.Mode))
+		mode := fs.FileMode(head.Mode)
+		if u.load != nil {
+			mode = 0o600 // its own may forbid to set attributes
+		}
+		file, err = replaceIn(dir, path.Base(name), mode)
 		return err
 	})
 	if err != nil {
@@ -188,8 +202,17 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	u.programs = u.programs || head.Mode&0o111 != 0
 	buf := u.f.w.buffers.Get().(*[]byte)
 	defer u.f.w.buffers.Put(buf)
-	n, err := io.CopyBuffer(onlyWriter{file}, onlyReader{r}, *buf)
+	var to io.Writer = onlyWriter{file}
+	if u.load != nil {
+		to = &holes{file: file}
+	}
+	n, err := io.CopyBuffer(to, onlyReader{r}, *buf)
 	u.bytes += n
+	if err == nil && u.load != nil {
+		if err = u.finish(file, name, head); err == nil {
+			return nil
+		}
+	}
 	if err == nil && head.ModTime.Unix() > 0 { // else it keeps the time of its arrival
 		t := unix.NsecToTimeval(head.ModTime.UnixNano())
 		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // the owner has this right
@@ -216,7 +239,9 @@ func replaceIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 func (u *unpacker) symlink(name string, head *tar.Header) error {
 	target := head.Linkname
 	outside := fault.New(wire.CodePathEscapes, "archive entry %s links to %s, outside of the workspace", head.Name, target)
-	if path.IsAbs(target) {
+	if u.load != nil {
+		// A program may make any link, and nothing here follows one.
+	} else if path.IsAbs(target) {
 		if _, ok := u.f.w.inside(target); !ok {
 			return outside
 		}
@@ -235,6 +260,9 @@ func (u *unpacker) symlink(name string, head *tar.Header) error {
 				return err
 			}
 			err = unix.Symlinkat(target, int(dir.Fd()), base)
+		}
+		if err == nil && u.load != nil {
+			err = setTime(int(dir.Fd()), base, head.ModTime)
 		}
 		return err
 	})

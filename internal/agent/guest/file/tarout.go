@@ -131,8 +131,9 @@ func (zeros) Read(p []byte) (int, error) {
 
 // packer writes files into an archive.
 type packer struct {
-	f *fileOp
-	w *tar.Writer
+	f     *fileOp
+	w     *tar.Writer
+	saver *saver // nil unless the whole workspace is saved
 }
 
 // pack adds a path of the workspace and everything below.
@@ -173,9 +174,17 @@ func (p *packer) add(info wire.FileInfo, dir *os.Root, base string) error {
 	// The whole second before: the nearest one may lie ahead, and make would warn about that.
 	modified := time.Unix(0, info.ModTime).Truncate(time.Second)
 	head := &tar.Header{Name: p.shown(info.Path), Mode: int64(info.Mode & 0o777), ModTime: modified}
+	if p.saver != nil {
+		head.ModTime, head.Format = time.Unix(0, info.ModTime), tar.FormatPAX
+	}
 	switch info.Type {
 	case "dir":
 		head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"
+		if p.saver != nil {
+			if err := p.folder(head, dir, base); err != nil {
+				return err
+			}
+		}
 	case "symlink":
 		head.Typeflag, head.Linkname = tar.TypeSymlink, info.Target
 	case "file":
@@ -205,6 +214,15 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 		return err
 	}
 	head.Typeflag, head.Size = tar.TypeReg, now.Size()
+	if p.saver != nil {
+		if first := p.saver.link(head.Name, now); first != "" {
+			head.Typeflag, head.Size, head.Linkname = tar.TypeLink, 0, first
+			return p.w.WriteHeader(head)
+		}
+		if err := attributes(head, file); err != nil {
+			return err
+		}
+	}
 	if err := p.w.WriteHeader(head); err != nil {
 		return err
 	}

@@ -110,8 +110,29 @@ func (c *Group) Kill() error {
 	return err
 }
 
+// Freeze stops all processes of the cgroup, or has them go on.
+func (c *Group) Freeze(stop bool) error {
+	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.freeze", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	value := "0"
+	if stop {
+		value = "1"
+	}
+	_, err = unix.Write(fd, []byte(value))
+	return err
+}
+
+// WaitFrozen waits until the processes of a cgroup that is to freeze stand still.
+func (c *Group) WaitFrozen(d time.Duration) error { return c.await("frozen 1", d) }
+
 // WaitEmpty waits until the cgroup has no living process. The kernel notifies it.
-func (c *Group) WaitEmpty(d time.Duration) error {
+func (c *Group) WaitEmpty(d time.Duration) error { return c.await("populated 0", d) }
+
+// await waits for a state of the cgroup.
+func (c *Group) await(state string, d time.Duration) error {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -123,7 +144,7 @@ func (c *Group) WaitEmpty(d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(buf[:n], []byte("populated 0")) {
+		if bytes.Contains(buf[:n], []byte(state)) {
 			return nil
 		}
 		left := time.Until(until)

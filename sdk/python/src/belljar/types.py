@@ -98,6 +98,8 @@ class AdminRun(_AdminRun, total=False):
     shell: ShellState
     signal: str
     """The signal that ended it."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -184,7 +186,7 @@ class _Artifact(TypedDict):
 
 class Artifact(_Artifact, total=False):
     digest: str
-    """sha256: and the digest of its bytes."""
+    """SHA-256 of its tar archive: the same for the same files, names, modes and times."""
     download_url: str
     """URL of its content."""
     link_target: str
@@ -464,6 +466,8 @@ class DetailedRun(_DetailedRun, total=False):
     shell: ShellState
     signal: str
     """The signal that ended it."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -833,6 +837,25 @@ class FilesStored(TypedDict):
     """The files as they are now."""
     ok: bool
     """true."""
+
+
+class _Fork(TypedDict):
+    consistent: bool
+    """Whether no program could change a file while the files were read."""
+    sessions: List[Session]
+    """The copies."""
+    shell: bool
+    """Whether they have the directory, variables and functions of the session's shell."""
+
+
+class Fork(_Fork, total=False):
+    omitted: List[str]
+    """Variables and functions of the shell that have the value of a secret, and were left out."""
+
+
+class ForkRequest(TypedDict, total=False):
+    count: int
+    """How many copies, 1 to 32; 1 by default."""
 
 
 class _Frame(TypedDict):
@@ -1237,6 +1260,8 @@ class OpenedSession(_OpenedSession, total=False):
     """Its version."""
     scope_key: str
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     user_id: str
     """The owner."""
     warnings: List[str]
@@ -1577,6 +1602,8 @@ class Run(_Run, total=False):
     shell: ShellState
     signal: str
     """The signal that ended it."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -1671,6 +1698,8 @@ class RunSpec(_RunSpec, total=False):
     session_id: str
     """The session to run in, instead of base_image."""
     shell: ShellCommand
+    snapshot: str
+    """Id of the snapshot that the run reads at /snapshot; not in a session."""
     startup_timeout_sec: float
     """Limit for making the sandbox, in seconds."""
     stdin: str
@@ -1877,6 +1906,8 @@ class Session(_Session, total=False):
     """Its version."""
     scope_key: str
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     user_id: str
     """The owner."""
     warnings: List[str]
@@ -1920,6 +1951,8 @@ class SessionOpening(TypedDict, total=False):
     """Namespace, id and key by which it is found again."""
     secrets: Dict[str, Secret]
     """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
+    snapshot: str
+    """Id of the snapshot that its workspace begins with."""
     spec_version: str
     """Default: the newest that this server supports."""
     startup_timeout_sec: float
@@ -1989,6 +2022,8 @@ class SessionSpec(_SessionSpec, total=False):
     """Namespace, id and key by which it is found again."""
     secrets: Dict[str, Secret]
     """Files that programs find in /run/secrets, or headers for a host, by name; in a session, they are the session's."""
+    snapshot: str
+    """Id of the snapshot that its workspace begins with."""
     startup_timeout_sec: float
     """Limit for making the sandbox, in seconds."""
     timeout_sec: float
@@ -2101,12 +2136,66 @@ class ShownRun(_ShownRun, total=False):
     shell: ShellState
     signal: str
     """The signal that ended it."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+
+
+class _Snapshot(TypedDict):
+    archive_bytes: int
+    """Size of its tar archive."""
+    bytes: int
+    """Bytes of its files."""
+    consistent: bool
+    """Whether no program could change a file while the files were read."""
+    created_at: str
+    """When it was made."""
+    digest: str
+    """SHA-256 of its tar archive: the same for the same files, names, modes and times."""
+    files: int
+    """Its files and symbolic links."""
+    kind: str
+    """workspace: files, no processes."""
+    snapshot_id: str
+    """The snapshot's id."""
+    stored_bytes: int
+    """What it holds on the server, which counts to its owner's artifact_mb once for each digest."""
+
+
+class Snapshot(_Snapshot, total=False):
+    expires_at: str
+    """When it is removed; absent for never."""
+    name: str
+    """Its name, for people."""
+    scope_key: str
+    """The scope of that session."""
+    session_id: str
+    """The session that it was made of."""
+    user_id: str
+    """The owner."""
+
+
+class SnapshotPage(TypedDict):
+    has_more: bool
+    """Whether there are more entries."""
+    items: List[Snapshot]
+    """The entries."""
+    limit: int
+    """Most entries on a page."""
+    offset: int
+    """Entries skipped."""
+    total: int
+    """Total number of entries."""
+
+
+class SnapshotRequest(TypedDict, total=False):
+    name: str
+    """Its name, for people; at most 128 bytes."""
 
 
 class Space(TypedDict):
@@ -2207,6 +2296,8 @@ class StartedRun(_StartedRun, total=False):
     shell: ShellState
     signal: str
     """The signal that ended it."""
+    snapshot_digest: str
+    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
     stderr: str
     """Its standard error, if the caller waited for its end."""
     stderr_encoding: Literal["utf8", "base64"]

@@ -17,6 +17,7 @@ from .images import AsyncImages
 from .runs import AsyncRuns
 from .secrets import AsyncSecrets
 from .sessions import AsyncSessions
+from .snapshots import AsyncSnapshots
 from .terminals import AsyncTerminals
 from .transport import Ask, AsyncTransport
 
@@ -85,6 +86,7 @@ class AsyncBelljar:
         self.images = AsyncImages(transport)
         self.terminals = AsyncTerminals(transport)
         self.secrets = AsyncSecrets(transport)
+        self.snapshots = AsyncSnapshots(transport)
         self.admin = AsyncAdmin(transport)
         self.tokens = AsyncTokens(transport)
         self.run = self.runs.run

@@ -18,6 +18,7 @@ from .images import Images
 from .runs import Runs
 from .secrets import Secrets
 from .sessions import Sessions
+from .snapshots import Snapshots
 from .terminals import Terminals
 from .transport import Ask, Transport
 
@@ -86,6 +87,7 @@ class Belljar:
         self.images = Images(transport)
         self.terminals = Terminals(transport)
         self.secrets = Secrets(transport)
+        self.snapshots = Snapshots(transport)
         self.admin = Admin(transport)
         self.tokens = Tokens(transport)
         self.run = self.runs.run

@@ -16,6 +16,7 @@ from .._wire import pause
 from ..errors import PolicyDeniedError
 from .files import Files
 from .runs import Run, Runs
+from .snapshots import Snapshots
 from .terminals import Terminal, Terminals
 from .transport import Ask, Transport
 from .usage import watch_usage
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
 CLONE = 120.0  # seconds that a clone may take at least
 INSTALL = 600.0  # and for the installation of packages
+FORK = 600.0  # and for copies of a session
 PRESETS = 120.0  # and for finding out what presets stand for
 
 
@@ -254,6 +256,17 @@ class Session:
         """Ends a preview, and its connections, at once."""
         self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
 
+    def snapshot(self, name: Optional[str] = None) -> types.Snapshot:
+        """Saves the files of its workspace. Its programs stand still meanwhile where the runtime can do that: ``consistent`` tells."""
+        return Snapshots(self._transport)._make(self.id, name)
+
+    def fork(self, count: int = 1) -> List[Session]:
+        """Makes copies: with its files, limits and network, and the directory, variables and functions of its shell; without its
+        processes, secrets and scope. All of them or none.
+        """
+        made = self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), {"count": count}, longer=FORK), "sessions")
+        return [type(self)(self._sessions, raw) for raw in made["sessions"]]
+
 
 class Sessions:
     """The caller's sessions."""
@@ -284,6 +297,7 @@ class Sessions:
         egress: Optional[types.Egress] = None,
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
+        snapshot: Optional[str] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
@@ -294,13 +308,13 @@ class Sessions:
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
         programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach. They find
         ``secrets`` in ``/run/secrets``.
-        ``git`` is a repository that its workspace begins with.
+        ``git`` is a repository that its workspace begins with, ``snapshot`` the id of a snapshot in place of one.
         ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._make(path("sessions"), spec, idempotency_key)
 
@@ -330,6 +344,7 @@ class Sessions:
         egress: Optional[types.Egress] = None,
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
+        snapshot: Optional[str] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> Session:
@@ -341,7 +356,7 @@ class Sessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return self._make(path("sessions", "open"), spec, idempotency_key)

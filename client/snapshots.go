@@ -1,0 +1,91 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/belljar/belljar"
+)
+
+// Snapshots gives access to the caller's saved workspaces.
+func (c *Client) Snapshots() belljar.Snapshots { return snapshots{c} }
+
+// snapshots implements [belljar.Snapshots].
+type snapshots struct{ c *Client }
+
+// post sends a request that is not repeated: its repetition would make another one.
+func (s snapshots) post(ctx context.Context, spec, to any, parts ...string) error {
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	return s.c.ask(ctx, request{method: http.MethodPost, path: route(parts...), body: body, once: true, longer: fileTime}, to)
+}
+
+// Make saves the files of a session's workspace.
+func (s snapshots) Make(ctx context.Context, sessionID string, spec belljar.SnapshotSpec) (belljar.Snapshot, error) {
+	var made belljar.Snapshot
+	return made, s.post(ctx, spec, &made, "sessions", sessionID, "snapshots")
+}
+
+// Fork makes copies of a session.
+func (s snapshots) Fork(ctx context.Context, sessionID string, spec belljar.ForkSpec) (belljar.Fork, error) {
+	var made belljar.Fork
+	return made, s.post(ctx, spec, &made, "sessions", sessionID, "fork")
+}
+
+// Get returns a snapshot.
+func (s snapshots) Get(ctx context.Context, id string) (belljar.Snapshot, error) {
+	var got belljar.Snapshot
+	return got, s.c.get(ctx, &got, nil, "snapshots", id)
+}
+
+// List returns the caller's snapshots.
+func (s snapshots) List(ctx context.Context, q belljar.SnapshotQuery) (belljar.SnapshotPage, error) {
+	v := url.Values{}
+	paging(v, q.Limit, q.Offset)
+	var page belljar.SnapshotPage
+	return page, s.c.get(ctx, &page, v, "snapshots")
+}
+
+// Remove removes a snapshot. A retried request may find that it is gone.
+func (s snapshots) Remove(ctx context.Context, id string) error {
+	return s.c.ask(ctx, request{method: http.MethodDelete, path: route("snapshots", id), once: true}, nil)
+}
+
+// Export writes a snapshot to w.
+func (s snapshots) Export(ctx context.Context, id string, w io.Writer) error {
+	resp, err := s.c.open(ctx, request{
+		method: http.MethodGet, path: route("snapshots", id, "archive"), longer: fileTime,
+		header: http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}},
+	})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	out := &destination{w: w}
+	if _, err := io.Copy(out, resp.Body); err != nil {
+		if out.err != nil {
+			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the snapshot", Err: out.err}
+		}
+		return callerError(s.c.transportError(ctx, "the snapshot broke off", err))
+	}
+	return nil
+}
+
+// Import makes a snapshot of an archive. It is not retried, since r can be read only once.
+func (s snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
+	query := url.Values{}
+	if spec.Name != "" {
+		query.Set("name", spec.Name)
+	}
+	var made belljar.Snapshot
+	err := s.c.ask(ctx, request{
+		method: http.MethodPost, path: route("snapshots", "import"), query: query, stream: r, longer: fileTime,
+		header: http.Header{"Content-Type": {"application/x-tar"}, "Expect": {"100-continue"}},
+	}, &made)
+	return made, err
+}

@@ -1,0 +1,266 @@
+//go:build linux
+
+package file
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// paxAttribute begins the names of extended attributes in an archive, and userAttribute those that programs of the user may set.
+const (
+	paxAttribute  = "SCHILY.xattr."
+	userAttribute = "user."
+)
+
+// Limits of the extended attributes of one file.
+const (
+	maxAttributes     = 64
+	maxAttributeBytes = 64 << 10
+)
+
+// saver knows the files with several names that were packed.
+type saver struct{ names map[inode]string }
+
+type inode struct{ dev, ino uint64 }
+
+// link returns the name under which a file was packed before; "" for none.
+func (s *saver) link(name string, info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Nlink < 2 {
+		return ""
+	}
+	key := inode{uint64(st.Dev), st.Ino}
+	first := s.names[key]
+	if first == "" {
+		s.names[key] = name
+	}
+	return first
+}
+
+// save packs the whole workspace. The caller replies.
+func (f *fileOp) save() error {
+	out := bufio.NewWriterSize(dataWriter{f.s}, wire.MaxData)
+	p := &packer{f: f, w: tar.NewWriter(out), saver: &saver{map[inode]string{}}}
+	if err := p.pack("."); err != nil {
+		return err
+	}
+	if err := p.w.Close(); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return f.s.W.EOF()
+}
+
+// folder adds the extended attributes of a folder.
+func (p *packer) folder(head *tar.Header, dir *os.Root, base string) error {
+	if dir == nil {
+		return nil
+	}
+	var file *os.File
+	err := p.f.as(func() (err error) {
+		file, err = dir.OpenFile(base, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		return err
+	})
+	if errors.Is(err, fs.ErrPermission) {
+		return denied(strings.TrimSuffix(head.Name, "/"))
+	}
+	if err != nil {
+		return nil // it was removed meanwhile
+	}
+	defer file.Close()
+	return attributes(head, file)
+}
+
+// attributes adds the extended attributes of a file to its header.
+func attributes(head *tar.Header, file *os.File) error {
+	fd := int(file.Fd())
+	size, err := unix.Flistxattr(fd, nil)
+	if err != nil || size == 0 {
+		return nil // the file system has none
+	}
+	list := make([]byte, size)
+	if size, err = unix.Flistxattr(fd, list); err != nil {
+		return nil
+	}
+	total, count := 0, 0
+	for name := range bytes.SplitSeq(list[:size], []byte{0}) {
+		if !bytes.HasPrefix(name, []byte(userAttribute)) || bytes.ContainsAny(name, "=") {
+			continue
+		}
+		value := make([]byte, maxAttributeBytes)
+		n, err := unix.Fgetxattr(fd, string(name), value)
+		if err != nil {
+			continue // it was removed meanwhile
+		}
+		if total += len(name) + n; total > maxAttributeBytes || count == maxAttributes {
+			return fault.New(wire.CodeTooLarge, "%s has more than %d extended attributes, or than %d bytes of them", head.Name, maxAttributes, maxAttributeBytes)
+		}
+		count++
+		if head.PAXRecords == nil {
+			head.PAXRecords = map[string]string{}
+		}
+		head.PAXRecords[paxAttribute+string(name)] = string(value[:n])
+	}
+	return nil
+}
+
+// loader knows what is set when everything is unpacked.
+type loader struct{ folders map[string]*tar.Header }
+
+// load unpacks what save has packed.
+func (f *fileOp) load() error {
+	n, err := f.unpack(&unpacker{f: f, load: &loader{map[string]*tar.Header{}}})
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{Done: true, Bytes: n})
+}
+
+// link makes a further name of a file that was unpacked.
+func (u *unpacker) link(name string, head *tar.Header) error {
+	old, err := u.place(head.Linkname)
+	if err != nil {
+		return err
+	}
+	err = u.f.as(func() error {
+		from, err := u.f.w.openDir(path.Dir(old))
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		dir, err := u.parent(name)
+		if err != nil {
+			return err
+		}
+		return unix.Linkat(int(from.Fd()), path.Base(old), int(dir.Fd()), path.Base(name), 0)
+	})
+	if err != nil {
+		return fmt.Errorf("archive entry %s: %w", head.Name, err)
+	}
+	return nil
+}
+
+// finish sets the length, attributes and time of a file whose contents are written.
+func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
+	return u.f.as(func() error {
+		if err := file.Truncate(head.Size); err != nil { // its end may be a hole
+			return err
+		}
+		if err := setAttributes(int(file.Fd()), head); err != nil {
+			return err
+		}
+		if err := file.Chmod(fs.FileMode(head.Mode) & 0o777); err != nil {
+			return err
+		}
+		return setTime(int(u.dir.Fd()), path.Base(name), head.ModTime)
+	})
+}
+
+// setFolders sets the modes, attributes and times of folders, the deepest first: a mode may forbid the way to those below it.
+func (u *unpacker) setFolders() error {
+	names := make([]string, 0, len(u.load.folders))
+	for name := range u.load.folders {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	return u.f.as(func() error {
+		for _, name := range names {
+			head := u.load.folders[name]
+			dir, err := u.f.w.openDir(name)
+			if err != nil {
+				return err
+			}
+			err = setAttributes(int(dir.Fd()), head)
+			if err == nil {
+				err = dir.Chmod(u.modes[name])
+			}
+			if t := head.ModTime; err == nil && t.Unix() > 0 {
+				at := unix.NsecToTimespec(t.UnixNano())
+				err = unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), []unix.Timespec{at, at}, 0)
+			}
+			dir.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func setAttributes(fd int, head *tar.Header) error {
+	for name, value := range head.PAXRecords {
+		name, is := strings.CutPrefix(name, paxAttribute)
+		if !is || !strings.HasPrefix(name, userAttribute) {
+			continue
+		}
+		if err := unix.Fsetxattr(fd, name, []byte(value), 0); err != nil && err != unix.ENOTSUP && err != unix.EPERM {
+			return err
+		}
+	}
+	return nil
+}
+
+// setTime sets the time of an entry of a folder, and of a link itself.
+func setTime(dir int, base string, t time.Time) error {
+	if t.Unix() <= 0 {
+		return nil
+	}
+	at := unix.NsecToTimespec(t.UnixNano())
+	return unix.UtimesNanoAt(dir, base, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// holes writes a file, and leaves blocks of zeros out of it.
+type holes struct {
+	file *os.File
+	at   int64
+}
+
+// holeSize is the size and alignment of a block that may become a hole.
+const holeSize = 4096
+
+func (h *holes) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		part := b[n:min(len(b), n+int(holeSize-h.at%holeSize))]
+		if !zero(part) {
+			// As many blocks as follow that are not zero are one write.
+			end := n + len(part)
+			for end < len(b) {
+				next := b[end:min(len(b), end+holeSize)]
+				if zero(next) {
+					break
+				}
+				end += len(next)
+			}
+			part = b[n:end]
+			if _, err := h.file.WriteAt(part, h.at); err != nil {
+				return n, err
+			}
+		}
+		n += len(part)
+		h.at += int64(len(part))
+	}
+	return n, nil
+}
+
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
+var _ io.Writer = (*holes)(nil)

@@ -1,0 +1,92 @@
+//go:build linux
+
+package guest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/guest/file"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// freezeTime bounds how long the kernel may take to stop all programs.
+const freezeTime = time.Second
+
+// save packs the workspace while no program runs, if that can be had.
+func (s *stream) save(req wire.FileRequest) error {
+	f := s.a.freeze()
+	defer f.thaw()
+	if err := s.a.files.Serve(file.Stream{Read: s.read, W: s.w}, wire.OpSave, req); err != nil {
+		return err
+	}
+	return s.reply(wire.Reply{Done: true, Frozen: f.thaw()})
+}
+
+// freezing is a time in which no program of the sandbox runs, and none is started.
+type freezing struct {
+	once  sync.Once
+	timer *time.Timer
+	end   func()
+	held  bool // it was so, and until thaw was called first
+}
+
+// freeze stops all programs: it freezes their cgroups. Where the agent has none, they run on, unless there are none.
+func (a *Agent) freeze() *freezing {
+	f := &freezing{held: true}
+	a.launches.Lock() // no program is started meanwhile
+	a.mu.Lock()
+	var alive, frozen []*exec
+	for e := range a.alive {
+		alive = append(alive, e)
+	}
+	a.mu.Unlock()
+	for _, e := range alive {
+		if e.group != nil && e.group.Freeze(true) == nil {
+			frozen = append(frozen, e)
+		} else if !e.vacant() {
+			f.held = false
+		}
+	}
+	until := time.Now().Add(freezeTime)
+	for _, e := range frozen {
+		f.held = f.held && (e.group.WaitFrozen(time.Until(until)) == nil || e.vacant())
+	}
+	f.end = func() {
+		for _, e := range frozen {
+			_ = e.group.Freeze(false) // one that is gone has no processes
+		}
+		a.launches.Unlock()
+	}
+	f.timer = time.AfterFunc(wire.MaxFreeze, func() {
+		f.once.Do(func() {
+			f.held = false
+			f.end()
+		})
+	})
+	return f
+}
+
+// vacantTime is how long the keeper of a command whose first process has ended may take to report that it was the only one. A program
+// that survives its command costs as much.
+const vacantTime = 100 * time.Millisecond
+
+// vacant reports whether no process of a command is left.
+func (e *exec) vacant() bool {
+	if isClosed(e.exited) {
+		t := time.NewTimer(vacantTime)
+		defer t.Stop()
+		select {
+		case <-e.empty:
+		case <-t.C:
+		}
+	}
+	return isClosed(e.empty) && e.last != nil
+}
+
+// thaw has programs go on, and reports whether none has run since the freeze. It may be called twice.
+func (f *freezing) thaw() bool {
+	f.timer.Stop()
+	f.once.Do(f.end)
+	return f.held
+}

@@ -1,0 +1,129 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// treeOf packs headers; each file has as many bytes as its size says.
+func treeOf(t testing.TB, list ...tar.Header) []byte {
+	t.Helper()
+	var raw bytes.Buffer
+	w := tar.NewWriter(&raw)
+	for _, h := range list {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write(bytes.Repeat([]byte("x"), int(h.Size)))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return raw.Bytes()
+}
+
+// TestCopyTree holds what a copy keeps and what it drops: an owner, bits beyond permissions, attributes of the system.
+func TestCopyTree(t *testing.T) {
+	at := time.Unix(1e9, 123456789).UTC()
+	in := treeOf(t,
+		tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
+		tar.Header{Typeflag: tar.TypeDir, Name: "./d/", Mode: 0o4755, ModTime: at, Format: tar.FormatPAX},
+		tar.Header{
+			Typeflag: tar.TypeReg, Name: "./d/a\nb\xff", Mode: 0o6755, Size: 3, Uid: 7, Gid: 8, Uname: "root", ModTime: at, Format: tar.FormatPAX,
+			PAXRecords: map[string]string{"SCHILY.xattr.user.a": "v", "SCHILY.xattr.security.capability": "c", "SCHILY.xattr.trusted.overlay.opaque": "y"},
+		},
+		tar.Header{Typeflag: tar.TypeLink, Name: "d/link", Linkname: "./d/a\nb\xff", Mode: 0o755},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "s", Linkname: "/etc/passwd"},
+		tar.Header{Typeflag: tar.TypeReg, Name: "implied/x", Mode: 0o600},
+		tar.Header{Typeflag: tar.TypeDir, Name: "implied/", Mode: 0o700},
+	)
+	var out bytes.Buffer
+	got, err := CopyTree(t.Context(), &out, bytes.NewReader(in), Limits{})
+	if err != nil || got != (Tree{Bytes: 3, Files: 4}) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	r := tar.NewReader(bytes.NewReader(out.Bytes()))
+	for _, want := range []tar.Header{
+		{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755, ModTime: at}, {Typeflag: tar.TypeReg, Name: "d/a\nb\xff", Mode: 0o755, Size: 3, ModTime: at},
+		{Typeflag: tar.TypeLink, Name: "d/link", Linkname: "d/a\nb\xff", Mode: 0o755}, {Typeflag: tar.TypeSymlink, Name: "s", Linkname: "/etc/passwd"},
+		{Typeflag: tar.TypeReg, Name: "implied/x", Mode: 0o600}, {Typeflag: tar.TypeDir, Name: "implied/", Mode: 0o700},
+	} {
+		h, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != want.Typeflag || h.Name != want.Name || h.Linkname != want.Linkname || h.Mode != want.Mode || h.Size != want.Size || h.Uid+h.Gid != 0 || h.Uname != "" ||
+			!want.ModTime.IsZero() && !h.ModTime.Equal(want.ModTime) {
+			t.Errorf("%+v, want %+v", h, want)
+		}
+		for name := range h.PAXRecords {
+			if strings.HasPrefix(name, "SCHILY.") && name != "SCHILY.xattr.user.a" {
+				t.Errorf("%s has %s", h.Name, name)
+			}
+		}
+	}
+	large := treeOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "x", PAXRecords: map[string]string{"SCHILY.xattr.user.a": strings.Repeat("v", 64<<10)}, Format: tar.FormatPAX})
+	if _, err := CopyTree(t.Context(), io.Discard, bytes.NewReader(large), Limits{}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("many attributes: %v", err)
+	}
+	full := errors.New("full")
+	if _, err := CopyTree(t.Context(), failing{full}, bytes.NewReader(in), Limits{}); !errors.Is(err, full) || belljar.CodeOf(err) != belljar.CodeInternal {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// FuzzCopyTree holds that a copy is within the limits, has no name that leads elsewhere, and is its own copy.
+func FuzzCopyTree(f *testing.F) {
+	f.Add(treeOf(f, tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, tar.Header{Typeflag: tar.TypeReg, Name: "d/f", Size: 3}, tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "d/f"}))
+	f.Add(treeOf(f, tar.Header{Typeflag: tar.TypeSymlink, Name: "s", Linkname: ".."}, tar.Header{Typeflag: tar.TypeReg, Name: "../x"}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		limits := Limits{Bytes: 1 << 16, Files: 100}
+		var once, twice bytes.Buffer
+		tree, err := CopyTree(t.Context(), &once, bytes.NewReader(raw), limits)
+		if err != nil {
+			return
+		}
+		if tree.Bytes > limits.Bytes || tree.Files > limits.Files {
+			t.Fatalf("%+v", tree)
+		}
+		files := map[string]byte{}
+		for r := tar.NewReader(bytes.NewReader(once.Bytes())); ; {
+			h, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimSuffix(h.Name, "/")
+			if path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../") || path.IsAbs(name) || h.Mode > 0o777 {
+				t.Fatalf("%+v", h)
+			}
+			for up := path.Dir(name); up != "."; up = path.Dir(up) {
+				if kind, is := files[up]; is && kind != tar.TypeDir {
+					t.Fatalf("%s lies below %s", name, up)
+				}
+			}
+			if h.Typeflag == tar.TypeLink && files[h.Linkname] != tar.TypeReg {
+				t.Fatalf("%s links to %s", name, h.Linkname)
+			}
+			files[name] = h.Typeflag
+		}
+		again, err := CopyTree(t.Context(), &twice, bytes.NewReader(once.Bytes()), limits)
+		if err != nil || again != tree || !bytes.Equal(once.Bytes(), twice.Bytes()) {
+			t.Fatalf("the copy of a copy: %+v, %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/snapshot"
+)
+
+// snapshotCommands are belljar snapshot ….
+type snapshotCommands struct {
+	Make   snapshotMake   `cmd:"" help:"Save the files of a session and print the snapshot's id."`
+	LS     snapshotList   `cmd:"" name:"ls" help:"List snapshots."`
+	RM     snapshotRemove `cmd:"" name:"rm" help:"Remove snapshots."`
+	Export snapshotExport `cmd:"" help:"Write a snapshot to a tar file."`
+	Import snapshotImport `cmd:"" help:"Make a snapshot of a tar file and print its id."`
+}
+
+// Help is the long help.
+func (snapshotCommands) Help() string {
+	return `A snapshot is the files of a session's workspace, kept on the server.
+
+Examples:
+  id=$(belljar snapshot make $session --name before)
+  belljar session create --snapshot $id           another session begins with the files
+  belljar run --snapshot $id -- ls /snapshot      a run reads them`
+}
+
+// snapshotMake is belljar snapshot make.
+type snapshotMake struct {
+	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Name string `placeholder:"NAME" help:"A name, for people."`
+	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
+}
+
+// Run makes a snapshot.
+func (m *snapshotMake) Run(ctx context.Context, c *console) error {
+	return c.remote(m.JSON, func(s belljar.Service) error {
+		id, err := ident.Session(ctx, s, m.ID)
+		if err != nil {
+			return err
+		}
+		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name})
+		return printSnapshot(c, made, m.JSON, field.InFlags(err))
+	})
+}
+
+func printSnapshot(c *console, made belljar.Snapshot, json bool, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case json:
+		return show.JSON(c.stdout, made)
+	}
+	for _, note := range snapshot.Notes(made) {
+		c.aside("%s", note)
+	}
+	return show.Lines(c.stdout, []string{made.ID})
+}
+
+// snapshotList is belljar snapshot ls.
+type snapshotList struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists snapshots.
+func (l *snapshotList) Run(ctx context.Context, c *console) error {
+	return c.remote(l.JSON, func(s belljar.Service) error {
+		all, err := snapshot.All(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case l.JSON:
+			return show.JSON(c.stdout, all)
+		}
+		return snapshot.Table(c.stdout, all, time.Now())
+	})
+}
+
+// snapshotRemove is belljar snapshot rm.
+type snapshotRemove struct {
+	IDs []string `arg:"" name:"snapshot" help:"The snapshots; the beginnings of their ids will do."`
+}
+
+// Run removes snapshots and reports those that it cannot remove.
+func (r *snapshotRemove) Run(ctx context.Context, c *console) error {
+	return c.remote(false, func(s belljar.Service) error {
+		var failed []error
+		for _, given := range r.IDs {
+			id, err := ident.Snapshot(ctx, s, given)
+			if err == nil {
+				err = s.Snapshots().Remove(ctx, id)
+			}
+			if err != nil {
+				failed = append(failed, mistake.In(given, err))
+			}
+		}
+		return c.reportAll(failed)
+	})
+}
+
+// snapshotExport is belljar snapshot export.
+type snapshotExport struct {
+	ID  string `arg:"" name:"snapshot" help:"The snapshot; the beginning of its id will do."`
+	Out string `short:"o" placeholder:"FILE" help:"The tar file; standard output if it is not given."`
+}
+
+// Run exports a snapshot.
+func (e *snapshotExport) Run(ctx context.Context, c *console) error {
+	return c.remote(false, func(s belljar.Service) error { return snapshot.Export(ctx, s, e.ID, e.Out, c.stdout) })
+}
+
+// snapshotImport is belljar snapshot import.
+type snapshotImport struct {
+	File string `arg:"" name:"file" help:"A tar file, plain or compressed with gzip or zstd; - is standard input."`
+	Name string `placeholder:"NAME" help:"A name, for people."`
+	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
+}
+
+// Run imports a snapshot.
+func (i *snapshotImport) Run(ctx context.Context, c *console) error {
+	return c.remote(i.JSON, func(s belljar.Service) error {
+		made, err := snapshot.Import(ctx, s, belljar.SnapshotSpec{Name: i.Name}, i.File, c.stdin)
+		return printSnapshot(c, made, i.JSON, err)
+	})
+}
+
+// sessionFork is belljar session fork.
+type sessionFork struct {
+	ID    string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Count *count `placeholder:"N" help:"How many copies, 1 to 32 (default 1)."`
+	JSON  bool   `name:"json" help:"Print the answer as one JSON object."`
+}
+
+// Help is the long help.
+func (f *sessionFork) Help() string {
+	return `The copies have the files of the session, its limits and network, and the directory, variables and functions of its shell.
+They have none of its processes, terminals and secrets.`
+}
+
+// Run makes copies of a session and prints their ids.
+func (f *sessionFork) Run(ctx context.Context, c *console) error {
+	return c.remote(f.JSON, func(s belljar.Service) error {
+		id, err := ident.Session(ctx, s, f.ID)
+		if err != nil {
+			return err
+		}
+		made, err := s.Snapshots().Fork(ctx, id, belljar.ForkSpec{Count: int(whole(f.Count))})
+		switch {
+		case err != nil:
+			return field.InFlags(err)
+		case f.JSON:
+			return show.JSON(c.stdout, made)
+		}
+		for _, note := range snapshot.ForkNotes(made) {
+			c.aside("%s", note)
+		}
+		var ids []string
+		for _, x := range made.Sessions {
+			ids = append(ids, x.ID)
+		}
+		return show.Lines(c.stdout, ids)
+	})
+}

@@ -1,0 +1,112 @@
+// Package snapshot is what the commands about snapshots do and print.
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// All returns all snapshots of the caller.
+func All(ctx context.Context, s belljar.Service) ([]belljar.Snapshot, error) {
+	all := []belljar.Snapshot{}
+	for {
+		page, err := s.Snapshots().List(ctx, belljar.SnapshotQuery{Limit: belljar.MaxPage, Offset: len(all)})
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Items...); !page.HasMore || len(page.Items) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Table prints snapshots.
+func Table(w io.Writer, all []belljar.Snapshot, now time.Time) error {
+	var ids []string
+	for _, x := range all {
+		ids = append(ids, x.ID)
+	}
+	rows := [][]string{}
+	for i, id := range ident.Short(ids) {
+		x := all[i]
+		rows = append(rows, []string{id, x.Name, show.Bytes(x.Bytes), strconv.Itoa(x.Files), show.RoughDuration(now.Sub(x.CreatedAt)) + " ago"})
+	}
+	return show.Table(w, "SNAPSHOT NAME SIZE FILES MADE", rows)
+}
+
+// inconsistent is a note about files that were read while programs ran.
+const inconsistent = "programs ran while the files were read: some may have changed in between"
+
+// Notes are what there is to say about a snapshot that was made.
+func Notes(made belljar.Snapshot) []string {
+	note := fmt.Sprintf("%d files, %s", made.Files, show.Bytes(made.Bytes))
+	if made.ExpiresAt != nil {
+		note += ", kept until " + made.ExpiresAt.Local().Format(time.DateTime)
+	}
+	if made.Consistent {
+		return []string{note}
+	}
+	return []string{note, inconsistent}
+}
+
+// ForkNotes are what there is to say about copies of a session.
+func ForkNotes(made belljar.Fork) (notes []string) {
+	if !made.Consistent {
+		notes = append(notes, inconsistent)
+	}
+	for _, name := range made.Omitted {
+		notes = append(notes, name+" of the shell was left out: it has the value of a secret")
+	}
+	return notes
+}
+
+// Export writes a snapshot to a new file, or to stdout if that is "". A file that is not whole is removed.
+func Export(ctx context.Context, s belljar.Service, given, file string, stdout io.Writer) error {
+	id, err := ident.Snapshot(ctx, s, given)
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		if show.IsTerminal(stdout) {
+			return mistake.New("--out FILE, or a pipe", "a tar archive does not belong on a terminal")
+		}
+		return s.Snapshots().Export(ctx, id, stdout)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return mistake.New("", "--out %s: %s", file, mistake.Reason(err))
+	}
+	if err = errors.Join(s.Snapshots().Export(ctx, id, f), f.Close()); err != nil {
+		_ = os.Remove(file)
+	}
+	return err
+}
+
+// Import makes a snapshot of a file; "-" is stdin.
+func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, file string, stdin io.Reader) (belljar.Snapshot, error) {
+	from := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return belljar.Snapshot{}, mistake.New("", "%s: %s", file, mistake.Reason(err))
+		}
+		defer f.Close()
+		from = f
+	}
+	if from == nil {
+		return belljar.Snapshot{}, mistake.New("", "there is no standard input")
+	}
+	made, err := s.Snapshots().Import(ctx, spec, from)
+	return made, field.InFlags(err)
+}

@@ -1,0 +1,131 @@
+package runtimetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent"
+)
+
+// testSave holds that a saved workspace is the one that was loaded, and that no program changes it while it is frozen.
+func testSave(t *testing.T, o Options) {
+	r := o.New(t)
+	j := create(t, o, r)
+	j.sub("round trip", func(j *jar) {
+		at := time.Unix(1e9, 123456789)
+		long := strings.Repeat("n", 255)
+		wanted := []tar.Header{
+			{Typeflag: tar.TypeReg, Name: "-rf", Mode: 0o600, ModTime: at},
+			{Typeflag: tar.TypeReg, Name: "a\nb\\\xff", Mode: 0o644, ModTime: at},
+			{Typeflag: tar.TypeSymlink, Name: "broken", Mode: 0o777, Linkname: "nowhere", ModTime: at},
+			{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500, ModTime: at},
+			{Typeflag: tar.TypeReg, Name: "closed/file", Mode: 0o400, Size: 4, ModTime: at, PAXRecords: map[string]string{"SCHILY.xattr.user.origin": "x\x00y"}},
+			{Typeflag: tar.TypeLink, Name: "further", Mode: 0o400, Linkname: "closed/file", ModTime: at},
+			{Typeflag: tar.TypeReg, Name: "hole", Mode: 0o644, Size: 8 << 20, ModTime: at},
+			{Typeflag: tar.TypeSymlink, Name: "link", Mode: 0o777, Linkname: "/usr/bin/env", ModTime: at},
+			{Typeflag: tar.TypeReg, Name: long, Mode: 0o755, Size: 4, ModTime: at},
+		}
+		var in bytes.Buffer
+		w := tar.NewWriter(&in)
+		for _, h := range wanted {
+			h.Format = tar.FormatPAX
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			switch h.Size {
+			case 0:
+			case 4:
+				_, _ = io.WriteString(w, "text")
+			default:
+				_, _ = w.Write(make([]byte, h.Size-3))
+				_, _ = io.WriteString(w, "end")
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Load(j.ctx, j.agent, j.file("."), bytes.NewReader(in.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+		if got := j.must("cat closed/file; stat -c %h further; [ $(stat -c %b hole) -lt 1000 ] || stat hole; tail -c 3 hole"); got != "text2\nend" {
+			t.Errorf("%q", got)
+		}
+		var out bytes.Buffer
+		frozen, err := agent.Save(j.ctx, j.agent, j.file("."), &out)
+		if err != nil || !frozen {
+			t.Errorf("frozen %t, %v", frozen, err)
+		}
+		got := tar.NewReader(&out)
+		for _, want := range wanted {
+			h, err := got.Next()
+			if err != nil {
+				t.Fatalf("before %s: %v", want.Name, err)
+			}
+			if h.Name != want.Name || h.Typeflag != want.Typeflag || h.Size != want.Size || h.Linkname != want.Linkname ||
+				h.Typeflag != tar.TypeSymlink && h.Mode != want.Mode || !h.ModTime.Equal(want.ModTime) {
+				t.Errorf("%+v, want %+v", h, want)
+			}
+			for name, value := range want.PAXRecords {
+				// A file system may have no attributes.
+				if is, has := h.PAXRecords[name]; has && is != value {
+					t.Errorf("%s has the attribute %s %q", h.Name, name, is)
+				}
+			}
+		}
+		if _, err := got.Next(); err != io.EOF {
+			t.Errorf("there is more: %v", err)
+		}
+		j.must("chmod 700 closed; rm -rf ./* ./-rf")
+	})
+	j.sub("frozen", func(j *jar) {
+		info, err := j.agent.Ping(j.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := j.watch(j.start(j.sh(`i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i >a; echo $i >b; if [ $i = 5 ]; then echo begun; fi; done`)))
+		w.await("begun")
+		for range 3 {
+			var out bytes.Buffer
+			frozen, err := agent.Save(j.ctx, j.agent, j.file("."), &out)
+			if err != nil && frozen {
+				t.Fatal(err)
+			}
+			if info.Cgroup != frozen {
+				t.Errorf("with a cgroup %t, frozen %t", info.Cgroup, frozen)
+			}
+			if frozen {
+				checkLockstep(t, &out)
+			}
+		}
+		j.must("touch stop")
+		if exit := w.end(); exit.Code != 0 {
+			t.Errorf("%+v", exit)
+		}
+	})
+}
+
+// checkLockstep holds that the two files of the counting program are from one moment: it writes a before b.
+func checkLockstep(t *testing.T, saved io.Reader) {
+	t.Helper()
+	numbers := map[string]int{}
+	for r := tar.NewReader(saved); ; {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		raw, _ := io.ReadAll(r)
+		if text := strings.TrimSpace(string(raw)); text != "" {
+			numbers[h.Name], _ = strconv.Atoi(text)
+		}
+	}
+	a, hasA := numbers["a"]
+	b, hasB := numbers["b"]
+	if hasA && hasB && a != b && a != b+1 {
+		t.Errorf("a is %d and b is %d: they are not from one moment", a, b)
+	}
+}

@@ -1,0 +1,47 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/install"
+)
+
+// admitSnapshot finds the snapshot that a run reads. It refuses one that the run's runtime cannot show.
+func (s *admitter) admitSnapshot(ctx context.Context, caller belljar.Caller, p *plan) (err error) {
+	id := p.request.Snapshot
+	if id == "" {
+		return nil
+	}
+	if p.snapshot, err = s.snapshots.Find(ctx, caller, id); err != nil {
+		return err
+	}
+	if !p.Caps.Layers {
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot show a snapshot at %s", p.Host.Name(), runtime.SnapshotDir),
+			Details: map[string]any{"field": "snapshot", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
+			Hint:    "choose another runtime, or make a session with the snapshot",
+		}
+	}
+	return nil
+}
+
+// unpackSnapshot adds the snapshot of the run to the layers of its sandbox. packages may be nil.
+func (c *execution) unpackSnapshot(packages *install.Ready) (*install.Ready, error) {
+	p := c.plan
+	if p.snapshot.ID == "" {
+		return packages, nil
+	}
+	layer, held, err := c.snapshots.Layer(c.run.ctx, p.snapshot)
+	if err != nil {
+		packages.Release()
+		return nil, err
+	}
+	packages = packages.With(layer, held)
+	root := p.Image
+	root.Layers = packages.Layers
+	c.run.setImage(root)
+	return packages, nil
+}

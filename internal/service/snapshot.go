@@ -1,0 +1,98 @@
+package service
+
+import (
+	"context"
+	"io"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/session"
+	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// SnapshotOptions bound snapshots, and have the place for those that runs read.
+type SnapshotOptions struct {
+	SnapshotLimits
+	Shelf *shelf.Shelf // for unpacked ones; nil refuses runs with one
+}
+
+// SnapshotLimits bound the snapshots of a service.
+type SnapshotLimits = snapshot.Limits
+
+func newSnapshots(s *Service) *snapshot.Snapshots {
+	o := s.opts
+	return snapshot.New(snapshot.Options{
+		Limits: o.Snapshots.SnapshotLimits, Store: o.Store.Snapshots(), Blobs: o.Blobs, Accounts: s.accounts, Shelf: o.Snapshots.Shelf, TempDir: o.TempDir,
+		Ended: session.Ended, Record: s.emit, Now: s.now,
+		Acquire: func(ctx context.Context, caller belljar.Caller, id string) (snapshot.Workspace, error) {
+			return useWorkspace(ctx, s, caller, id)
+		},
+		Copy: func(ctx context.Context, caller belljar.Caller, of, digest string, fill snapshot.Fill) (belljar.Session, error) {
+			return copySession(ctx, s, caller, of, digest, fill)
+		},
+		Discard: func(id string) {
+			if x := s.sessions.Get(id); x != nil {
+				session.Discard(x)
+			}
+		},
+	})
+}
+
+// useWorkspace counts a use of a session whose workspace caller may save.
+func useWorkspace(ctx context.Context, s *Service, caller belljar.Caller, id string) (snapshot.Workspace, error) {
+	x, err := s.livingSession(caller, id)
+	if err == nil {
+		err = x.CheckIsolation(caller, admission.Request{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.Use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// copySession makes a session as another one is, with other files.
+func copySession(ctx context.Context, s *Service, caller belljar.Caller, of, digest string, fill snapshot.Fill) (belljar.Session, error) {
+	x, err := s.livingSession(caller, of)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	return session.Copy(ctx, x, caller, digest, fill)
+}
+
+// snapshots is the snapshots as one caller sees them, with what is refused on the audit trail.
+type snapshots struct {
+	belljar.Snapshots
+	view
+}
+
+// Make saves the files of a session's workspace.
+func (v snapshots) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (belljar.Snapshot, error) {
+	made, err := v.Snapshots.Make(ctx, id, spec)
+	if err != nil {
+		return belljar.Snapshot{}, v.service.refused(v.caller, "make a snapshot", err)
+	}
+	return made, nil
+}
+
+// Fork makes copies of a session.
+func (v snapshots) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (belljar.Fork, error) {
+	made, err := v.Snapshots.Fork(ctx, id, spec)
+	if err != nil {
+		return belljar.Fork{}, v.service.refused(v.caller, "copy a session", err)
+	}
+	return made, nil
+}
+
+// Import makes a snapshot of an archive.
+func (v snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
+	made, err := v.Snapshots.Import(ctx, spec, r)
+	if err != nil {
+		return belljar.Snapshot{}, v.service.refused(v.caller, "import a snapshot", err)
+	}
+	return made, nil
+}

@@ -1,0 +1,99 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// Fill unpacks a snapshot that caller may see into the workspace of a new sandbox.
+func (s *Snapshots) Fill(ctx context.Context, caller belljar.Caller, id string, b *box.Box) error {
+	x, err := s.Find(ctx, caller, id)
+	if err != nil {
+		return err
+	}
+	r, err := s.open(ctx, x)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return load(ctx, b, r)
+}
+
+// load unpacks an archive into the workspace of a new sandbox. A stream that fails leaves a part of it there.
+func load(ctx context.Context, b *box.Box, r io.Reader) error {
+	err := agent.Load(ctx, b.Agent, b.File("."), r)
+	if err == nil {
+		return nil
+	}
+	var own *belljar.Error
+	var refused *wire.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &refused) && refused.Code == wire.CodeNoSpace:
+		return &belljar.Error{
+			Code: belljar.CodeTooLarge, Message: "the workspace has no room for the snapshot", Err: err,
+			Details: map[string]any{"field": "resources.workspace_mb", "rule": "workspace_mb"}, Hint: "ask for a larger workspace_mb (--workspace)",
+		}
+	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
+		return err
+	}
+	return fmt.Errorf("unpack the snapshot: %w", err)
+}
+
+// LayerName is the name of the layer that is a snapshot.
+const LayerName = runtime.SnapshotLayer
+
+// Layer returns a snapshot as a read-only layer of a sandbox. It stays until the layer is released.
+func (s *Snapshots) Layer(ctx context.Context, x belljar.Snapshot) (runtime.Layer, *shelf.Layer, error) {
+	if s.opts.Shelf == nil {
+		return runtime.Layer{}, nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "snapshots cannot be unpacked here: there is no data folder", Details: map[string]any{"field": "snapshot"},
+		}
+	}
+	held, err := s.layer(ctx, x)
+	if err != nil {
+		return runtime.Layer{}, nil, err
+	}
+	return runtime.Layer{Name: LayerName, Dir: held.Dir}, held, nil
+}
+
+func (s *Snapshots) layer(ctx context.Context, x belljar.Snapshot) (*shelf.Layer, error) {
+	key := blobID(x.Digest)
+	if _, err := hex.DecodeString(key); err != nil || !IsBlob(key) {
+		return nil, damaged(x, errors.New("its record has no digest"))
+	}
+	defer s.locks.lock("", x.Digest)() // one unpacks it, and others wait
+	held, err := s.opts.Shelf.Get(key)
+	if err == nil && held == nil {
+		var r io.ReadCloser
+		if r, err = s.open(ctx, x); err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		held, err = s.opts.Shelf.Put(key, nil, s.opts.Now(), &during{ctx, r})
+	}
+	var own *belljar.Error
+	switch {
+	case err == nil:
+		return held, nil
+	case errors.As(err, &own):
+		return nil, own
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, fault.Record("unpack snapshot "+x.ID, err)
+}

@@ -1,0 +1,230 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// blobPath is the path of an archive below the id of its blob.
+const blobPath = "snapshot.tar.zst"
+
+func blobKey(user, digest string) blob.Key {
+	return blob.Key{UserID: user, RunID: blobID(digest), Path: blobPath}
+}
+
+// room refuses a snapshot to a user who has as many as one may have, or when the disk is full.
+func (s *Snapshots) room(ctx context.Context, user string) error {
+	if err := s.opts.Accounts.Room(ctx, user); err != nil {
+		return err
+	}
+	_, total, err := s.opts.Store.List(ctx, belljar.SnapshotQuery{UserID: user, Limit: 1})
+	if err != nil {
+		return fault.Record("count the snapshots of "+user, err)
+	}
+	if most := s.opts.PerUser; most >= 0 && total >= most {
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("you have %d snapshots, and at most %d are allowed", total, most),
+			Details: map[string]any{"quota": "snapshots", "used": total, "limit": most}, Hint: "remove one: DELETE /snapshots/{id} (belljar snapshot rm)",
+		}
+	}
+	return nil
+}
+
+// keep keeps an archive as a snapshot x, whose id, owner and origin are set: its bytes first, then its record.
+func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (belljar.Snapshot, error) {
+	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, "workspace", p.frozen
+	x.CreatedAt = s.opts.Now()
+	if s.opts.TTL > 0 {
+		x.ExpiresAt = new(x.CreatedAt.Add(s.opts.TTL))
+	}
+	defer s.locks.lock(x.UserID, x.Digest)()
+	known, err := s.opts.Store.Has(ctx, x.UserID, x.Digest)
+	if err != nil {
+		return x, fault.Record("look for the bytes of a snapshot", err)
+	}
+	claim, err := s.opts.Accounts.AllowArtifacts(ctx, x.UserID)
+	if err != nil {
+		return x, err
+	}
+	defer claim.Close()
+	if known {
+		x.StoredBytes, err = s.storedBytes(ctx, x)
+	}
+	if !known || err != nil { // bytes that are damaged or gone are written again
+		x.StoredBytes, err = s.store(ctx, p, x, claim)
+	}
+	if err == nil {
+		// From here on the caller's end does not matter: the snapshot is there.
+		if err = s.opts.Store.Insert(context.WithoutCancel(ctx), x); err != nil {
+			err = fault.Record("put the snapshot on record", err)
+		}
+	}
+	if err != nil || known {
+		claim.SetTo(0)
+	}
+	if err != nil && !known {
+		if left := s.opts.Blobs.Delete(context.WithoutCancel(ctx), x.UserID, blobID(x.Digest)); left != nil {
+			err = errors.Join(err, left) // a sweep removes it
+		}
+	}
+	return x, err
+}
+
+// storedBytes is how many bytes those of a digest hold that are kept already.
+func (s *Snapshots) storedBytes(ctx context.Context, x belljar.Snapshot) (int64, error) {
+	if err := s.check(ctx, x); err != nil {
+		return 0, err
+	}
+	r, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	return io.Copy(io.Discard, r)
+}
+
+// store compresses an archive into the blobs, as far as its owner's quota allows, and returns the size there.
+func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
+	r, w := io.Pipe()
+	packed := make(chan struct{})
+	go func() {
+		defer close(packed)
+		enc, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		if err == nil {
+			_, err = io.Copy(enc, p.reader())
+			err = errors.Join(err, enc.Close())
+		}
+		w.CloseWithError(err)
+	}()
+	within := &claimed{r: r, claim: claim}
+	info, err := s.opts.Blobs.Put(ctx, blobKey(x.UserID, x.Digest), within)
+	_ = r.CloseWithError(errStopped)
+	<-packed
+	if err == nil {
+		err = s.opts.Blobs.Sync(ctx, x.UserID, blobID(x.Digest))
+	}
+	switch {
+	case err == nil:
+		return info.Size, nil
+	case within.full:
+		return 0, &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: "your quota has no room for the snapshot",
+			Details: map[string]any{"quota": "artifact_mb"}, Hint: "remove snapshots (belljar snapshot rm); an operator can allow more with artifact_mb in your quota",
+		}
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	}
+	return 0, fault.Record("keep the bytes of a snapshot", err)
+}
+
+// claimed reads bytes for which a claim has room.
+type claimed struct {
+	r     io.Reader
+	claim *admission.Allowance
+	full  bool
+}
+
+var errQuota = errors.New("the quota is used up")
+
+func (c *claimed) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	if n > 0 && !c.claim.Reserve(int64(n)) {
+		c.full = true
+		return 0, errQuota
+	}
+	return n, err
+}
+
+// open returns the archive of a snapshot. Its end fails unless all of it has the digest.
+func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (io.ReadCloser, error) {
+	body, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, damaged(x, err)
+	}
+	if err != nil {
+		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
+	}
+	dec, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+	if err != nil {
+		_ = body.Close()
+		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
+	}
+	return &opened{Reader: verify(dec, x), close: func() error {
+		dec.Close()
+		return body.Close()
+	}}, nil
+}
+
+type opened struct {
+	io.Reader
+	close func() error
+}
+
+func (o *opened) Close() error { return o.close() }
+
+// check reads a snapshot's bytes and reports whether they are whole.
+func (s *Snapshots) check(ctx context.Context, x belljar.Snapshot) error {
+	r, err := s.open(ctx, x)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(io.Discard, &during{ctx, r})
+	return err
+}
+
+// during reads until a context ends.
+type during struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (d *during) Read(b []byte) (int, error) {
+	if err := context.Cause(d.ctx); err != nil {
+		return 0, err
+	}
+	return d.r.Read(b)
+}
+
+// expiredAtOnce is how many snapshots are removed in one step.
+const expiredAtOnce = 100
+
+// Sweep removes the snapshots whose time is over.
+func (s *Snapshots) Sweep(ctx context.Context, now time.Time) error {
+	for {
+		list, err := s.opts.Store.Expired(ctx, now, expiredAtOnce)
+		if err != nil {
+			return fmt.Errorf("sweep snapshots: %w", err)
+		}
+		var errs []error
+		for _, x := range list {
+			errs = append(errs, s.remove(ctx, x))
+		}
+		if err := errors.Join(errs...); err != nil || len(list) < expiredAtOnce {
+			return err
+		}
+	}
+}
+
+// SweepBlob removes the bytes that a key names, unless a snapshot has them.
+func (s *Snapshots) SweepBlob(ctx context.Context, k blob.Key) error {
+	digest := digestPrefix + k.RunID
+	defer s.locks.lock(k.UserID, digest)()
+	if has, err := s.opts.Store.Has(ctx, k.UserID, digest); err != nil || has {
+		return err
+	}
+	return s.opts.Blobs.Delete(ctx, k.UserID, k.RunID)
+}
+
+// IsBlob reports whether a blob's id is that of a snapshot's bytes.
+func IsBlob(id string) bool { return len(id) == 64 }

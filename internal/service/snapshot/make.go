@@ -1,0 +1,211 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Make saves a session's workspace.
+func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (belljar.Snapshot, error) {
+	if err := spec.Validate(); err != nil {
+		return belljar.Snapshot{}, err
+	}
+	w, err := v.opts.Acquire(ctx, v.caller, id)
+	if err != nil {
+		return belljar.Snapshot{}, err
+	}
+	ctx, end := using(ctx, w)
+	defer end()
+	of := w.Session()
+	if err := v.room(ctx, of.UserID); err != nil {
+		return belljar.Snapshot{}, err
+	}
+	p, err := v.save(ctx, w)
+	if err != nil {
+		return belljar.Snapshot{}, err
+	}
+	defer p.close()
+	made, err := v.keep(ctx, p, belljar.Snapshot{
+		ID: belljar.NewID(), UserID: of.UserID, Name: spec.Name, SessionID: of.ID, ScopeKey: of.ScopeKey,
+	})
+	if err != nil {
+		return belljar.Snapshot{}, v.fault(ctx, w, err)
+	}
+	v.record(event.SnapshotMade, v.caller, made, "session")
+	return made, nil
+}
+
+// using returns a context that ends with a workspace's session, too, and what ends the use.
+func using(ctx context.Context, w Workspace) (context.Context, func()) {
+	ctx, stop := context.WithCancelCause(ctx)
+	release := sync.OnceFunc(w.Release)
+	unhook := context.AfterFunc(w.Context(), func() {
+		stop(context.Cause(w.Context()))
+		release() // a session that ends does not wait
+	})
+	return ctx, func() {
+		unhook()
+		stop(nil)
+		release()
+	}
+}
+
+// save takes the archive of a workspace.
+func (s *Snapshots) save(ctx context.Context, w Workspace) (*spool, error) {
+	b := w.Box()
+	p, err := s.spool(ctx, w.Session().UserID, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
+	if err != nil {
+		return nil, s.fault(ctx, w, err)
+	}
+	w.KeepAlive()
+	return p, nil
+}
+
+// fault is the error that a caller gets for a workspace that could not be saved. It quotes nothing that the agent says: a program that took
+// over the agent could make that up.
+func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
+	var own *belljar.Error
+	var refused *wire.Error
+	id := w.Session().ID
+	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the workspace could not be saved", Err: err, Details: map[string]any{"session_id": id}}
+	switch {
+	case errors.As(err, &own):
+		return own
+	case w.Context().Err() != nil:
+		return s.opts.Ended(w.Session())
+	case ctx.Err() != nil:
+		e.Code, e.Message = belljar.CodeCanceled, "the snapshot was canceled"
+	case errors.Is(err, errors.ErrUnsupported):
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "the session's agent cannot save its workspace"
+		e.Hint = "the agent is of an older version than the server: make a new session"
+	case errors.As(err, &refused) && refused.Code == wire.CodeDenied:
+		e.Code, e.Message = belljar.CodeConflict, fmt.Sprintf("%.200q cannot be read: its permissions, or those of a folder above it, do not allow that", refused.Path)
+		e.Details["path"], e.Hint = refused.Path, "a program in the session may change them with chmod"
+	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:
+		e.Code, e.Message = belljar.CodeTooLarge, "the workspace has too many entries, is too deep, or a file has too many attributes"
+	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "the sandbox's agent broke off"
+	}
+	return e
+}
+
+// Export writes a snapshot's archive, after all of its bytes were verified.
+func (v view) Export(ctx context.Context, id string, w io.Writer) error {
+	x, err := v.Find(ctx, v.caller, id)
+	if err != nil {
+		return err
+	}
+	if err := v.check(ctx, x); err != nil {
+		return err
+	}
+	r, err := v.open(ctx, x)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := io.Copy(w, &during{ctx, r}); err != nil {
+		var own *belljar.Error
+		if errors.As(err, &own) {
+			return own
+		}
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the export was given up", Err: err}
+	}
+	v.record(event.SnapshotExported, v.caller, x, "")
+	return nil
+}
+
+// Import makes a snapshot of an archive that the caller sends.
+func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
+	if err := spec.Validate(); err != nil {
+		return belljar.Snapshot{}, err
+	}
+	if err := v.room(ctx, v.caller.ID); err != nil {
+		return belljar.Snapshot{}, err
+	}
+	p, err := v.spool(ctx, v.caller.ID, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
+	if err != nil {
+		return belljar.Snapshot{}, givenUp(err)
+	}
+	defer p.close()
+	made, err := v.keep(ctx, p, belljar.Snapshot{ID: belljar.NewID(), UserID: v.caller.ID, Name: spec.Name})
+	if err != nil {
+		return belljar.Snapshot{}, givenUp(err)
+	}
+	v.record(event.SnapshotMade, v.caller, made, "import")
+	return made, nil
+}
+
+// givenUp returns err as an error for the caller: one that is not says why the request ended.
+func givenUp(err error) error {
+	var own *belljar.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
+}
+
+// unpacked copies an archive and undoes gzip and zstd. What reads the copy bounds it.
+func unpacked(ctx context.Context, w io.Writer, r io.Reader) error {
+	in := bufio.NewReaderSize(&during{ctx, r}, 64<<10)
+	head, err := in.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return unreadable(err)
+	}
+	var from io.Reader = in
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		if from, err = gzip.NewReader(in); err != nil {
+			return unreadable(err)
+		}
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		dec, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+		if err != nil {
+			return unreadable(err)
+		}
+		defer dec.Close()
+		from = dec
+	}
+	to := &writer{w: w}
+	if _, err := io.Copy(to, from); err != nil && to.err == nil {
+		return unreadable(err)
+	}
+	return to.err
+}
+
+// writer keeps its error apart from those of what it is read from.
+type writer struct {
+	w   io.Writer
+	err error
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	n, err := w.w.Write(b)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+func unreadable(err error) error {
+	var own *belljar.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: "the archive cannot be read: it broke off, or is no tar archive, plain or compressed with gzip or zstd", Err: err,
+	}
+}

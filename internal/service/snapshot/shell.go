@@ -1,0 +1,152 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Bounds of what is taken of a shell.
+const (
+	maxShellState = 512 << 10 // bytes
+	shellTimeMS   = 3000
+	endTime       = 5 * time.Second
+)
+
+// describeShell has a bash print its variables and functions: of each its kind, its name, what defines it, and for a variable its values,
+// each with a NUL at its end. It does so in a subshell, which changes nothing. No program is started, as a shell may have many of them.
+// Names of its own begin with _belljar.
+const describeShell = `[ -n "$BASH_VERSION" ] && ( \builtin set +euvxn -f; \builtin trap - DEBUG ERR RETURN EXIT; \builtin exec 2>/dev/null
+\builtin printf 'v\0IFS\0'; \builtin declare -p IFS; \builtin printf '\0\0'
+IFS=$' \t\n'
+for _belljar_n in $(\builtin compgen -v); do
+\builtin printf 'v\0%s\0' "$_belljar_n"; \builtin declare -p "$_belljar_n"; \builtin printf '\0'
+if [[ $_belljar_n != _ && $_belljar_n != _belljar* && $_belljar_n != IFS ]]; then
+\builtin declare -n _belljar_r="$_belljar_n"; \builtin printf '%s\1' "${_belljar_r[@]}" "${!_belljar_r[@]}"; \builtin unset -n _belljar_r; fi
+\builtin printf '\0'
+done
+for _belljar_n in $(\builtin compgen -A function); do
+\builtin printf 'f\0%s\0' "$_belljar_n"; \builtin declare -pf "$_belljar_n"; \builtin printf '\0\0'
+done
+\builtin printf 'end\0'
+)`
+
+// shellState is what a copy of a session's shell begins with.
+type shellState struct {
+	script  []byte
+	cwd     string
+	omitted []string // variables and functions with the value of a secret
+}
+
+// captureShell describes a session's shell; nil if it has none, or that cannot be done.
+func captureShell(ctx context.Context, w Workspace) *shellState {
+	cwd := w.Session().Cwd
+	if cwd == "" {
+		return nil
+	}
+	e := w.Execution()
+	e.Shell, e.TimeoutMS, e.OutputLimit = &wire.ShellRun{Cmd: []byte(describeShell), Separate: true}, shellTimeMS, maxShellState+1
+	out, now, ok := inShell(ctx, w, e)
+	if !ok || len(out) > maxShellState {
+		return nil
+	}
+	s := &shellState{cwd: now}
+	if !s.read(out, w) {
+		return nil
+	}
+	return s
+}
+
+// inShell runs a command in the shell of a session, and returns what it prints and where the shell is then.
+func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd string, ok bool) {
+	b := w.Box()
+	e.ID, e.UID, e.GID = belljar.NewID(), b.UID, b.GID
+	delete(e.Rlimits, "cpu") // the shell outlives the command
+	proc, err := b.Agent.Exec(ctx, e)
+	if err != nil {
+		return nil, "", false
+	}
+	defer proc.Close()
+	exit, err := proc.Output(ctx, func(_ int64, s wire.Stream, p []byte) error {
+		if s == wire.Stdout {
+			out = append(out, p...)
+		}
+		return nil
+	})
+	if err != nil {
+		_ = b.End(e.ID, endTime)
+		return nil, "", false
+	}
+	_ = proc.Forget()
+	return out, exit.Cwd, exit.Code == 0 && exit.Cause == wire.CauseExited
+}
+
+// own reports whether a variable is the shell's own, which it sets by itself, or one that no shell should take over.
+func own(name string) bool {
+	for _, prefix := range []string{"BASH", "COMP_", "EPOCH", "BELLJAR_", "_belljar", "HIST"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{
+		"_", "COLUMNS", "DIRSTACK", "EUID", "FUNCNAME", "GROUPS", "HOSTNAME", "HOSTTYPE", "LINENO", "LINES", "MACHTYPE", "MAILCHECK", "OLDPWD", "OPTERR", "OPTIND",
+		"OSTYPE", "PIPESTATUS", "PPID", "PS1", "PS2", "PWD", "RANDOM", "SECONDS", "SHELL", "SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "UID",
+	}, name)
+}
+
+// read makes a script of what a shell has printed. It reports false if that is not all of it.
+func (s *shellState) read(out []byte, w Workspace) bool {
+	private, secret := w.Private()
+	fields := bytes.Split(out, []byte{0})
+	var last [][]byte
+	for ; len(fields) >= 4; fields = fields[4:] {
+		kind, name, text, values := string(fields[0]), string(fields[1]), fields[2], fields[3]
+		switch {
+		case kind != "v" && kind != "f":
+			return false
+		case len(text) == 0, kind == "v" && (own(name) || private[name]):
+			continue
+		case slices.ContainsFunc(append(bytes.Split(values, []byte{1}), text), secret):
+			s.omitted = append(s.omitted, name)
+			continue
+		case name == "IFS": // at the end, since the others are read with it
+			if last == nil {
+				last = append(last, text)
+			}
+			continue
+		}
+		s.script = append(append(s.script, bytes.TrimRight(text, "\n")...), '\n')
+	}
+	for _, text := range last {
+		s.script = append(append(s.script, bytes.TrimRight(text, "\n")...), '\n')
+	}
+	return len(fields) > 0 && string(fields[0]) == "end"
+}
+
+// restore gives a new session's shell what the other one had, and returns its directory.
+func (s *shellState) restore(ctx context.Context, w Workspace) (string, error) {
+	e := w.Execution()
+	cmd := append([]byte("{\n"), s.script...)
+	cmd = append(cmd, "} 2>/dev/null\n"...)
+	if path.IsAbs(s.cwd) {
+		cmd = append(cmd, `\builtin cd -- '`+strings.ReplaceAll(s.cwd, "'", `'\''`)+"' 2>/dev/null\n"...)
+	}
+	cmd = append(cmd, `\builtin true`...)
+	e.Shell, e.TimeoutMS, e.OutputLimit = &wire.ShellRun{Cmd: cmd, Separate: true}, shellTimeMS, 1<<10
+	_, cwd, ok := inShell(ctx, w, e)
+	if !ok {
+		return "", errShell
+	}
+	return cwd, nil
+}
+
+// errShell means that the shell of a copy does not take over what the other one had.
+var errShell = &belljar.Error{
+	Code: belljar.CodeConflict, Message: "the shell of a copy could not be set up like that of the session", Hint: "make a snapshot, and sessions of that, which begin with a new shell",
+}

@@ -1,0 +1,195 @@
+// Package snapshot is saved workspaces: how they are made, kept, restored and copied.
+//
+// A snapshot is a tar archive of a workspace, whose digest names it. The archive lies compressed among the blobs, once for each owner and
+// digest; its record is in the store. The blob comes before the record and goes after it, so that a crash leaves a blob at most that
+// belongs to no record, which a sweep removes.
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/archive"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/shelf"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Limits bound the snapshots of a service.
+type Limits struct {
+	MB      int           // of the files of one, MiB; 1024
+	Files   int           // files and folders of one; 100,000
+	PerUser int           // that one user may have; 1000, less than 0 is no bound
+	TTL     time.Duration // after which one is removed; 0 is never
+}
+
+// Complete sets the fields that are zero.
+func (l *Limits) Complete() {
+	if l.MB == 0 {
+		l.MB = 1024
+	}
+	if l.Files == 0 {
+		l.Files = 100_000
+	}
+	if l.PerUser == 0 {
+		l.PerUser = 1000
+	}
+}
+
+func (l Limits) archive() archive.Limits {
+	return archive.Limits{Bytes: int64(l.MB) << 20, Files: l.Files}
+}
+
+// Workspace is the workspace of a session, in use until it is released.
+type Workspace interface {
+	// Box is the session's sandbox with its agent.
+	Box() *box.Box
+	// Context ends when the session does.
+	Context() context.Context
+	// Session is the session as it stands.
+	Session() belljar.Session
+	// Execution is a command in the session without arguments.
+	Execution() wire.Exec
+	// Shell takes the session's shell until leave is called. It fails if the shell runs a command.
+	Shell() (leave func(), ok bool)
+	// Private reports what no copy of the session may have: variables that the service has set for its sandbox alone, and texts with the
+	// value of a secret.
+	Private() (names map[string]bool, secret func(text []byte) bool)
+	KeepAlive()
+	Release()
+}
+
+// Fill fills the workspace of a new session, and returns the directory of its shell; "" if it has none.
+type Fill func(ctx context.Context, w Workspace) (cwd string, err error)
+
+// Options is what the snapshots of a service are made of.
+type Options struct {
+	Limits
+	Store    store.Snapshots
+	Blobs    blob.Store
+	Accounts *admission.Accounts
+	// Shelf keeps unpacked snapshots for runs to read; nil refuses such runs.
+	Shelf *shelf.Shelf
+	// TempDir is where an archive lies until it is kept; "" is the system's temporary folder.
+	TempDir string
+	// Acquire counts a use of a session that the caller may see.
+	Acquire func(ctx context.Context, caller belljar.Caller, id string) (Workspace, error)
+	// Ended is the error of using a session that has ended.
+	Ended func(belljar.Session) *belljar.Error
+	// Copy makes a session as another one is, without its files, secrets and scope, and Discard ends it again.
+	Copy    func(ctx context.Context, caller belljar.Caller, of, digest string, fill Fill) (belljar.Session, error)
+	Discard func(id string)
+	// Record records an event and fills in its time and component.
+	Record func(event.Event)
+	// Now is the time as it goes on record.
+	Now func() time.Time
+}
+
+// Snapshots is the snapshots of a service. It is safe for concurrent use.
+type Snapshots struct {
+	opts  Options
+	locks locks
+	turns turns
+}
+
+// New returns the snapshots over these parts.
+func New(opts Options) *Snapshots { return &Snapshots{opts: opts} }
+
+// As is the snapshots as one caller sees them.
+func (s *Snapshots) As(caller belljar.Caller) belljar.Snapshots { return view{s, caller} }
+
+// view is the snapshots as one caller sees them.
+type view struct {
+	*Snapshots
+	caller belljar.Caller
+}
+
+var _ belljar.Snapshots = view{}
+
+// Find returns a snapshot that caller may see.
+func (s *Snapshots) Find(ctx context.Context, caller belljar.Caller, id string) (belljar.Snapshot, error) {
+	x, err := s.opts.Store.Get(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && !caller.Sees(x.UserID):
+		return belljar.Snapshot{}, notFound(id)
+	case err != nil:
+		return belljar.Snapshot{}, fault.Record("read the record of snapshot "+id, err)
+	}
+	return x, nil
+}
+
+func notFound(id string) error {
+	return &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("snapshot %.80q does not exist", id), Details: map[string]any{"snapshot_id": id},
+	}
+}
+
+// Get returns a snapshot.
+func (v view) Get(ctx context.Context, id string) (belljar.Snapshot, error) {
+	return v.Find(ctx, v.caller, id)
+}
+
+// List returns the caller's own snapshots.
+func (v view) List(ctx context.Context, q belljar.SnapshotQuery) (belljar.SnapshotPage, error) {
+	page := belljar.SnapshotPage{Items: []belljar.Snapshot{}}
+	q.UserID = v.caller.ID
+	q.Limit, q.Offset = store.Page(q.Limit, q.Offset)
+	if q.Limit > belljar.MaxPage {
+		return page, fault.Refuse("limit", q.Limit, fmt.Sprintf("limit is at most %d", belljar.MaxPage))
+	}
+	list, total, err := v.opts.Store.List(ctx, q)
+	if err != nil {
+		return page, fault.Record("list snapshots", err)
+	}
+	page.Items = append(page.Items, list...)
+	page.Total, page.Limit, page.Offset, page.HasMore = total, q.Limit, q.Offset, q.Offset+len(list) < total
+	return page, nil
+}
+
+// Remove removes a snapshot.
+func (v view) Remove(ctx context.Context, id string) error {
+	x, err := v.Find(ctx, v.caller, id)
+	if err != nil {
+		return err
+	}
+	if err := v.remove(ctx, x); err != nil {
+		return err
+	}
+	v.record(event.SnapshotRemoved, v.caller, x, "")
+	return nil
+}
+
+// remove removes a snapshot, and its bytes with the last one of its owner that has them. One that is gone is no error.
+func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
+	defer s.locks.lock(x.UserID, x.Digest)()
+	last, err := s.opts.Store.Delete(context.WithoutCancel(ctx), x.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return fault.Record("remove snapshot "+x.ID, err)
+	case !last:
+		return nil
+	}
+	s.opts.Accounts.ArtifactsAdded(x.UserID, -x.StoredBytes)
+	if err := s.opts.Blobs.Delete(context.WithoutCancel(ctx), x.UserID, blobID(x.Digest)); err != nil {
+		return fault.Record("remove the bytes of snapshot "+x.ID, err)
+	}
+	return nil
+}
+
+// record records an event of a snapshot.
+func (s *Snapshots) record(name string, caller belljar.Caller, x belljar.Snapshot, kind string) {
+	s.opts.Record(event.Event{
+		Name: name, Caller: caller, Kind: kind, Count: x.Bytes, Files: int64(x.Files),
+		Detail: map[string]string{"snapshot_id": x.ID, "digest": x.Digest, "session_id": x.SessionID},
+	})
+}

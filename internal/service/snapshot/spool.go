@@ -1,0 +1,134 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/archive"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// digestPrefix begins a digest.
+const digestPrefix = "sha256:"
+
+func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(sum.Sum(nil)) }
+
+// blobID is the name of the bytes of a digest among the blobs.
+func blobID(digest string) string { return strings.TrimPrefix(digest, digestPrefix) }
+
+// spool is the checked archive of a workspace in an unnamed file.
+type spool struct {
+	archive.Tree
+	digest string
+	size   int64 // of the archive
+	frozen bool  // no program could change the workspace while it was read
+
+	file  *os.File
+	name  string // "" after the name was removed
+	leave func()
+}
+
+// spool takes the archive of a user that send writes, and checks it. send reports whether it is consistent.
+func (s *Snapshots) spool(ctx context.Context, user string, send func(w io.Writer) (frozen bool, err error)) (*spool, error) {
+	leave, err := s.turns.take(user)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(s.opts.TempDir, "belljar-snapshot-")
+	if err != nil {
+		leave()
+		return nil, fault.Record("make room for a snapshot", err)
+	}
+	p := &spool{file: f, name: f.Name(), leave: leave}
+	if os.Remove(p.name) == nil { // other systems than Unix keep the name until close
+		p.name = ""
+	}
+	r, w := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		p.frozen, err = send(w)
+		w.CloseWithError(err)
+		sent <- err
+	}()
+	sum, count := sha256.New(), &counter{}
+	p.Tree, err = archive.CopyTree(ctx, io.MultiWriter(f, sum, count), r, s.opts.archive())
+	_ = r.CloseWithError(errStopped)
+	if failed := <-sent; failed != nil && !errors.Is(failed, errStopped) {
+		err = failed // it is the reason of what the copy saw
+	}
+	if err != nil {
+		p.close()
+		if fault.Full(err) {
+			err = fault.DiskFull(err)
+		}
+		return nil, err
+	}
+	p.digest, p.size = digestOf(sum), count.n
+	return p, nil
+}
+
+// errStopped ends the sender of an archive that is refused.
+var errStopped = errors.New("the archive is not read any further")
+
+// counter counts bytes.
+type counter struct{ n int64 }
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.n += int64(len(b))
+	return len(b), nil
+}
+
+// reader reads the archive from its beginning. Several may read at once.
+func (p *spool) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.size) }
+
+func (p *spool) close() {
+	_ = p.file.Close()
+	if p.name != "" {
+		_ = os.Remove(p.name)
+	}
+	p.leave()
+}
+
+// verified reads an archive and fails at its end unless it has its digest.
+type verified struct {
+	r    io.Reader
+	of   belljar.Snapshot
+	sum  hash.Hash
+	left int64
+}
+
+func verify(r io.Reader, of belljar.Snapshot) *verified {
+	return &verified{r: r, of: of, sum: sha256.New(), left: of.ArchiveBytes}
+}
+
+func (v *verified) Read(b []byte) (int, error) {
+	n, err := v.r.Read(b)
+	v.sum.Write(b[:n])
+	v.left -= int64(n)
+	switch {
+	case v.left < 0:
+		return 0, damaged(v.of, errors.New("it is longer than it was"))
+	case errors.Is(err, io.EOF) && (v.left > 0 || digestOf(v.sum) != v.of.Digest):
+		return 0, damaged(v.of, errors.New("its digest is another one"))
+	case err != nil && !errors.Is(err, io.EOF):
+		return 0, damaged(v.of, err)
+	}
+	return n, err
+}
+
+// damaged is the error for a snapshot whose bytes are not what they were.
+func damaged(x belljar.Snapshot, err error) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is damaged: its bytes no longer have the digest %s", x.ID, x.Digest), Err: err,
+		Details: map[string]any{"snapshot_id": x.ID, "digest": x.Digest, "rule": "damaged"}, Hint: "remove it, and make another one",
+	}
+}

@@ -1,0 +1,111 @@
+package belljar
+
+import (
+	"context"
+	"io"
+	"time"
+	"unicode/utf8"
+)
+
+// Snapshot is the saved files of a session's workspace.
+type Snapshot struct {
+	ID     string `json:"snapshot_id"`
+	UserID string `json:"user_id,omitempty"` // its owner
+	Name   string `json:"name,omitempty"`
+	// Digest is the SHA-256 of its tar archive, as sha256:…. It is the same for the same files, names, modes and times.
+	Digest       string `json:"digest"`
+	Bytes        int64  `json:"bytes"`         // of the files
+	Files        int    `json:"files"`         // with symbolic links
+	ArchiveBytes int64  `json:"archive_bytes"` // of the tar archive
+	StoredBytes  int64  `json:"stored_bytes"`  // of the compressed archive, which count to its owner's artifact_mb once for each digest
+	Kind         string `json:"kind"`          // workspace
+	// Consistent reports that no program could change a file while the files were read. An imported snapshot always is.
+	Consistent bool       `json:"consistent"`
+	SessionID  string     `json:"session_id,omitempty"` // that it was made of; "" for an imported one
+	ScopeKey   string     `json:"scope_key,omitempty"`  // of that session
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // when it is removed; nil for never
+}
+
+// SnapshotSpec asks for a snapshot.
+type SnapshotSpec struct {
+	Name string `json:"name,omitempty"` // for people; at most 128 bytes
+}
+
+// Validate checks a request. The error is [CodeInvalidRequest].
+func (s SnapshotSpec) Validate() error {
+	if len(s.Name) > maxSnapshotName || !utf8.ValidString(s.Name) {
+		return invalid("name", "name must be UTF-8 of at most %d bytes", maxSnapshotName)
+	}
+	for _, r := range s.Name {
+		if r < ' ' || r == 0x7f {
+			return invalid("name", "name has a control character in it")
+		}
+	}
+	return nil
+}
+
+const maxSnapshotName = 128
+
+// ForkSpec asks for copies of a session.
+type ForkSpec struct {
+	Count int `json:"count,omitempty" minimum:"1" maximum:"32"` // 0 is 1
+}
+
+// Validate checks a request. The error is [CodeInvalidRequest].
+func (s ForkSpec) Validate() error {
+	if s.Count < 0 || s.Count > maxForks {
+		return invalid("count", "count must be 1 to %d, got %d", maxForks, s.Count)
+	}
+	return nil
+}
+
+const maxForks = 32
+
+// Fork is copies of a session.
+type Fork struct {
+	Sessions []Session `json:"sessions"`
+	// Consistent is as in [Snapshot].
+	Consistent bool `json:"consistent"`
+	// Shell reports that the directory, variables and functions of the session's shell are in the copies. It is false if the session has
+	// no shell, or its shell ran a command.
+	Shell bool `json:"shell"`
+	// Omitted is the variables and functions of the shell that were left out because they have the value of a secret.
+	Omitted []string `json:"omitted,omitempty"`
+}
+
+// SnapshotQuery selects snapshots. The zero value is the caller's first 50.
+type SnapshotQuery struct {
+	UserID        string // their owner. The service sets it
+	Limit, Offset int
+}
+
+// SnapshotPage is one page of a list.
+type SnapshotPage struct {
+	Items   []Snapshot `json:"items"`
+	Total   int        `json:"total"`
+	Limit   int        `json:"limit"`
+	Offset  int        `json:"offset"`
+	HasMore bool       `json:"has_more"`
+}
+
+// Snapshots is the saved workspaces of a caller. A new session begins with one ([SessionSpec.Snapshot]), and a run reads one at
+// /snapshot ([RunSpec.Snapshot]).
+type Snapshots interface {
+	// Make saves the files of a session's workspace. Its programs stand still meanwhile, for 5 seconds at most, where the runtime can do
+	// that.
+	Make(ctx context.Context, sessionID string, spec SnapshotSpec) (Snapshot, error)
+	// Fork makes sessions with the files of a session, its limits and its network: all of them or none. They have no processes, no secrets
+	// and no scope.
+	Fork(ctx context.Context, sessionID string, spec ForkSpec) (Fork, error)
+	// Get returns a snapshot; [CodeNotFound] if there is none.
+	Get(ctx context.Context, id string) (Snapshot, error)
+	// List returns the caller's snapshots, newest first.
+	List(ctx context.Context, q SnapshotQuery) (SnapshotPage, error)
+	// Remove removes a snapshot. Sessions and runs that were made of it keep their files.
+	Remove(ctx context.Context, id string) error
+	// Export writes a snapshot to w as a tar archive. A damaged one is refused before the first byte.
+	Export(ctx context.Context, id string, w io.Writer) error
+	// Import makes a snapshot of a tar archive, which may be compressed with gzip or zstd.
+	Import(ctx context.Context, spec SnapshotSpec, r io.Reader) (Snapshot, error)
+}
