@@ -10,29 +10,30 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/local"
 )
 
 // execute runs a plan to its end and returns the exit status. Ending ctx abandons the run.
-func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *stopper) (int, error) {
+func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *interrupt.Stopper) (int, error) {
 	runs := e.Runs()
 	request := belljar.RunRequest{RunSpec: p.spec, Input: p.stdin, IdempotencyKey: p.key}
 	if files := p.upload.Reader(); files != nil {
 		defer files.Close()
 		request.Upload = files
 	}
-	err := c.readyImage(stop.begin, e.Service, p.spec.BaseImage, p.spec.Runtime)
+	err := c.readyImage(stop.Begin, e.Service, p.spec.BaseImage, p.spec.Runtime)
 	var run belljar.Run
 	if err == nil {
-		run, err = runs.Start(stop.accept, request)
+		run, err = runs.Start(stop.Accept, request)
 	}
 	if err != nil {
-		if n := stop.signalled(); n != 0 {
+		if n := stop.Signalled(); n != 0 {
 			return 128 + int(n), nil
 		}
 		return 0, field.InFlags(err)
 	}
-	stop.started(run.ID)
+	stop.Started(run.ID)
 	for _, warning := range run.Warnings { // about the request
 		c.Note("%s", warning)
 	}
@@ -44,7 +45,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 	}
 	for frame, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
-			if n := stop.signalled(); n != 0 { // abandoned
+			if n := stop.Signalled(); n != 0 { // abandoned
 				if e.Remote {
 					c.Note("run %s was left to the server", run.ID)
 					c.Hint("belljar cancel %s makes sure that it ends", run.ID)
@@ -70,7 +71,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 	if s, ok := out.(*streams); ok && s.broken {
 		return 128 + int(syscall.SIGPIPE), nil
 	}
-	status := conclude(c, run, stop.signalled(), early...)
+	status := conclude(c, run, stop.Signalled(), early...)
 	if p.json {
 		return status, out.(*outputBuffer).print(c.stdout, run, artifacts)
 	}

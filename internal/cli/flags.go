@@ -1,5 +1,7 @@
 package cli
 
+import "github.com/belljar/belljar/internal/cli/quantity"
+
 // programRunFlags are the flags of belljar session run, which belljar run has too. Session exec has some of them.
 type programRunFlags struct {
 	programFlags
@@ -33,12 +35,12 @@ type inputFlags struct {
 
 // timeFlags limit its running time.
 type timeFlags struct {
-	Timeout *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s, or the session's)."`
+	Timeout *quantity.Seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s, or the session's)."`
 }
 
 // buildFlags limit the compilation.
 type buildFlags struct {
-	BuildTimeout *seconds `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
+	BuildTimeout *quantity.Seconds `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
 }
 
 // captureFlags select the files to keep.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
 )
@@ -316,10 +317,10 @@ func (r *imageRemove) Run(ctx context.Context, c *console) error {
 
 // imagePrune is belljar image prune.
 type imagePrune struct {
-	Unused *age       `placeholder:"TIME" help:"Those that no sandbox has used for so long: 30d, 12h."`
-	Keep   *mebibytes `placeholder:"SIZE" help:"Those used longest ago, until the others have no more than this: 10GB."`
-	All    bool       `help:"Every one that no sandbox uses now."`
-	JSON   bool       `name:"json" help:"Print one JSON object."`
+	Unused *quantity.Age       `placeholder:"TIME" help:"Those that no sandbox has used for so long: 30d, 12h."`
+	Keep   *quantity.Mebibytes `placeholder:"SIZE" help:"Those used longest ago, until the others have no more than this: 10GB."`
+	All    bool                `help:"Every one that no sandbox uses now."`
+	JSON   bool                `name:"json" help:"Print one JSON object."`
 }
 
 // Run removes images.

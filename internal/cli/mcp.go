@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/quantity"
 )
 
 // mcpCommand is belljar mcp.
@@ -26,18 +27,18 @@ type mcpCommand struct {
 	packageFlags
 	Tools string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
 
-	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
-	IdleTimeout *seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`
-	CPU         *cores     `group:"limits" name:"cpu" aliases:"cpus" placeholder:"N" help:"Processors of a sandbox."`
-	Memory      *mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory of a sandbox: 512m, 2g."`
-	Workspace   *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace."`
+	Timeout     *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
+	IdleTimeout *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`
+	CPU         *quantity.Cores     `group:"limits" name:"cpu" aliases:"cpus" placeholder:"N" help:"Processors of a sandbox."`
+	Memory      *quantity.Mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory of a sandbox: 512m, 2g."`
+	Workspace   *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace."`
 
 	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents. They stay when this one ends."`
 	Session  string `group:"session" placeholder:"NAME" help:"The sandbox's name in the workflow (default); isolated is a new one."`
 
-	Capture   []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/ and output/. Repeatable."`
-	Wait      *seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it returns running (default 45s)."`
-	MaxOutput *count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
+	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/ and output/. Repeatable."`
+	Wait      *quantity.Seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it returns running (default 45s)."`
+	MaxOutput *quantity.Count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
 }
 
 // Help is the long help.

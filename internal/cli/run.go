@@ -12,8 +12,10 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
+	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/repl"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
@@ -36,17 +38,17 @@ type runCommand struct {
 	Git      gitFlags `embed:"" group:"input"`
 	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only."`
 
-	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
-	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
-	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
-	CPUs           *cores     `group:"limits" name:"cpus" placeholder:"N" help:"Processors: 2, 0.5 (default 1)."`
-	Memory         *mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory: 512, 512m, 1g (default 512m)."`
-	Pids           *count     `group:"limits" placeholder:"N" help:"Processes and threads at once (default 256)."`
-	Workspace      *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace (default 256m)."`
-	Nofile         *count     `group:"limits" placeholder:"N" help:"Open files per process (default 1024)."`
-	Nproc          *count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default: as --pids)."`
-	WorkspaceExec  bool       `group:"limits" help:"Allow programs in /workspace to be executed; on for compiled languages."`
-	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
+	BuildMemory    *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
+	CPUTime        *quantity.Seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
+	StartupTimeout *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
+	CPUs           *quantity.Cores     `group:"limits" name:"cpus" placeholder:"N" help:"Processors: 2, 0.5 (default 1)."`
+	Memory         *quantity.Mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory: 512, 512m, 1g (default 512m)."`
+	Pids           *quantity.Count     `group:"limits" placeholder:"N" help:"Processes and threads at once (default 256)."`
+	Workspace      *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace (default 256m)."`
+	Nofile         *quantity.Count     `group:"limits" placeholder:"N" help:"Open files per process (default 1024)."`
+	Nproc          *quantity.Count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default: as --pids)."`
+	WorkspaceExec  bool                `group:"limits" help:"Allow programs in /workspace to be executed; on for compiled languages."`
+	AllowWeak      []string            `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
 	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: the server answers a repeat with the same key with the first result."`
 
@@ -129,13 +131,13 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	}
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
-	stop := watchSignals(ctx, e, abandon)
+	stop := interrupt.Watch(ctx, e, abandon)
 	defer func() {
 		// Signals are caught until the cleanup is complete, so that a repeated Ctrl-C leaves nothing.
 		if err := e.Close(); err != nil {
 			c.Print("cleaning up: %v", err)
 		}
-		stop.close()
+		stop.Close()
 	}()
 	return p.execute(ctx, c, e, stop)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 )
@@ -37,25 +38,25 @@ type sessionCommands struct {
 
 // jarFlags set a session's sandbox. They differ from those of belljar run in their help: they apply to all runs.
 type jarFlags struct {
-	Image          string     `placeholder:"REF" help:"Root file system (default host)."`
-	Runtime        string     `placeholder:"NAME" help:"Isolation; the server's default if it is not given."`
-	Class          string     `name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
-	Trust          string     `placeholder:"LEVEL" help:"How far what runs in it is trusted: trusted, standard, untrusted."`
-	Env            []string   `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable for every run; K alone passes ours on. Repeatable."`
-	TTL            *seconds   `name:"ttl" placeholder:"TIME" help:"How long it lives after its last use: 30m, 2h."`
-	Lifetime       *seconds   `placeholder:"TIME" help:"How long it lives at most, used or not."`
-	IdleTimeout    *seconds   `placeholder:"TIME" help:"End it when nothing happens in it for so long, even under a running command."`
-	MaxRuns        *count     `placeholder:"N" help:"Runs in its whole life."`
-	Timeout        *seconds   `placeholder:"TIME" help:"How long each run may take, unless it sets a time itself."`
-	CPUTime        *seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time each run may use, unless it sets that itself."`
-	StartupTimeout *seconds   `placeholder:"TIME" help:"How long the sandbox may take to start."`
-	CPUs           *cores     `name:"cpus" placeholder:"N" help:"Processors, for all runs together."`
-	Memory         *mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
-	Pids           *count     `placeholder:"N" help:"Processes and threads at once."`
-	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
-	Allow          []string   `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
-	Git            gitFlags   `embed:""`
-	Snapshot       string     `placeholder:"ID" help:"The snapshot that its workspace begins with."`
+	Image          string              `placeholder:"REF" help:"Root file system (default host)."`
+	Runtime        string              `placeholder:"NAME" help:"Isolation; the server's default if it is not given."`
+	Class          string              `name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
+	Trust          string              `placeholder:"LEVEL" help:"How far what runs in it is trusted: trusted, standard, untrusted."`
+	Env            []string            `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable for every run; K alone passes ours on. Repeatable."`
+	TTL            *quantity.Seconds   `name:"ttl" placeholder:"TIME" help:"How long it lives after its last use: 30m, 2h."`
+	Lifetime       *quantity.Seconds   `placeholder:"TIME" help:"How long it lives at most, used or not."`
+	IdleTimeout    *quantity.Seconds   `placeholder:"TIME" help:"End it when nothing happens in it for so long, even under a running command."`
+	MaxRuns        *quantity.Count     `placeholder:"N" help:"Runs in its whole life."`
+	Timeout        *quantity.Seconds   `placeholder:"TIME" help:"How long each run may take, unless it sets a time itself."`
+	CPUTime        *quantity.Seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time each run may use, unless it sets that itself."`
+	StartupTimeout *quantity.Seconds   `placeholder:"TIME" help:"How long the sandbox may take to start."`
+	CPUs           *quantity.Cores     `name:"cpus" placeholder:"N" help:"Processors, for all runs together."`
+	Memory         *quantity.Mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
+	Pids           *quantity.Count     `placeholder:"N" help:"Processes and threads at once."`
+	Workspace      *quantity.Mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
+	Allow          []string            `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	Git            gitFlags            `embed:""`
+	Snapshot       string              `placeholder:"ID" help:"The snapshot that its workspace begins with."`
 	presetFlags
 	packageFlags
 	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
@@ -291,10 +292,10 @@ func (o *sessionShow) Run(ctx context.Context, c *console) error {
 
 // sessionClose is belljar session close.
 type sessionClose struct {
-	IDs    []string `arg:"" optional:"" name:"session" help:"The sessions; the beginning of an id will do."`
-	Prefix string   `placeholder:"SCOPE" help:"End every session whose scope begins so: workflow:run_123:"`
-	Retain *seconds `placeholder:"TIME" help:"With --prefix: keep them for so long more, to be looked at."`
-	JSON   bool     `name:"json" help:"Print the ids as one JSON array."`
+	IDs    []string          `arg:"" optional:"" name:"session" help:"The sessions; the beginning of an id will do."`
+	Prefix string            `placeholder:"SCOPE" help:"End every session whose scope begins so: workflow:run_123:"`
+	Retain *quantity.Seconds `placeholder:"TIME" help:"With --prefix: keep them for so long more, to be looked at."`
+	JSON   bool              `name:"json" help:"Print the ids as one JSON array."`
 }
 
 func (r *sessionClose) check() error {

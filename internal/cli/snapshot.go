@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/snapshot"
 )
@@ -132,9 +133,9 @@ func (i *snapshotImport) Run(ctx context.Context, c *console) error {
 
 // sessionFork is belljar session fork.
 type sessionFork struct {
-	ID    string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Count *count `placeholder:"N" help:"How many copies, 1 to 32 (default 1)."`
-	JSON  bool   `name:"json" help:"Print the answer as one JSON object."`
+	ID    string          `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Count *quantity.Count `placeholder:"N" help:"How many copies, 1 to 32 (default 1)."`
+	JSON  bool            `name:"json" help:"Print the answer as one JSON object."`
 }
 
 // Help is the long help.

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 )
@@ -23,11 +24,11 @@ type tokenCommands struct {
 
 // tokenCreate is belljar token create.
 type tokenCreate struct {
-	User  string   `required:"" placeholder:"ID" help:"User of the key."`
-	Admin bool     `help:"Grant the operator role."`
-	Name  string   `placeholder:"TEXT" help:"What it is for."`
-	TTL   *seconds `name:"ttl" placeholder:"TIME" help:"Life of the key: 720h (default: no limit)."`
-	JSON  bool     `name:"json" help:"Print one JSON object."`
+	User  string            `required:"" placeholder:"ID" help:"User of the key."`
+	Admin bool              `help:"Grant the operator role."`
+	Name  string            `placeholder:"TEXT" help:"What it is for."`
+	TTL   *quantity.Seconds `name:"ttl" placeholder:"TIME" help:"Life of the key: 720h (default: no limit)."`
+	JSON  bool              `name:"json" help:"Print one JSON object."`
 }
 
 // Run creates a key.

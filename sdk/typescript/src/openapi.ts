@@ -1894,6 +1894,7 @@ export interface components {
              * @description Its exit status: 128+n if a signal ended it, null if it never started
              */
             exit_code: number | null;
+            failure?: components["schemas"]["RunFailure"];
             /**
              * Format: date-time
              * @description When it ended
@@ -2315,6 +2316,7 @@ export interface components {
              * @description Its exit status: 128+n if a signal ended it, null if it never started
              */
             exit_code: number | null;
+            failure?: components["schemas"]["RunFailure"];
             /**
              * Format: date-time
              * @description When it ended
@@ -2683,6 +2685,24 @@ export interface components {
         Failure: {
             /** @description What went wrong */
             error: components["schemas"]["Error"];
+        };
+        FailureFrame: {
+            /**
+             * Format: int64
+             * @description From 1, in the units of the language's traces
+             */
+            column?: number;
+            /** @description The file, below the workspace as far as that is known */
+            file: string;
+            /** @description The function */
+            function?: string;
+            /**
+             * Format: int64
+             * @description From 1
+             */
+            line?: number;
+            /** @description Why this is no place of the program's own: runtime, package, inline or elsewhere; absent if it is one */
+            skipped?: string;
         };
         FileDeleted: {
             /** @description Absolute path of the deleted file or folder */
@@ -3670,6 +3690,8 @@ export interface components {
              * @description Its exit status: 128+n if a signal ended it, null if it never started
              */
             exit_code: number | null;
+            /** @description What the output of a failed run says about the reason; absent in lists, and if it says nothing */
+            failure?: components["schemas"]["RunFailure"];
             /**
              * Format: date-time
              * @description When it ended
@@ -3748,6 +3770,16 @@ export interface components {
             user_id?: string;
             /** @description Problems that did not end the run */
             warnings?: string[];
+        };
+        RunFailure: {
+            /** @description The stack from the failure outwards, at most 20 frames */
+            frames: components["schemas"]["FailureFrame"][];
+            /** @description python, node, go, java, c, rust, typescript, ruby or shell */
+            language: string;
+            /** @description Its message, at most 1 KiB */
+            message?: string;
+            /** @description The exception's type, panic, or error for a compiler's message */
+            type?: string;
         };
         RunPage: {
             /** @description Whether there are more entries */
@@ -4347,6 +4379,7 @@ export interface components {
              * @description Its exit status: 128+n if a signal ended it, null if it never started
              */
             exit_code: number | null;
+            failure?: components["schemas"]["RunFailure"];
             /**
              * Format: date-time
              * @description When it ended
@@ -4556,6 +4589,7 @@ export interface components {
              * @description Its exit status: 128+n if a signal ended it, null if it never started
              */
             exit_code: number | null;
+            failure?: components["schemas"]["RunFailure"];
             /**
              * Format: date-time
              * @description When it ended

@@ -1,4 +1,5 @@
-package cli
+// Package interrupt is what Ctrl-C and SIGTERM do to a run that a command waits for.
+package interrupt
 
 import (
 	"context"
@@ -11,12 +12,12 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// stopper ends a run on signals: the first cancels it (TERM, grace, KILL), the second kills it at once.
-type stopper struct {
-	begin  context.Context // ends at the first signal; for the work before the request
-	accept context.Context // ends at the first signal, on a server acceptTime later; for the request
+// Stopper ends a run on signals: the first cancels it (TERM, grace, KILL), the second kills it at once.
+type Stopper struct {
+	Begin  context.Context // ends at the first signal; for the work before the request
+	Accept context.Context // ends at the first signal, on a server acceptTime later; for the request
 	engine *local.Engine
-	close  func() // stops listening; idempotent
+	Close  func() // stops listening; idempotent
 
 	lifetime   context.Context // ends when the stopper is closed
 	cancelling sync.WaitGroup
@@ -30,12 +31,12 @@ type stopper struct {
 // and its id is in the answer. A second signal waits for nothing.
 const acceptTime = 10 * time.Second
 
-// watchSignals listens until closed. It calls abandon if a run cannot even be killed, so that the caller stops waiting.
-func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper {
+// Watch listens until closed. It calls abandon if a run cannot even be killed, so that the caller stops waiting.
+func Watch(ctx context.Context, e *local.Engine, abandon func()) *Stopper {
 	accept, cancel := context.WithCancel(ctx)
 	begin, hold := context.WithCancel(accept)
 	lifetime, halt := context.WithCancel(ctx)
-	s := &stopper{begin: begin, accept: accept, engine: e, lifetime: lifetime}
+	s := &Stopper{Begin: begin, Accept: accept, engine: e, lifetime: lifetime}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// Catch and drop SIGPIPE, so that a closed stdout is an error of Write and does not kill this process.
@@ -65,7 +66,7 @@ func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper
 			}
 		}
 	}()
-	s.close = sync.OnceFunc(func() {
+	s.Close = sync.OnceFunc(func() {
 		signal.Stop(signals)
 		signal.Stop(pipes)
 		close(done)
@@ -78,7 +79,7 @@ func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper
 }
 
 // received records a signal. It returns the run to end, "" if none has started, and whether the signal is the first.
-func (s *stopper) received(number syscall.Signal) (id string, first bool) {
+func (s *Stopper) received(number syscall.Signal) (id string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first = s.signal == 0
@@ -88,8 +89,8 @@ func (s *stopper) received(number syscall.Signal) (id string, first bool) {
 	return s.run, first
 }
 
-// started sets the run to end. If a signal has already arrived, it cancels the run.
-func (s *stopper) started(id string) {
+// Started sets the run to end. If a signal has already arrived, it cancels the run.
+func (s *Stopper) Started(id string) {
 	s.mu.Lock()
 	s.run = id
 	pending := s.signal != 0
@@ -100,7 +101,7 @@ func (s *stopper) started(id string) {
 }
 
 // cancelRun requests a run's end in the background, so that a second signal is handled while the server is slow.
-func (s *stopper) cancelRun(id string) {
+func (s *Stopper) cancelRun(id string) {
 	if id == "" {
 		return
 	}
@@ -109,8 +110,8 @@ func (s *stopper) cancelRun(id string) {
 	})
 }
 
-// signalled returns the signal that ends the run, 0 for none.
-func (s *stopper) signalled() syscall.Signal {
+// Signalled returns the signal that ends the run, 0 for none.
+func (s *Stopper) Signalled() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.signal

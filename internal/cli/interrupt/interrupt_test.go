@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package interrupt
 
 import (
 	"context"
@@ -17,11 +17,11 @@ func TestSignalBeforeAcceptance(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var early error
-	var stop *stopper
+	var stop *Stopper
 	watched := make(chan struct{})
-	stop = watchSignals(ctx, &local.Engine{Remote: true}, func() {
+	stop = Watch(ctx, &local.Engine{Remote: true}, func() {
 		<-watched
-		early = stop.accept.Err()
+		early = stop.Accept.Err()
 		cancel()
 	})
 	close(watched)
@@ -31,9 +31,9 @@ func TestSignalBeforeAcceptance(t *testing.T) {
 		}
 	}
 	<-ctx.Done()
-	<-stop.accept.Done()
-	stop.close()
-	if early != nil || stop.begin.Err() == nil {
+	<-stop.Accept.Done()
+	stop.Close()
+	if early != nil || stop.Begin.Err() == nil {
 		t.Errorf("the first signal ended the request: %v", early)
 	}
 }

@@ -1,4 +1,5 @@
-package cli
+// Package quantity is the values of flags. Parsing refuses malformed and non-positive values; [belljar.Limits.Resolve] checks the host's limits.
+package quantity
 
 import (
 	"fmt"
@@ -8,13 +9,11 @@ import (
 	"time"
 )
 
-// The values of flags. Parsing refuses malformed and non-positive values; [belljar.Limits.Resolve] checks the host's limits.
-
-// seconds is a time span: "90", "1.5", "30s", "5m", "1h30m". It is positive.
-type seconds float64
+// Seconds is a time span: "90", "1.5", "30s", "5m", "1h30m". It is positive.
+type Seconds float64
 
 // UnmarshalText parses a time span.
-func (s *seconds) UnmarshalText(text []byte) error {
+func (s *Seconds) UnmarshalText(text []byte) error {
 	value, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
 		span, err := time.ParseDuration(string(text))
@@ -23,15 +22,15 @@ func (s *seconds) UnmarshalText(text []byte) error {
 		}
 		value = span.Seconds()
 	}
-	*s = seconds(value)
+	*s = Seconds(value)
 	return positive(string(text), value)
 }
 
-// mebibytes is a size: "512" and "512m" are 512 MiB, "1g" is 1024 MiB. A positive whole number of MiB.
-type mebibytes int
+// Mebibytes is a size: "512" and "512m" are 512 MiB, "1g" is 1024 MiB. A positive whole number of MiB.
+type Mebibytes int
 
 // UnmarshalText parses a size.
-func (m *mebibytes) UnmarshalText(text []byte) error {
+func (m *Mebibytes) UnmarshalText(text []byte) error {
 	lower := strings.ToLower(strings.TrimSpace(string(text)))
 	number := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz")
 	var factor float64
@@ -58,33 +57,33 @@ func (m *mebibytes) UnmarshalText(text []byte) error {
 	if value != math.Trunc(value) {
 		return fmt.Errorf("%q is not a whole number of MiB", text)
 	}
-	*m = mebibytes(math.Min(value, math.MaxInt32)) // the limits refuse anything larger
+	*m = Mebibytes(math.Min(value, math.MaxInt32)) // the limits refuse anything larger
 	return nil
 }
 
-// cores is a number of processors: "2", "0.5". It is positive.
-type cores float64
+// Cores is a number of processors: "2", "0.5". It is positive.
+type Cores float64
 
 // UnmarshalText parses a share of processors.
-func (c *cores) UnmarshalText(text []byte) error {
+func (c *Cores) UnmarshalText(text []byte) error {
 	value, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
 		return fmt.Errorf("%q is not a number of cores, such as 2 or 0.5", text)
 	}
-	*c = cores(value)
+	*c = Cores(value)
 	return positive(string(text), value)
 }
 
-// count is a positive whole number.
-type count int
+// Count is a positive whole number.
+type Count int
 
 // UnmarshalText parses a whole number.
-func (n *count) UnmarshalText(text []byte) error {
+func (n *Count) UnmarshalText(text []byte) error {
 	value, err := strconv.ParseInt(string(text), 10, 32)
 	if err != nil {
 		return fmt.Errorf("%q is not a whole number within reason", text)
 	}
-	*n = count(value)
+	*n = Count(value)
 	return positive(string(text), float64(value))
 }
 

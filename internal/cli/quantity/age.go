@@ -1,4 +1,4 @@
-package cli
+package quantity
 
 import (
 	"fmt"
@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// age is a time span, also in days: "30d", "12h", "90". It is positive.
-type age float64
+// Age is a time span, also in days: "30d", "12h", "90". It is positive.
+type Age float64
 
 // UnmarshalText parses a time span.
-func (a *age) UnmarshalText(text []byte) error {
+func (a *Age) UnmarshalText(text []byte) error {
 	if days, ok := strings.CutSuffix(string(text), "d"); ok {
 		if n, err := strconv.ParseFloat(days, 64); err == nil {
-			*a = age(n * 24 * 60 * 60)
+			*a = Age(n * 24 * 60 * 60)
 			return positive(string(text), float64(*a))
 		}
 	}
-	var s seconds
+	var s Seconds
 	if err := s.UnmarshalText(text); err != nil {
 		return fmt.Errorf("%q is not a time, such as 30d, 12h or 45m", text)
 	}
-	*a = age(s)
+	*a = Age(s)
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package quantity
 
 import (
 	"encoding"
@@ -8,30 +8,30 @@ import (
 func TestValues(t *testing.T) {
 	parse := func(into encoding.TextUnmarshaler, text string) error { return into.UnmarshalText([]byte(text)) }
 	t.Run("seconds", func(t *testing.T) {
-		for text, want := range map[string]seconds{"30": 30, "1.5": 1.5, "30s": 30, "5m": 300, "1h30m": 5400, "250ms": 0.25} {
-			var got seconds
+		for text, want := range map[string]Seconds{"30": 30, "1.5": 1.5, "30s": 30, "5m": 300, "1h30m": 5400, "250ms": 0.25} {
+			var got Seconds
 			if err := parse(&got, text); err != nil || got != want {
 				t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 			}
 		}
 		for _, text := range []string{"", "0", "-1", "-1s", "soon", "1 s", "nan", "inf", "5 m", "1d"} {
-			var got seconds
+			var got Seconds
 			if err := parse(&got, text); err == nil {
 				t.Errorf("%q: taken as %v", text, got)
 			}
 		}
 	})
 	t.Run("mebibytes", func(t *testing.T) {
-		for text, want := range map[string]mebibytes{
+		for text, want := range map[string]Mebibytes{
 			"512": 512, "512m": 512, "512M": 512, "512MiB": 512, "1g": 1024, "1.5g": 1536, "2048k": 2, "1t": 1 << 20, "1e9t": 1<<31 - 1,
 		} {
-			var got mebibytes
+			var got Mebibytes
 			if err := parse(&got, text); err != nil || got != want {
 				t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 			}
 		}
 		for _, text := range []string{"", "0", "0g", "-1", "m", "1x", "1.5", "1k", "nan", "inf", "1 mb2", "0x10"} {
-			var got mebibytes
+			var got Mebibytes
 			if err := parse(&got, text); err == nil {
 				t.Errorf("%q: taken as %v", text, got)
 			}
@@ -39,7 +39,7 @@ func TestValues(t *testing.T) {
 	})
 	t.Run("count", func(t *testing.T) {
 		for _, text := range []string{"", "0", "-1", "1.5", "1k", "2147483648"} {
-			var got count
+			var got Count
 			if err := parse(&got, text); err == nil {
 				t.Errorf("%q: taken as %v", text, got)
 			}
@@ -52,7 +52,7 @@ func FuzzMebibytes(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var got mebibytes
+		var got Mebibytes
 		if err := got.UnmarshalText([]byte(text)); err == nil && got < 1 {
 			t.Errorf("%q: taken as %d", text, got)
 		}
