@@ -18,6 +18,8 @@ const files = {
   "crlf.py": "# é\r\n\r\nvalue = {}\r\nprint(value['missing'])\r\n",
   "lib/deep.py": 'import json\nif __name__ == "__main__":\n    json.loads("{")\n',
   "test_one.py": "import unittest\n\nclass TestOne(unittest.TestCase):\n    def test_right(self):\n        pass\n\n    def test_wrong(self):\n        self.assertEqual(1, 2)\n\ndef test_plain():\n    assert [] == [1]\n",
+  "bad.c": "#include <stdio.h>\nint main(void) {\n  printf(\"%d\\n\", missing);\n}\n",
+  "app.js": "#!/usr/bin/env node\nfunction go() {\n  throw new TypeError('no 😀');\n}\ngo();\n",
   "loop.sh": "#!/bin/sh\necho started\nwhile :; do sleep 1; done\n",
   "many.py": 'if __name__ == "__main__":\n    for n in range(200000):\n        print("line", n)\n    raise KeyError(n)\n',
   ".gitignore": "ignored/\n*.log\n",
@@ -158,9 +160,25 @@ const checks = {
     await e.run({ uri: uri("lib/deep.py") });
     const [deep] = await e.diagnostics("lib/deep.py");
     assert.equal(deep.range.start.line, 2);
-    assert.equal((await e.run({ uri: uri("test_one.py"), test: { name: "TestOne::test_wrong" } })).exit_code, 1);
+    for (const [name, line] of [["TestOne::test_wrong", 7], ["test_plain", 10]]) {
+      const one = await e.run({ uri: uri("test_one.py"), test: { name } });
+      assert.equal(one.exit_code, 1, e.printed(one.run_id, "stderr"));
+      await e.diagnostics("test_one.py", (list) => list.some((d) => d.range.start.line === line));
+    }
     const two = await e.run({ uri: uri("two.py", other) });
     assert.equal(e.printed(two.run_id, "stdout"), "['two.py']\n");
+    await e.end();
+  },
+
+  async compiled() {
+    const e = await Editor.start({ notifications: true });
+    await e.run({ uri: uri("bad.c") });
+    const [c] = await e.diagnostics("bad.c");
+    assert.deepEqual(c.range.start, { line: 2, character: 17 });
+    assert.match(c.message, /missing.*undeclared/);
+    await e.run({ uri: uri("app.js") });
+    const [js] = await e.diagnostics("app.js");
+    assert.deepEqual([js.range.start, js.code], [{ line: 2, character: 8 }, "TypeError"]);
     await e.end();
   },
 
@@ -207,7 +225,7 @@ const checks = {
 };
 
 // What does not depend on where the sandboxes are is checked once.
-const once = ["languages", "cancel"];
+const once = ["languages", "compiled", "cancel"];
 for (const [name, check] of Object.entries(checks)) {
   if (withServer && once.includes(name)) continue;
   let why = "";
