@@ -73,7 +73,7 @@ func testKernel(t *testing.T, o Options) {
 		}
 		works(j)
 	})
-	if !o.Isolated {
+	if !o.Isolated || o.Short {
 		return
 	}
 	// Code can find its kernel, and take its place.
@@ -85,7 +85,7 @@ func testKernel(t *testing.T, o Options) {
 		}
 	})
 	j.sub("a flood of results", func(j *jar) {
-		got := python(j, "for i in range(40): display({'text/html': 'x' * 1900000}, raw=True)\n5")
+		got := python(j, "for i in range(10): display({'text/html': 'x' * 1900000}, raw=True)\n5")
 		if n := len(got.out); n > wire.MaxResults || n < wire.MaxResults/2 || !strings.HasSuffix(got.out, "a run are kept\"}\n") || got.exit.Code != 0 {
 			j.Errorf("%d bytes, %+v", n, got.exit)
 		}
