@@ -21,6 +21,10 @@ export const runHref = (id: string): string => href(`sandbox/runs/${encodeURICom
 /** sessionHref is the address of a session's page. */
 export const sessionHref = (id: string): string => href(`sandbox/sessions/${encodeURIComponent(id)}`);
 
+/** fileHref is the address of a file in the editor of a session's page. The path is below the workspace. */
+export const fileHref = (id: string, path: string, line?: number): string =>
+  `${sessionHref(id)}?${new URLSearchParams({ file: path, ...(line ? { line: String(line) } : {}) })}`;
+
 const guards = new Set<() => boolean>();
 let shown = location.href;
 

@@ -24,6 +24,11 @@ async def test_runs(belljar: Any) -> None:
     assert run.ok and run.stdout == "42\n"
     run = await got(belljar.run(code="import sys; print(sys.stdin.read().upper())", language="python", stdin="grüße", env={"X": "y"}))
     assert run.stdout == "GRÜSSE\n"
+    assert (run.env_names, run.network, run.snapshot_digest, run.failure) == (["X"], None, "", None)
+    run = await got(belljar.run(code="def half(n):\n    return n / 0\n\nhalf(1)\n", language="python"))
+    assert [run.failure[name] for name in ("language", "type", "message")] == ["python", "ZeroDivisionError", "division by zero"]
+    assert [(f["line"], f["function"]) for f in run.failure["frames"]] == [(2, "half"), (4, "<module>")]
+    assert (await got(belljar.runs.get(run.id))).failure == run.failure
     run = await got(belljar.run(["printf", "\\000\\377"]))
     assert run.stdout_bytes == b"\x00\xff" and run.stdout == "\x00�"
     page = await got(belljar.runs.list(limit=2))
@@ -439,7 +444,7 @@ async def test_snapshots(belljar: Any) -> None:
         assert copy.id != session.id and await got(copy.files.read("file")) == b"text"
         await got(copy.close())
     run = await got(belljar.run(["cat", "/snapshot/file"], snapshot=made["snapshot_id"]))
-    assert run.stdout == "text" and run.raw["snapshot_digest"] == made["digest"]
+    assert run.stdout == "text" and run.snapshot_digest == made["digest"]
     archive = await got(belljar.snapshots.export(made["snapshot_id"]))
     assert "sha256:" + hashlib.sha256(archive).hexdigest() == made["digest"]
     again = await got(belljar.snapshots.import_(archive, "again"))

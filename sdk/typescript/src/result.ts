@@ -1,6 +1,6 @@
 import { unbase64, utf8 } from "./bytes.js";
 import { join } from "./connection.js";
-import type { Result, Run, StartedRun } from "./types.js";
+import type { Result, Run, RunFailure, StartedRun } from "./types.js";
 
 const half = 512 << 10;
 
@@ -105,6 +105,10 @@ export class RunResult {
   /** Why it did not simply complete, such as nonzero_exit, execution_timeout, cpu_time_exceeded, oom_killed; "" if it did. */
   get reason(): string {
     return this.run.reason_code ?? "";
+  }
+  /** What the output of a failed run says about the reason: type, message and frames; undefined if it says nothing. */
+  get failure(): RunFailure | undefined {
+    return this.run.failure;
   }
   /** How its program was compiled: argv, exit_code, output …; undefined where none is. */
   get build(): Run["build"] {

@@ -30,6 +30,12 @@ export type Artifact = Schemas["Artifact"];
 export type Context = Schemas["Context"];
 /** What can be asked of a context. */
 export type ContextSpec = Schemas["ContextSpec"];
+/** The context that a run's code was executed in. */
+export type ContextRun = Schemas["ContextRun"];
+/** What the output of a failed run says about the reason. The program writes its output: never make it HTML. */
+export type RunFailure = Schemas["RunFailure"];
+/** One place of a failure's stack, the innermost first. */
+export type FailureFrame = Schemas["FailureFrame"];
 /** Something that code in a context has shown. */
 export type Result = Schemas["Result"];
 /** A session as the server shows it. */
@@ -108,8 +114,11 @@ export type Secret = Schemas["Secret"];
 export type SecretSpec = Schemas["SecretSpec"];
 /** A stored secret, without its value. */
 export type StoredSecret = Schemas["StoredSecret"];
+/** The saved files of a session. */
 export type Snapshot = Schemas["Snapshot"];
+/** One page of snapshots. */
 export type SnapshotPage = Schemas["SnapshotPage"];
+/** The copies of a session. */
 export type Fork = Schemas["Fork"];
 /** An API key. */
 export type Token = Schemas["Token"];

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
   Belljar, BelljarError, CanceledError, ConflictError, ForbiddenError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
-  SandboxClient, SessionExpiredError, UnauthorizedError, type Session, type TerminalEvent,
+  SandboxClient, SessionExpiredError, UnauthorizedError, type FailureFrame, type RunFailure, type Session, type TerminalEvent,
 } from "belljar-sdk";
 import { atEnd, client, fake, local, serve, until, within, type Owner } from "./world.js";
 
@@ -146,6 +146,12 @@ test("runs: what becomes of them", async () => {
   assert.deepEqual([ok.stdout, ok.ok, ok.exitCode, ok.phase, ok.reason], ["HÉ\n", true, 0, "completed", ""]);
   const bad = await belljar.run(["sh", "-c", "echo no >&2; exit 4"]);
   assert.deepEqual([bad.ok, bad.exitCode, bad.stderr, bad.reason, bad.phase], [false, 4, "no\n", "nonzero_exit", "failed"]);
+  assert.equal(bad.failure, undefined);
+  const raised = await belljar.run({ language: "python", code: "def half(n):\n    return n / 0\n\nhalf(1)\n" });
+  const failure: RunFailure = raised.failure!;
+  assert.deepEqual([failure.language, failure.type, failure.message], ["python", "ZeroDivisionError", "division by zero"]);
+  assert.deepEqual(failure.frames.map((f: FailureFrame) => [f.line, f.function, f.skipped]), [[2, "half", undefined], [4, "<module>", undefined]]);
+  assert.deepEqual((await belljar.runs.get(raised.id)).failure, failure);
   const late = await belljar.run({ command: ["sleep", "600"], timeout_sec: 0.3 });
   assert.deepEqual([late.phase, late.reason, late.ok], ["timed_out", "execution_timeout", false]);
   await assert.rejects(belljar.run([]), InvalidRequestError);

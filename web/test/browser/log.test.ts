@@ -237,14 +237,22 @@ test("a log is downloaded, and opened raw", async (t) => {
 test("frames of files in a session lead to its editor", async (t) => {
   const v = await visit(t);
   await using session = await v.api.sessions.create({ base_image: "host" });
-  const { id } = await v.api.run({ session_id: session.id, language: "python", code: "\nraise ValueError('x')" });
+  const { id } = await v.api.run({ session_id: session.id, language: "python", code: "\n__import__('json').loads('x')" });
   await v.open(`sandbox/runs/${id}`);
-  const link = v.page.locator(".log .text a").first();
-  await link.waitFor();
-  const to = new URL(await link.evaluate((e: HTMLAnchorElement) => e.href));
-  assert.equal(to.pathname, `/webui/sandbox/sessions/${session.id}`);
-  assert.equal(to.searchParams.get("line"), "2");
-  assert.match(to.searchParams.get("file")!, /\.py$/);
+  const failure = v.page.getByRole("region", { name: "What its output says" });
+  for (const links of [v.page.locator(".log .text a"), failure.getByRole("link")]) {
+    const to = new URL(await links.first().evaluate((e: HTMLAnchorElement) => e.href));
+    assert.equal(to.pathname, `/webui/sandbox/sessions/${session.id}`);
+    assert.equal(to.searchParams.get("line"), "2");
+    assert.match(to.searchParams.get("file")!, /\.py$/);
+  }
+  const frames = failure.getByRole("listitem");
+  assert.equal(await frames.count(), 1); // the program's own
+  await failure.getByRole("button", { name: /^Show all \d frames$/ }).click();
+  await frames.filter({ hasText: /decoder\.py:\d+ in / }).first().waitFor();
+  assert.equal(await failure.getByRole("link").count(), 1);
+  await failure.getByRole("button", { name: "Show fewer" }).click();
+  assert.equal(await frames.count(), 1);
 });
 
 test("a server that is killed in the middle of a log and started again: no gap, no duplicate, and the first error stays", async (t) => {

@@ -19,11 +19,19 @@ open("table.csv", "w").write("name,amount\\n<b>one</b>,1\\n\\"two, and\\",=2+2\\
 open("tree.json", "w").write('{"list": [{"deep": {"er": 1}}, 2], "text": "<i>x</i>"}')
 open("<img src=x onerror=alert(1)>.txt", "w").write("odd name")
 print("done")
-raise SystemExit(3)`,
+def load(name):
+    raise ValueError("<img src=x onerror=alert(1)> " + name)
+load("long " * 100 + "x" * 300)`,
   });
   await v.open(`sandbox/runs/${id}`);
-  await page.getByRole("heading", { level: 1, name: /^Failed after .*: exit status 3$/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /^Failed after .*: exit status 1$/ }).waitFor();
   await page.locator(".log").getByText("done").waitFor();
+
+  const failure = page.getByRole("region", { name: "What its output says" });
+  await failure.getByText(/^ValueError: <img src=x onerror=alert\(1\)> (long )+x{300}$/).waitFor();
+  assert.deepEqual(await failure.getByRole("listitem").allInnerTexts(), (await v.api.runs.get(id)).failure!.frames.map((f) => `${f.file}:${f.line}${f.line === 11 ? " in load" : ""}`));
+  assert.equal(await failure.getByRole("listitem").count(), 2);
+  assert.equal(await failure.locator("a, img").count(), 0); // no session has its files
 
   const left = page.getByRole("region", { name: "Artifacts" });
   const loaded = (name: string) => page.waitForFunction((alt) => [...document.images].some((i) => i.alt === alt && i.complete && i.naturalWidth > 0), name);

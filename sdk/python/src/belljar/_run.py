@@ -73,6 +73,27 @@ class RunState:
         return dict(self.raw.get("limits_enforced") or {})
 
     @property
+    def failure(self) -> Optional[dict[str, Any]]:
+        """What the output of a failed run says about the reason (:class:`belljar.types.RunFailure`): language, type, message and frames,
+        the innermost first; None if it says nothing, and in lists. The program wrote it: never make it part of a page as HTML."""
+        return self.raw.get("failure")
+
+    @property
+    def env_names(self) -> list[str]:
+        """The names of the request's environment variables, sorted. Their values are not kept."""
+        return list(self.raw.get("env_names") or [])
+
+    @property
+    def network(self) -> Optional[dict[str, Any]]:
+        """The network that the request asked for (:class:`belljar.types.NetworkSpec`); None without one, and in a session."""
+        return self.raw.get("network")
+
+    @property
+    def snapshot_digest(self) -> str:
+        """The digest of the snapshot at ``/snapshot``, or of the one that its session began with; "" for none."""
+        return self.raw.get("snapshot_digest") or ""
+
+    @property
     def build(self) -> Optional[dict[str, Any]]:
         """How its program was compiled (:class:`belljar.types.Build`): argv, exit_code, output …; None where none is."""
         return self.raw.get("build")
