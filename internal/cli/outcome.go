@@ -29,6 +29,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	if run.SessionID != "" {
 		more = "of the session gives all its runs more"
 	}
+	if place, ok := run.Failure.Place(); ok && len(run.Failure.Frames) >= longTrace && (run.ReasonCode == belljar.ReasonNonZeroExit || run.ReasonCode == "") {
+		c.Hint("it failed at %s", place) // in front of the warnings, which may say why
+	}
 	for _, warning := range run.Warnings {
 		if !slices.Contains(said, warning) {
 			c.Note("%s", warning)
@@ -78,9 +81,6 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	case belljar.ReasonSignaled:
 		c.Note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":
-		if place, ok := run.Failure.Place(); ok && len(run.Failure.Frames) >= longTrace {
-			c.Hint("it failed at %s", place)
-		}
 	default:
 		c.Print("%s", messageOf(run))
 		if run.Hint != "" {

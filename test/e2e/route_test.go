@@ -96,7 +96,9 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 		"shell": map[string]any{"cmd": "true"}, "write-file": map[string]any{"path": "x", "contents": "a"}, "v1-write": map[string]any{"path": "x", "text": "a"},
 		"write-files": map[string]any{"files": []any{map[string]any{"path": "x", "contents": "a"}}}, "rename-file": map[string]any{"from": "x", "to": "y"},
 		"search-files": map[string]any{"name": "x"}, "put-file": strings.NewReader("x"), "upload-files": strings.NewReader("x"),
-		"create-preview": map[string]any{"port": 3000}, "set-session-network": map[string]any{"network_policy": "deny_all"},
+		"create-preview": map[string]any{"port": 3000}, "create-snapshot": map[string]any{}, "fork-session": map[string]any{},
+		"create-context": map[string]any{"language": "python"}, "execute-code": map[string]any{"code": "1"}, "complete-code": map[string]any{"code": "1"},
+		"set-session-network": map[string]any{"network_policy": "deny_all"},
 	}
 	asked := 0
 	for path, item := range doc.Paths {
@@ -133,7 +135,7 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 				if strings.HasSuffix(path, "/raw") || strings.HasSuffix(path, "/files") || strings.HasSuffix(path, "/fs/read") && method == "get" || method == "delete" && strings.HasSuffix(path, "/fs/delete") {
 					query = "?path=x"
 				}
-				at := strings.NewReplacer(parameter, id, "{exec_id}", "x").Replace(path) + query
+				at := strings.NewReplacer(parameter, id, "{exec_id}", "x", "{name}", "x").Replace(path) + query
 				status, answer := s.ask(strings.ToUpper(method), at, body, header, "X-API-KEY: "+key)
 				if status != want {
 					t.Errorf("%s %s: %d, want %d: %v", method, at, status, want, answer)

@@ -174,13 +174,13 @@ func (h *Hook) deliver(e event.Event) {
 	for try := 0; ; try++ {
 		again, err := h.send(id, body)
 		if err == nil {
-			h.count(Delivered)
 			h.working()
+			h.count(Delivered)
 			return
 		}
 		if !again || try == len(h.opts.Waits) || !h.wait(h.opts.Waits[try]) {
-			h.count(Failed)
 			h.failing(err)
+			h.count(Failed)
 			return
 		}
 	}

@@ -52,7 +52,8 @@ func testSave(t *testing.T, o Options) {
 		if err := agent.Load(j.ctx, j.agent, j.file("."), bytes.NewReader(in.Bytes())); err != nil {
 			t.Fatal(err)
 		}
-		if got := j.must("cat closed/file; stat -c %h further; [ $(stat -c %b hole) -lt 1000 ] || stat hole; tail -c 3 hole"); got != "text2\nend" {
+		// gVisor counts the blocks of holes, too.
+		if got := j.must("cat closed/file; stat -c %h further; truncate -s 8M most; [ $(stat -c %b hole) -lt $(($(stat -c %b most) + 1000)) ] || stat hole; rm most; tail -c 3 hole"); got != "text2\nend" {
 			t.Errorf("%q", got)
 		}
 		var out bytes.Buffer

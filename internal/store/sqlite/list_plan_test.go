@@ -86,6 +86,9 @@ func TestPlans(t *testing.T) {
 				explained(t, s, used, what, "SELECT "+sessionColumns+where+newestSessions, append(args, 50, 0)...)
 			}
 		}
+		where, args := snapshotsOf(belljar.SnapshotQuery{UserID: user})
+		explained(t, s, used, fmt.Sprintf("snapshots of %q", user), "SELECT count(*)"+where, args...)
+		explained(t, s, used, fmt.Sprintf("snapshots of %q", user), "SELECT id, detail"+where+newestSnapshots, append(args, 50, 0)...)
 		for _, endpoint := range []string{"", "runs"} {
 			statement, args := keysOf(belljar.KeyQuery{UserID: user, Endpoint: endpoint})
 			explained(t, s, used, fmt.Sprintf("keys of %q at %q", user, endpoint), statement, append(args, 50, 0)...)
@@ -96,6 +99,8 @@ func TestPlans(t *testing.T) {
 		explained(t, s, used, fmt.Sprintf("approvals %s", state), "SELECT count(*)"+where, args...)
 		explained(t, s, used, fmt.Sprintf("approvals %s", state), "SELECT id, detail"+where+newestApprovals, append(args, 50, 0)...)
 	}
+	explained(t, s, used, "another snapshot with the digest", otherOf, "ann", "sha256:0")
+	explained(t, s, used, "expired snapshots", expiredSnapshots, "2026", 1)
 	explained(t, s, used, "old approvals", deleteApprovals, "2026")
 	explained(t, s, used, "unfinished sessions", unfinishedSessions)
 	explained(t, s, used, "sessions that ended", deleteEnded, "2026")

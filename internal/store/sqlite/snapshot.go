@@ -63,17 +63,24 @@ func (q snapshots) Get(ctx context.Context, id string) (belljar.Snapshot, error)
 	return x, nil
 }
 
+const newestSnapshots = " ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?"
+
+// snapshotsOf returns which rows a query asks for.
+func snapshotsOf(q belljar.SnapshotQuery) (where string, args []any) {
+	if q.UserID == "" {
+		return " FROM sandbox_snapshots", nil
+	}
+	return " FROM sandbox_snapshots WHERE user_id = ?", []any{q.UserID}
+}
+
 // List returns one page, newest first.
 func (q snapshots) List(ctx context.Context, query belljar.SnapshotQuery) (page []belljar.Snapshot, total int, err error) {
-	where, args := " FROM sandbox_snapshots", []any(nil)
-	if query.UserID != "" {
-		where, args = where+" WHERE user_id = ?", []any{query.UserID}
-	}
+	where, args := snapshotsOf(query)
 	if err := q.s.readDB.QueryRowContext(ctx, "SELECT count(*)"+where, args...).Scan(&total); err != nil {
 		return nil, 0, q.s.failed(ctx, err)
 	}
 	limit, offset := store.Page(query.Limit, query.Offset)
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT id, detail"+where+" ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?", append(args, limit, offset)...)
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT id, detail"+where+newestSnapshots, append(args, limit, offset)...)
 	page, err = collect(ctx, q.s, rows, err, scanSnapshot)
 	return page, total, err
 }
