@@ -16,31 +16,11 @@ type Relay struct{ s *stream }
 // Relay opens the relay, in place of an older one. The agent listens on ports at the address of each name. With an agent that has
 // no relay it is [errors.ErrUnsupported]. ctx limits only the opening.
 func (c *Client) Relay(ctx context.Context, ports []uint16) (*Relay, error) {
-	return RequestRelay(ctx, c, ports).Wait()
-}
-
-// RelayRequest is a request for a relay. The caller must wait for the answer.
-type RelayRequest struct {
-	s   *stream
-	err error
-}
-
-// RequestRelay is [Client.Relay], but does not wait for the agent.
-func RequestRelay(ctx context.Context, c *Client, ports []uint16) *RelayRequest {
-	s, err := c.open(ctx, wire.Request{Op: wire.OpRelay, Relay: &wire.Relay{Ports: ports}})
-	return &RelayRequest{s, unsupported(err)}
-}
-
-// Wait returns the relay.
-func (r *RelayRequest) Wait() (*Relay, error) {
-	err := r.err
-	if err == nil {
-		err = r.s.granted()
-	}
+	s, err := c.opened(ctx, wire.Request{Op: wire.OpRelay, Relay: &wire.Relay{Ports: ports}})
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
-	return &Relay{r.s}, nil
+	return &Relay{s}, nil
 }
 
 // Next returns the next question. It fails with [ErrDisconnected] when the agent has ended or another host has opened a relay.
@@ -117,16 +97,14 @@ func (c *Client) opened(ctx context.Context, req wire.Request) (*stream, error) 
 	if err != nil {
 		return nil, unsupported(err)
 	}
-	return s, s.granted()
-}
-
-// granted waits for the agent's Done. With an error the stream is closed.
-func (s *stream) granted() error {
 	if _, err := s.done(); err != nil {
 		s.close()
-		return err
+		return nil, err
 	}
-	return s.detach()
+	if err := s.detach(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // done waits for the agent's Done.

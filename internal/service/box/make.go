@@ -60,7 +60,7 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 		err = b.trust(ctx, o.Placement.Broker.Egress.Authority)
 	}
 	if err == nil && o.Placement.Egress != nil {
-		b.Network.Begin(ctx, o.Placement.Egress) // commands wait for it
+		b.Network.Begin(o.Placement.Egress) // commands wait for it
 	}
 	if err == nil && o.Placement.Exec {
 		err = b.PrepareWorkspace(ctx)

@@ -96,7 +96,7 @@ func (m *Maker) network(b *Box, id string, secrets *placement.Broker, other func
 // Set replaces the policy; nil allows nothing. Connections that it does not allow are cut, before Set returns. A relay that
 // cannot be opened is an error, and is tried again in the background.
 func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
-	n.Begin(ctx, p)
+	n.Begin(p)
 	err := n.Opened(ctx)
 	if ctx.Err() == nil {
 		n.first.Store(nil) // the caller knows it: commands start all the same
@@ -105,7 +105,7 @@ func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
 }
 
 // Begin is Set, but does not wait for the relay: [Network.Opened] does.
-func (n *Network) Begin(ctx context.Context, p *egress.Policy) {
+func (n *Network) Begin(p *egress.Policy) {
 	n.setting.Lock()
 	defer n.setting.Unlock()
 	gate := n.gate.Load()
@@ -137,14 +137,7 @@ func (n *Network) Begin(ctx context.Context, p *egress.Policy) {
 	n.first.Store(first)
 	keeping, stop := context.WithCancel(context.Background())
 	n.stop, n.kept = stop, make(chan struct{})
-	opening, cancel := context.WithTimeout(keeping, relayTimeout)
-	asked := context.AfterFunc(ctx, cancel)
-	request := agent.RequestRelay(opening, n.agent, p.Ports) // the agent works while the caller goes on
-	asked()
-	go n.keep(keeping, gate, first, func() (*agent.Relay, error) {
-		defer cancel()
-		return request.Wait()
-	}, p.Ports, n.kept)
+	go n.keep(keeping, gate, first, p.Ports, n.kept)
 }
 
 // Opened waits for the first attempt to open the relay that [Network.Begin] began, and returns why it failed, until one works.
@@ -173,13 +166,17 @@ const (
 )
 
 // keep opens a relay and serves it, and opens it again when it is lost, until ctx is done or the sandbox is gone.
-func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, open func() (*agent.Relay, error), ports []uint16, kept chan<- struct{}) {
+func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, ports []uint16, kept chan<- struct{}) {
 	defer close(kept)
 	pause := relaySoon
-	relay, err := open()
-	first.err = unsupported(err)
-	close(first.done)
-	for {
+	for tries := 0; ; tries++ {
+		limited, cancel := context.WithTimeout(ctx, relayTimeout)
+		relay, err := n.agent.Relay(limited, ports)
+		cancel()
+		if tries == 0 {
+			first.err = unsupported(err)
+			close(first.done)
+		}
 		if err == nil {
 			n.first.CompareAndSwap(first, nil)
 			begun := time.Now()
@@ -200,9 +197,6 @@ func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, o
 			return
 		}
 		pause = min(2*pause, relayLate)
-		again, cancel := context.WithTimeout(ctx, relayTimeout)
-		relay, err = n.agent.Relay(again, ports)
-		cancel()
 	}
 }
 
