@@ -140,7 +140,11 @@ func (s *stream) refuse(err error) {
 func (s *stream) serve(req wire.Request) error {
 	switch req.Op {
 	case wire.OpPing:
-		return s.reply(wire.Reply{Info: s.a.info()})
+		err := s.reply(wire.Reply{Info: s.a.info()})
+		if s.a.relay != nil {
+			s.a.relay.Prepare() // the host is not waiting: a pool asks so of a sandbox that it keeps ready
+		}
+		return err
 	case wire.OpExec:
 		if req.Exec == nil {
 			return fault.Invalid("exec without a command")

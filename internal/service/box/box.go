@@ -50,9 +50,12 @@ func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabili
 	return b, nil
 }
 
-// Exec starts a command. The folder that an image names to start in (optional) need not be there: a command that was to
+// Exec starts a command, as soon as the sandbox's network is open. The folder that an image names to start in (optional) need not be there: a command that was to
 // start there then starts in the workspace.
 func (b *Box) Exec(ctx context.Context, e wire.Exec, optional string) (*agent.Process, error) {
+	if err := b.Network.Opened(ctx); err != nil {
+		return nil, err
+	}
 	proc, err := b.Agent.Exec(ctx, e)
 	var refused *wire.Error
 	if e.Cwd == "" || e.Cwd != optional || !errors.As(err, &refused) || refused.Step != wire.StepChdir {

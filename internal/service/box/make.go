@@ -46,8 +46,8 @@ type Order struct {
 	Egress    func(egress.Event)    // receives what its gate records while not exactly one run watches
 }
 
-// Make makes a sandbox, connects to its agent and prepares its workspace. The box is returned with an error too, if there is a
-// sandbox.
+// Make makes a sandbox, connects to its agent and prepares its workspace. Its network may still be opening; [Box.Exec] waits for that.
+// The box is returned with an error too, if there is a sandbox.
 func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	sandbox, err := m.sandbox(ctx, o)
 	if err != nil {
@@ -60,7 +60,7 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 		err = b.trust(ctx, o.Placement.Broker.Egress.Authority)
 	}
 	if err == nil && o.Placement.Egress != nil {
-		err = b.Network.Set(ctx, o.Placement.Egress)
+		b.Network.Begin(o.Placement.Egress) // commands wait for it
 	}
 	if err == nil && o.Placement.Exec {
 		err = b.PrepareWorkspace(ctx)

@@ -52,10 +52,17 @@ type Network struct {
 	setting sync.Mutex                  // one change at a time
 	gate    atomic.Pointer[egress.Gate] // nil before the first policy
 	stop    context.CancelFunc
-	kept    chan struct{} // closed when the relay is no longer kept open; nil while there is none
+	kept    chan struct{}           // closed when the relay is no longer kept open; nil while there is none
+	first   atomic.Pointer[opening] // nil once a relay has been open
 
 	watching sync.Mutex
 	watchers []*Watcher
+}
+
+// opening is the first attempt to open a relay.
+type opening struct {
+	done chan struct{}
+	err  error // valid once done is closed
 }
 
 // EgressEvent is what a gate recorded, for the audit trail.
@@ -89,6 +96,16 @@ func (m *Maker) network(b *Box, id string, secrets *placement.Broker, other func
 // Set replaces the policy; nil allows nothing. Connections that it does not allow are cut, before Set returns. A relay that
 // cannot be opened is an error, and is tried again in the background.
 func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
+	n.Begin(p)
+	err := n.Opened(ctx)
+	if ctx.Err() == nil {
+		n.first.Store(nil) // the caller knows it: commands start all the same
+	}
+	return err
+}
+
+// Begin is Set, but does not wait for the relay: [Network.Opened] does.
+func (n *Network) Begin(p *egress.Policy) {
 	n.setting.Lock()
 	defer n.setting.Unlock()
 	gate := n.gate.Load()
@@ -97,7 +114,7 @@ func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
 			gate.SetPolicy(egress.Policy{})
 		}
 		n.close()
-		return nil
+		return
 	}
 	if gate == nil {
 		gate = egress.NewGate(egress.Options{
@@ -109,19 +126,36 @@ func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
 		gate.SetPolicy(*p)
 	}
 	if n.kept != nil {
-		return nil
-	}
-	relay, err := n.agent.Relay(ctx, p.Ports)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "the sandbox's agent does not support network_policy " + belljar.NetworkAllowlist, Err: err,
-			Details: map[string]any{"field": "network_policy"}, Hint: "make a new session: the agent of this one is of an older version",
+		select {
+		case <-n.kept: // the agent had no relay: this is another attempt
+			n.close()
+		default:
+			return
 		}
 	}
+	first := &opening{done: make(chan struct{})}
+	n.first.Store(first)
 	keeping, stop := context.WithCancel(context.Background())
 	n.stop, n.kept = stop, make(chan struct{})
-	go n.keep(keeping, gate, relay, p.Ports, n.kept)
-	return err
+	go n.keep(keeping, gate, first, p.Ports, n.kept)
+}
+
+// Opened waits for the first attempt to open the relay that [Network.Begin] began, and returns why it failed, until one works.
+// Every command starts after it.
+func (n *Network) Opened(ctx context.Context) error {
+	if n == nil {
+		return nil
+	}
+	first := n.first.Load()
+	if first == nil {
+		return nil
+	}
+	select {
+	case <-first.done:
+		return first.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // The pauses between two attempts to open a relay that was lost, and how long one attempt may take.
@@ -131,21 +165,29 @@ const (
 	relayTimeout = 30 * time.Second
 )
 
-// keep serves a relay, and opens it again when it is lost, until ctx is done or the sandbox is gone.
-func (n *Network) keep(ctx context.Context, gate *egress.Gate, relay *agent.Relay, ports []uint16, kept chan<- struct{}) {
+// keep opens a relay and serves it, and opens it again when it is lost, until ctx is done or the sandbox is gone.
+func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, ports []uint16, kept chan<- struct{}) {
 	defer close(kept)
 	pause := relaySoon
-	for {
-		if relay != nil {
+	for tries := 0; ; tries++ {
+		limited, cancel := context.WithTimeout(ctx, relayTimeout)
+		relay, err := n.agent.Relay(limited, ports)
+		cancel()
+		if tries == 0 {
+			first.err = unsupported(err)
+			close(first.done)
+		}
+		if err == nil {
+			n.first.CompareAndSwap(first, nil)
 			begun := time.Now()
-			err := gate.Serve(ctx, relay, n.accept)
-			if ctx.Err() != nil {
-				return
-			}
+			err = gate.Serve(ctx, relay, n.accept)
 			n.log.Debug("relay of a sandbox is lost; opening it again", "err", err)
 			if time.Since(begun) > relayLate {
 				pause = relaySoon
 			}
+		}
+		if ctx.Err() != nil || errors.Is(err, runtime.ErrGone) || errors.Is(err, errors.ErrUnsupported) {
+			return
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -155,19 +197,17 @@ func (n *Network) keep(ctx context.Context, gate *egress.Gate, relay *agent.Rela
 			return
 		}
 		pause = min(2*pause, relayLate)
-		opening, cancel := context.WithTimeout(ctx, relayTimeout)
-		var err error
-		relay, err = n.agent.Relay(opening, ports)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			if err == nil {
-				_ = relay.Close()
-			}
-			return
-		case errors.Is(err, runtime.ErrGone), errors.Is(err, errors.ErrUnsupported):
-			return
-		}
+	}
+}
+
+// unsupported explains that an agent has no relay.
+func unsupported(err error) error {
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "the sandbox's agent does not support network_policy " + belljar.NetworkAllowlist, Err: err,
+		Details: map[string]any{"field": "network_policy"}, Hint: "make a new session: the agent of this one is of an older version",
 	}
 }
 
@@ -215,6 +255,7 @@ func (n *Network) close() {
 	n.stop()
 	<-n.kept
 	n.kept = nil
+	n.first.Store(nil)
 }
 
 // opened returns the gate, nil if there never was a policy.

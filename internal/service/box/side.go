@@ -93,7 +93,7 @@ func (m *Maker) IsSide(id string) bool {
 // Run runs a command as the box's user to its end, and returns how it ended. print, which may be nil, receives its output.
 func (b *Box) Run(ctx context.Context, e wire.Exec, print func(s wire.Stream, p []byte)) (wire.Exit, error) {
 	e.ID, e.UID, e.GID, e.KillAll = belljar.NewID(), b.UID, b.GID, true
-	proc, err := b.Agent.Exec(ctx, e)
+	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
 		return wire.Exit{}, err
 	}

@@ -68,7 +68,7 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 	b := w.Box()
 	e.ID, e.UID, e.GID = belljar.NewID(), b.UID, b.GID
 	delete(e.Rlimits, "cpu") // the shell outlives the command
-	proc, err := b.Agent.Exec(ctx, e)
+	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
 		return nil, "", false
 	}

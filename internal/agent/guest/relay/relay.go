@@ -16,6 +16,7 @@ package relay
 import (
 	"errors"
 	"io"
+	"net"
 	"slices"
 	"sync"
 
@@ -52,6 +53,8 @@ type Relay struct {
 	questions map[uint64]*question
 	conns     map[uint64]*conn
 	lastID    uint64
+
+	prepared sync.Once
 }
 
 // link is the stream of a relay.
@@ -82,6 +85,20 @@ func New() *Relay {
 		callers: make(chan struct{}, maxCallers), names: map[string]*name{}, asked: map[string]*question{},
 		questions: map[uint64]*question{}, conns: map[uint64]*conn{},
 	}
+}
+
+// Prepare makes the first relay open faster: most of what a process's first listeners cost is paid once, whatever they listen on.
+// Nothing listens afterwards. Only the first call does something.
+func (r *Relay) Prepare() {
+	r.prepared.Do(func() {
+		ip := net.ParseIP(wire.ResolverAddr)
+		if udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip}); err == nil {
+			udp.Close()
+		}
+		if tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: ip}); err == nil {
+			tcp.Close()
+		}
+	})
 }
 
 // Serve makes the stream the relay, in place of an older one, until it ends.

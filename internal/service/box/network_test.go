@@ -1,0 +1,110 @@
+package box_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// slowStub is a sandbox whose agent answers a request for a relay as answers say, refuses every command, and notes what it was asked.
+type slowStub struct {
+	stub
+	answers chan wire.Reply
+	serving sync.WaitGroup
+
+	mu    sync.Mutex
+	asked []wire.Op
+}
+
+func (s *slowStub) Dial(context.Context) (net.Conn, error) {
+	host, guest := net.Pipe()
+	s.serving.Go(func() { s.serve(guest) })
+	return host, nil
+}
+
+func (s *slowStub) serve(c net.Conn) {
+	defer c.Close()
+	r, w := wire.NewReader(c), wire.NewWriter(c)
+	var req wire.Request
+	_, err := r.Read() // the hello
+	if err == nil {
+		var f wire.Frame
+		if f, err = r.Read(); err == nil {
+			err = f.JSON(&req)
+		}
+	}
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.asked = append(s.asked, req.Op)
+	s.mu.Unlock()
+	reply := wire.Reply{Error: &wire.Error{Code: wire.CodeInvalid, Message: "no commands here"}}
+	if req.Op == wire.OpRelay {
+		reply = <-s.answers
+	}
+	if w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version, Features: []string{wire.FeatureRelay}}) == nil {
+		_ = w.JSON(wire.KindReply, reply)
+	}
+	_, _ = r.Read() // until the host closes it
+}
+
+func (s *slowStub) ops() []wire.Op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// TestExecWaitsForTheRelay: a sandbox is made while its relay opens, no command reaches the agent before that, or after the relay was
+// refused, and commands start once a later attempt has worked.
+func TestExecWaitsForTheRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowStub{answers: make(chan wire.Reply)}
+		m := maker(scripted{create: func(context.Context, runtime.Spec) (runtime.Sandbox, error) { return s, nil }})
+		p := placed(m)
+		p.Egress = &egress.Policy{Ports: []uint16{443}}
+		b, err := m.Make(t.Context(), box.Order{ID: "s", Placement: p, Made: func(runtime.Sandbox) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.serving.Wait()
+		defer b.Destroy(t.Context())
+		failed := make(chan error, 1)
+		exec := func() {
+			_, err := b.Exec(t.Context(), wire.Exec{}, "")
+			failed <- err
+		}
+		expect := func(when, message string, want ...wire.Op) {
+			t.Helper()
+			var remote *wire.Error
+			if err := <-failed; !errors.As(err, &remote) || remote.Message != message {
+				t.Errorf("%s: %v", when, err)
+			}
+			if got := s.ops(); !slices.Equal(got, want) {
+				t.Errorf("%s the agent was asked %q, not %q", when, got, want)
+			}
+		}
+		go exec()
+		synctest.Wait()
+		if got := s.ops(); !slices.Equal(got, []wire.Op{wire.OpRelay}) || len(failed) > 0 {
+			t.Fatalf("before an answer, the agent was asked %q, and %d commands have failed", got, len(failed))
+		}
+		s.answers <- wire.Reply{Error: &wire.Error{Code: wire.CodeExists, Message: "taken"}}
+		expect("after a refusal", "taken", wire.OpRelay)
+		exec()
+		expect("after a refusal, again", "taken", wire.OpRelay)
+		s.answers <- wire.Reply{Done: true} // to the next attempt
+		synctest.Wait()
+		exec()
+		expect("with a relay", "no commands here", wire.OpRelay, wire.OpRelay, wire.OpExec)
+	})
+}
