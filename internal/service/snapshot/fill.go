@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -51,7 +52,17 @@ func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
 		return err
 	}
-	return fmt.Errorf("unpack the snapshot: %w", err)
+	return cmp.Or(cause(r), fmt.Errorf("unpack the snapshot: %w", err))
+}
+
+// cause reads the rest of an archive that could not be unpacked, and returns the error if its bytes are damaged: they are often no tar
+// archive long before the end tells their digest.
+func cause(r io.Reader) error {
+	var own *belljar.Error
+	if _, err := io.Copy(io.Discard, r); errors.As(err, &own) {
+		return own
+	}
+	return nil
 }
 
 // LayerName is the name of the layer that is a snapshot.
@@ -84,7 +95,9 @@ func (s *Snapshots) layer(ctx context.Context, x belljar.Snapshot) (*shelf.Layer
 			return nil, err
 		}
 		defer r.Close()
-		held, err = s.opts.Shelf.Put(key, nil, s.opts.Now(), &during{ctx, r})
+		if held, err = s.opts.Shelf.Put(key, nil, s.opts.Now(), &during{ctx, r}); err != nil {
+			err = cmp.Or(cause(&during{ctx, r}), err)
+		}
 	}
 	var own *belljar.Error
 	switch {
