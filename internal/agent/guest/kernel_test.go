@@ -327,6 +327,8 @@ func TestNodeKernel(t *testing.T) {
 	if c := n.follow(n.exec(done), ""); len(c.results) != 1 || strings.Join(c.results[0].Matches, " ") != "process.stderr process.stdin process.stdout" {
 		t.Errorf("%+v", c)
 	}
+	n.wants("globalThis.all = { process, Buffer }; delete globalThis.process; delete globalThis.Buffer; x", "1")
+	n.wants("Object.assign(globalThis, all); x", "1")
 	if c := n.run("process.exit(4)"); c.exit.Code != 4 || !c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
 	}

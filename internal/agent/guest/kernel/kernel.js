@@ -13,6 +13,8 @@
   const MOST_TEXT = 256 << 10, MOST_DATA = 2 << 20, MOST_BUNDLE = 3 << 20, MOST_FRAMES = 50;
   const devices = require('os').devNull || '/dev/null';
 
+  const { process, Buffer } = globalThis; // a cell may delete them
+
   const session = new inspector.Session();
   session.connect();
   const socket = new net.Socket({ fd: SOCKET, readable: true, writable: true });
