@@ -178,6 +178,7 @@ func TestPythonKernel(t *testing.T) {
 	}
 	// Magics.
 	n.wants("name = 'World'\nout = !echo hello {name}\nout", "['hello World']")
+	n.wants("text = '''it\\'s \\\n%cd /\n!echo''' # '''\n!true\ntext", `"it's %cd /\n!echo"`)
 	if c := n.run("!echo $((1+1)) && exit 3"); c.out != "2\n" || c.exit.Code != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -304,10 +305,11 @@ func TestNodeKernel(t *testing.T) {
 	n.wants("10n", "10n")
 	n.wants("null", "null")
 	n.wants("NaN", "NaN")
-	for _, code := range []string{"while (true) {}", "await new Promise((ok) => setTimeout(ok, 1e6))",
-		"process.stdout._write = () => { while (true) {} }; console.log('in a write'); while (true) {}"} {
+	// The second waits first: for a moment between running and waiting, Node leaves SIGINT to its default, which ends it.
+	for _, code := range []string{"console.log('up'); while (true) {}", "await null; console.log('up'); await new Promise((ok) => setTimeout(ok, 1e6))",
+		"console.log('up'); process.stdout._write = () => { while (true) {} }; console.log('in a write'); while (true) {}"} {
 		t.Log(code)
-		l := n.exec(n.cell("console.log('up');\n" + code))
+		l := n.exec(n.cell(code))
 		n.follow(l, "up")
 		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
 		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {

@@ -414,9 +414,9 @@ def magics(code):
     first, _, rest = code.lstrip().partition("\n")
     if re.match(r"%%(bash|sh)\s*$", first):
         return "__belljar__.system(%r)" % rest
-    lines = []
+    lines, quotes = [], ""
     for line in code.split("\n"):
-        m = re.match(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$", line)
+        m = None if quotes else re.match(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$", line)
         if m and m.group(3) == "!":
             keep = m.group(2)
             line = "%s%s__belljar__.system(%r%s)" % (m.group(1), keep + " = " if keep else "", m.group(4), ", True" if keep else "")
@@ -424,7 +424,22 @@ def magics(code):
             name, _, args = m.group(4).partition(" ")
             line = "%s__belljar__.magic(%r, %r)" % (m.group(1), name, args)
         lines.append(line)
+        quotes = unclosed(line, quotes)
     return "\n".join(lines)
+
+
+def unclosed(line, quotes):
+    """Returns the triple quotes that are open after a line; quotes are those before it."""
+    at = 0
+    while at < len(line):
+        if quotes:
+            m = re.compile(r"(?:\\.|(?!%s)[^\\])*%s" % (quotes, quotes)).match(line, at)
+        else:
+            m = re.compile("\"\"\"|'''|[\"'#]").search(line, at)
+        if m is None or m.group() == "#":
+            break
+        at, quotes = m.end(), "" if quotes else m.group()
+    return quotes if len(quotes) == 3 else ""
 
 
 def modules(word):
