@@ -27,7 +27,8 @@ type shown struct {
 		File, Function, Source string
 		Line                   int
 	} `json:"frames"`
-	Matches []string `json:"matches"`
+	Traceback string   `json:"traceback"`
+	Matches   []string `json:"matches"`
 }
 
 // cell is what became of a cell.
@@ -143,13 +144,15 @@ func TestPythonKernel(t *testing.T) {
 	n.wants("x + 1", "42")
 	n.wants("_ + 1", "43")
 	n.wants("x;", "")
+	n.wants("(x) ; # not shown", "")
+	n.wants("'é', x # shown;", "('é', 41)")
 	n.wants("import asyncio\nawait asyncio.sleep(0, 'awaited')", "'awaited'")
 	n.wants("def f(a):\n    return a / 0\n", "")
 	if c := n.run("print('out'); import sys; print('err', file=sys.stderr); import os; os.system('echo child')"); c.out != "out\nchild\n" || c.errs != "err\n" || c.plain() != "0" {
 		t.Errorf("%+v", c)
 	}
 	e := n.fails("1\nf(2)", "ZeroDivisionError")
-	if len(e.Frames) != 2 || e.Frames[0].File != "<cell 8>" || e.Frames[0].Line != 2 || e.Frames[1].Function != "f" || e.Frames[1].Source != "return a / 0" {
+	if len(e.Frames) != 2 || e.Frames[0].File != "<cell 10>" || e.Frames[0].Line != 2 || e.Frames[1].Function != "f" || e.Frames[1].Source != "return a / 0" {
 		t.Errorf("%+v", e)
 	}
 	n.fails("if True", "SyntaxError")
@@ -175,11 +178,15 @@ func TestPythonKernel(t *testing.T) {
 	}
 	// Magics.
 	n.wants("name = 'World'\nout = !echo hello {name}\nout", "['hello World']")
+	n.wants("text = '''it\\'s \\\n%cd /\n!echo''' # '''\n!true\ntext", `"it's %cd /\n!echo"`)
 	if c := n.run("!echo $((1+1)) && exit 3"); c.out != "2\n" || c.exit.Code != 0 {
 		t.Errorf("%+v", c)
 	}
 	n.wants("_exit_code", "3")
-	if e := n.fails("%pip install six", "PermissionError"); !strings.Contains(e.Value, "network is denied") {
+	if c := n.run("!echo windows\r\n!echo lines\r\n"); c.out != "windows\nlines\n" {
+		t.Errorf("%+v", c)
+	}
+	if e := n.fails("%pip install six", "PermissionError"); !strings.Contains(e.Value, "network is denied") || strings.Count(e.Traceback, "File ") != 1 {
 		t.Errorf("%+v", e)
 	}
 	n.fails("%nothing", "NameError")
@@ -202,6 +209,15 @@ func TestPythonKernel(t *testing.T) {
 	}
 	if c := n.run("import os, time\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('here')"); strings.Count(c.out, "here") != 2 || c.exit.Code != 0 {
 		t.Errorf("%+v", c)
+	}
+	// A cell that closes its streams takes none from the next.
+	for _, code := range []string{"os.close(1)", "os.close(0); os.close(1); os.close(2)"} {
+		if c := n.run("import os; " + code); c.exit.Code != 0 {
+			t.Errorf("%q: %+v", code, c)
+		}
+		if c := n.run("print('out'); sys.stderr.write('err'); os.system('echo child')"); c.out != "out\nchild\n" || c.errs != "err" || c.exit.Code != 0 {
+			t.Errorf("after %q: %+v", code, c)
+		}
 	}
 	n.wants("x", "41")
 	done := n.cell("import o")
@@ -270,7 +286,16 @@ func TestNodeKernel(t *testing.T) {
 	if e.Value != "bad" || len(e.Frames) != 2 || e.Frames[0].Line != 2 || e.Frames[1].Function != "f" || !strings.Contains(e.Frames[1].Source, "throw new") {
 		t.Errorf("%+v", e)
 	}
-	n.fails("let =", "SyntaxError")
+	e = n.fails("1\nlet 5 = 3", "SyntaxError")
+	if len(e.Frames) != 1 || e.Frames[0].Line != 2 || e.Frames[0].Source != "let 5 = 3" || !strings.Contains(e.Traceback, ">:2\nlet 5 = 3\n    ^\n\nSyntaxError") {
+		t.Errorf("%+v", e)
+	}
+	if e := n.fails("let z = `1\n2", "SyntaxError"); len(e.Frames) != 1 || e.Frames[0].Line != 2 {
+		t.Errorf("%+v", e)
+	}
+	if e := n.fails("JSON.parse('{')", "SyntaxError"); strings.Contains(e.Traceback, "^") {
+		t.Errorf("%+v", e)
+	}
 	n.fails("await Promise.reject(new RangeError('r'))", "RangeError")
 	c := n.run("console.log(1); display({'text/html': '<b>'}); console.log(2); ({a: 1})")
 	if !strings.HasPrefix(c.order, "o") || c.results[0].Data["text/html"] != "<b>" || c.results[1].Data["application/json"] == nil {
@@ -280,14 +305,23 @@ func TestNodeKernel(t *testing.T) {
 	n.wants("10n", "10n")
 	n.wants("null", "null")
 	n.wants("NaN", "NaN")
-	for _, code := range []string{"while (true) {}", "await new Promise((ok) => setTimeout(ok, 1e6))"} {
+	// The second waits first: for a moment between running and waiting, Node leaves SIGINT to its default, which ends it.
+	for _, code := range []string{"console.log('up'); while (true) {}", "await null; console.log('up'); await new Promise((ok) => setTimeout(ok, 1e6))",
+		"console.log('up'); process.stdout._write = () => { while (true) {} }; console.log('in a write'); while (true) {}"} {
 		t.Log(code)
-		l := n.exec(n.cell("console.log('up');\n" + code))
+		l := n.exec(n.cell(code))
 		n.follow(l, "up")
 		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
 		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {
 			t.Errorf("%q: %+v", code, c)
 		}
+	}
+	// Neither a stream that was interrupted while it wrote, nor one that was closed, loses what later cells write.
+	if c := n.run("delete process.stdout._write; for (const fd of [0, 1, 2]) require('fs').closeSync(fd); console.log('lost'); console.error('lost')"); c.exit.Code != 0 || c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	if c := n.run("console.log('out'); console.error('err')"); c.out != "out\n" || c.errs != "err\n" || c.exit.Code != 0 {
+		t.Errorf("%+v", c)
 	}
 	n.wants("x", "1")
 	done := n.cell("x; process.std")
@@ -295,6 +329,8 @@ func TestNodeKernel(t *testing.T) {
 	if c := n.follow(n.exec(done), ""); len(c.results) != 1 || strings.Join(c.results[0].Matches, " ") != "process.stderr process.stdin process.stdout" {
 		t.Errorf("%+v", c)
 	}
+	n.wants("globalThis.all = { process, Buffer }; delete globalThis.process; delete globalThis.Buffer; x", "1")
+	n.wants("Object.assign(globalThis, all); x", "1")
 	if c := n.run("process.exit(4)"); c.exit.Code != 4 || !c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
 	}

@@ -13,10 +13,27 @@
   const MOST_TEXT = 256 << 10, MOST_DATA = 2 << 20, MOST_BUNDLE = 3 << 20, MOST_FRAMES = 50;
   const devices = require('os').devNull || '/dev/null';
 
+  const { process, Buffer } = globalThis; // a cell may delete them
+
   const session = new inspector.Session();
   session.connect();
   const socket = new net.Socket({ fd: SOCKET, readable: true, writable: true });
-  void process.stdout, process.stderr; // made now, while both are /dev/null, they write at once to whatever is open there
+  // A stream of Node that is interrupted while it writes, or that fails once, writes nothing again. These write at once to what is open.
+  for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
+    stream.write = (chunk, encoding, done) => {
+      if (typeof encoding === 'function') [encoding, done] = [undefined, encoding];
+      if (typeof chunk !== 'string' && !ArrayBuffer.isView(chunk)) throw new TypeError('a stream takes strings, buffers and typed arrays');
+      const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      let failed = null;
+      try {
+        for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at);
+      } catch (e) {
+        failed = e;
+      }
+      if (typeof done === 'function') process.nextTick(done, failed);
+      return true;
+    };
+  }
   let id = null, cell = 0, interrupt = null, hasStdin = false;
 
   // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
@@ -38,7 +55,7 @@
 
   function openStreams(paths) {
     for (let fd = 0; fd < 3; fd++) {
-      fs.closeSync(fd);
+      try { fs.closeSync(fd); } catch { /* a cell has closed it */ }
       if (fs.openSync(paths[fd], fd === 0 ? 'r' : 'w') !== fd) process.exit(1); // the lowest free number
     }
     hasStdin = paths[0] !== devices;
@@ -176,8 +193,14 @@
       globalThis.__go__ = () => session.post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, silent: true }, (err, answer) => {
         if (err) return reject(new Error(err.message));
         if (answer.exceptionDetails) {
-          const e = answer.exceptionDetails.exception;
-          return reject(e ? take(e) : new Error(answer.exceptionDetails.text));
+          const { exception, text, lineNumber, columnNumber } = answer.exceptionDetails;
+          const e = exception ? take(exception) : new Error(text);
+          if (e instanceof SyntaxError && /^[^\n]*\n\s+at Session\.post /.test(e.stack)) { // of the cell itself
+            const lines = expression.split('\n').slice(0, -1), at = Math.min(lineNumber, lines.length - 1);
+            const column = at < lineNumber ? lines[at].length : columnNumber;
+            e.stack = `${name}:${at + 1}\n${lines[at]}\n${' '.repeat(column)}^\n\n${e.stack}`;
+          }
+          return reject(e);
         }
         resolve(take(answer.result));
       });
@@ -206,7 +229,7 @@
     const kept = ours < 0 ? stack : stack.slice(0, ours);
     const frames = [];
     for (const line of kept) {
-      const m = /^\s+at (?:(.*?) \()?(.*?):(\d+):(\d+)\)?$/.exec(line);
+      const m = /^\s+at (?:(.*?) \()?(.*?):(\d+):(\d+)\)?$/.exec(line) || /^()(<cell-\d+>):(\d+)$/.exec(line);
       if (!m || frames.length >= MOST_FRAMES) continue;
       const text = m[2].startsWith('<cell') ? (sources.get(m[2]) || '').split('\n')[m[3] - 1] || '' : '';
       frames.push({ file: m[2], line: Number(m[3]), function: m[1] || '', source: text.slice(0, 500) });

@@ -94,9 +94,7 @@ class Kernel:
 
     def open_streams(self, paths):
         for fd, (path, flags) in enumerate(zip(paths, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
-            opened = os.open(path, flags | os.O_CLOEXEC)
-            os.dup2(opened, fd)
-            os.close(opened)
+            place(os.open(path, flags | os.O_CLOEXEC), fd)
         sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8", errors="replace")
         self.has_stdin = paths[0] != os.devnull
         for name in ("stdout", "stderr"):
@@ -104,10 +102,8 @@ class Kernel:
                 self.open_output(name)
 
     def close_streams(self):
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for fd in range(3):
-            os.dup2(null, fd)
-        os.close(null)
+            place(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), fd)
 
     def flush(self):
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
@@ -166,6 +162,7 @@ class Kernel:
         status = 1
         try:
             code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8", "replace")
+            code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
             self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
             self.id = req["id"]
             self.shown = set()
@@ -220,12 +217,13 @@ class Kernel:
             if plain == code:
                 raise
             self.ns.setdefault("__belljar__", self)
-            cache(name, plain)
-            tree = compile(plain, name, "exec", flags, True)
+            code = plain
+            cache(name, code)
+            tree = compile(code, name, "exec", flags, True)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             expr = tree.body.pop()
-            if not code.rstrip().endswith(";"):
+            if not semicolon(code, expr):
                 last = ast.Expression(expr.value)
             else:
                 tree.body.append(expr)
@@ -263,13 +261,14 @@ class Kernel:
         tb, seen = e.__traceback__, e
         while tb is not None and not tb.tb_frame.f_code.co_filename.startswith("<cell "):
             tb = tb.tb_next
+        tb = without_kernel(tb)
         e = e.with_traceback(tb)
         if isinstance(seen, SyntaxError) and tb is None:
             frames = []
         else:
             frames = [
                 {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
-                for f in traceback.StackSummary.extract((f, n) for f, n in traceback.walk_tb(tb) if f.f_globals is not globals())[-MOST_FRAMES:]
+                for f in traceback.StackSummary.extract((f, n) for f, n in traceback.walk_tb(tb))[-MOST_FRAMES:]
             ]
         try:
             value = str(e)
@@ -377,6 +376,26 @@ class Kernel:
         raise NameError("magic %%%s is not known: there are %%pip, %%cd, %%%%bash and !command" % name)
 
 
+def place(opened, fd):
+    """Moves an open file to the number fd. It has that number already if a cell has closed fd."""
+    if opened != fd:
+        os.dup2(opened, fd)
+        os.close(opened)
+    os.set_inheritable(fd, True)
+
+
+def without_kernel(tb):
+    """Returns a traceback without the frames of this program."""
+    kept, places = None, []
+    while tb is not None:
+        places.append(tb)
+        tb = tb.tb_next
+    for at in reversed(places):
+        if at.tb_frame.f_globals is not globals():
+            kept = types.TracebackType(kept, at.tb_frame, at.tb_lasti, at.tb_lineno)
+    return kept
+
+
 def cache(name, code):
     """Keeps a cell's source for tracebacks."""
     linecache.cache[name] = (len(code), None, [line + "\n" for line in code.split("\n")], name)
@@ -384,14 +403,20 @@ def cache(name, code):
     linecache.cache.pop("<cell %d>" % (number - 500), None)
 
 
+def semicolon(code, node):
+    """Says whether a semicolon follows a statement."""
+    after = code.encode("utf-8", "replace").split(b"\n")[node.end_lineno - 1][node.end_col_offset :]
+    return after.lstrip().startswith(b";")
+
+
 def magics(code):
     """Turns the lines of a cell that begin with ! or % into calls."""
     first, _, rest = code.lstrip().partition("\n")
     if re.match(r"%%(bash|sh)\s*$", first):
         return "__belljar__.system(%r)" % rest
-    lines = []
+    lines, quotes = [], ""
     for line in code.split("\n"):
-        m = re.match(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$", line)
+        m = None if quotes else re.match(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$", line)
         if m and m.group(3) == "!":
             keep = m.group(2)
             line = "%s%s__belljar__.system(%r%s)" % (m.group(1), keep + " = " if keep else "", m.group(4), ", True" if keep else "")
@@ -399,7 +424,22 @@ def magics(code):
             name, _, args = m.group(4).partition(" ")
             line = "%s__belljar__.magic(%r, %r)" % (m.group(1), name, args)
         lines.append(line)
+        quotes = unclosed(line, quotes)
     return "\n".join(lines)
+
+
+def unclosed(line, quotes):
+    """Returns the triple quotes that are open after a line; quotes are those before it."""
+    at = 0
+    while at < len(line):
+        if quotes:
+            m = re.compile(r"(?:\\.|(?!%s)[^\\])*%s" % (quotes, quotes)).match(line, at)
+        else:
+            m = re.compile("\"\"\"|'''|[\"'#]").search(line, at)
+        if m is None or m.group() == "#":
+            break
+        at, quotes = m.end(), "" if quotes else m.group()
+    return quotes if len(quotes) == 3 else ""
 
 
 def modules(word):
