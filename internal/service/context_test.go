@@ -35,6 +35,12 @@ func TestContexts(t *testing.T) {
 	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "ruby"}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("%v", err)
 	}
+	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "py", Name: "lost", Cwd: "nope"}); belljar.CodeOf(err) != belljar.CodeInvalidRequest || !strings.Contains(err.Error(), "nope") {
+		t.Errorf("%v", err)
+	}
+	if list, err := all.List(t.Context(), id); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
 	made, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "py", Name: "data"})
 	if err != nil || made.Name != "data" || made.Language != "python" || made.State != belljar.ContextIdle || made.Runs != 1 {
 		t.Fatalf("%+v, %v", made, err)

@@ -141,7 +141,7 @@ func (v view) execute(ctx context.Context, x Session, exec wire.Exec) (out []byt
 	if until, ok := ctx.Deadline(); ok {
 		exec.TimeoutMS = max(1, time.Until(until).Milliseconds())
 	}
-	proc, err := x.Box().Exec(ctx, exec, exec.Cwd)
+	proc, err := x.Box().Exec(ctx, exec, x.Execution().Cwd) // not the folder that the caller names
 	if err != nil {
 		return nil, err
 	}
