@@ -2,11 +2,14 @@ package lsp
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Bounds of one message.
@@ -27,17 +30,59 @@ type stream struct {
 	in     *bufio.Reader
 	out    io.Writer
 	closed func()
-	broken error // set by Recv, and read when the server has ended
+	end    <-chan struct{} // closed when the server ends
+	broken error           // set by Recv, and read when the server has ended
+
+	mu       sync.Mutex
+	awaited  json.RawMessage // the id of the request that the next message waits for; nil for none
+	answered chan struct{}   // closed when its answer is written
 }
 
-// Recv reads one message.
+// Recv reads one message. Requests are handled side by side, but what follows initialize or shutdown comes after their answer: it may
+// depend on them, or end the server.
 func (s *stream) Recv() ([]byte, error) {
+	s.mu.Lock()
+	answered := s.answered
+	s.mu.Unlock()
+	if answered != nil {
+		select {
+		case <-answered:
+		case <-s.end:
+			return nil, io.EOF
+		}
+	}
 	body, err := s.read()
 	var broken *BrokenStream
 	if errors.As(err, &broken) {
 		s.broken = err
 	}
+	var is struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if err == nil && json.Unmarshal(body, &is) == nil && is.ID != nil && (is.Method == "initialize" || is.Method == "shutdown") {
+		s.mu.Lock()
+		s.awaited, s.answered = is.ID, make(chan struct{})
+		s.mu.Unlock()
+	}
 	return body, err
+}
+
+// wrote notes an answer.
+func (s *stream) wrote(body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.awaited == nil {
+		return
+	}
+	var is struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.Unmarshal(body, &is) == nil && is.Method == "" && bytes.Equal(is.ID, s.awaited) {
+		close(s.answered)
+		s.awaited, s.answered = nil, nil
+	}
 }
 
 func (s *stream) read() ([]byte, error) {
@@ -99,6 +144,7 @@ func (s *stream) Send(body []byte) error {
 	message = strconv.AppendInt(message, int64(len(body)), 10)
 	message = append(message, "\r\n\r\n"...)
 	_, err := s.out.Write(append(message, body...))
+	s.wrote(body)
 	return err
 }
 

@@ -5,6 +5,7 @@ package lsp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -241,6 +242,24 @@ func TestEnds(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.30q: %v, want %s", input, err, want)
 		}
+	}
+}
+
+// A client may send everything without a wait: what depends on another message comes after its answer.
+func TestWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	var in, out strings.Builder
+	for _, m := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}`, `{"jsonrpc":"2.0","method":"initialized","params":{}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"shutdown"}`, `{"jsonrpc":"2.0","method":"exit"}`,
+	} {
+		fmt.Fprintf(&in, "Content-Length: %d\r\n\r\n%s", len(m), m)
+	}
+	if err := lsp.Serve(t.Context(), lsp.Options{}, strings.NewReader(in.String()), &out); err != nil {
+		t.Error(err)
+	}
+	if text := out.String(); !strings.Contains(text, `"id":1,"result":{"capabilities"`) || !strings.Contains(text, `"id":2,"result":null`) {
+		t.Errorf("answers: %s", text)
 	}
 }
 
