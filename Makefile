@@ -116,7 +116,7 @@ vetted:
 test-go:
 	$(call with-programs, \
 		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(LONGEST_RACE) $(RACE) || failed=1; \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk

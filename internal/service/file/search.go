@@ -51,8 +51,9 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 	ctx, cancel := context.WithTimeoutCause(u.ctx, searchTime, errSearchTime)
 	defer cancel()
 	err = s.run(ctx, u)
+	due, _ := ctx.Deadline()
 	switch {
-	case errors.Is(context.Cause(ctx), errSearchTime):
+	case errors.Is(context.Cause(ctx), errSearchTime), err != nil && !time.Now().Before(due): // the connection may see it first
 		s.found.Truncated = true
 	case errors.Is(err, errEnough):
 	case err != nil:

@@ -56,6 +56,7 @@ for (const host of ["127.0.0.1", "localhost"]) {
       }
     }, `${v.place.url}/webui/sandbox/runs`);
     assert.match(frame, /nothing|of others/);
+    await v.page.frames().find((one) => one !== v.page.mainFrame())!.waitForURL(/^chrome-error:/, { waitUntil: "commit" }); // the element has loaded before
     const framed = v.page.frames().filter((one) => one !== v.page.mainFrame()).map((one) => one.url());
     assert.deepEqual(framed, ["chrome-error://chromewebdata/"], "a frame of the page is refused");
 
