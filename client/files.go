@@ -254,10 +254,13 @@ func (f files) Search(ctx context.Context, sessionID string, q belljar.FileSearc
 // Archive writes a directory or a file to w.
 func (f files) Archive(ctx context.Context, sessionID, path string, format belljar.UploadFormat, w io.Writer) error {
 	query := url.Values{"path": {path}, "format": {string(format)}}
-	resp, err := f.c.open(ctx, request{
-		method: http.MethodGet, path: route("sessions", sessionID, "fs", "archive"), query: query, longer: fileTime,
-		header: http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}},
-	})
+	return download(ctx, f.c, request{path: route("sessions", sessionID, "fs", "archive"), query: query}, "archive", w)
+}
+
+// download writes the bytes of an answer to w. what names them in errors.
+func download(ctx context.Context, c *Client, r request, what string, w io.Writer) error {
+	r.method, r.longer, r.header = http.MethodGet, fileTime, http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
+	resp, err := c.open(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -265,9 +268,9 @@ func (f files) Archive(ctx context.Context, sessionID, path string, format bellj
 	out := &destination{w: w}
 	if _, err := io.Copy(out, resp.Body); err != nil {
 		if out.err != nil {
-			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the archive", Err: out.err}
+			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the " + what, Err: out.err}
 		}
-		return callerError(f.c.transportError(ctx, "the archive broke off", err))
+		return callerError(c.transportError(ctx, "the "+what+" broke off", err))
 	}
 	return nil
 }

@@ -58,22 +58,7 @@ func (s snapshots) Remove(ctx context.Context, id string) error {
 
 // Export writes a snapshot to w.
 func (s snapshots) Export(ctx context.Context, id string, w io.Writer) error {
-	resp, err := s.c.open(ctx, request{
-		method: http.MethodGet, path: route("snapshots", id, "archive"), longer: fileTime,
-		header: http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}},
-	})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	out := &destination{w: w}
-	if _, err := io.Copy(out, resp.Body); err != nil {
-		if out.err != nil {
-			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the snapshot", Err: out.err}
-		}
-		return callerError(s.c.transportError(ctx, "the snapshot broke off", err))
-	}
-	return nil
+	return download(ctx, s.c, request{path: route("snapshots", id, "archive")}, "snapshot", w)
 }
 
 // Import makes a snapshot of an archive. It is not retried, since r can be read only once.
