@@ -35,11 +35,7 @@ func (s *Server) openArtifacts(ctx context.Context, raw json.RawMessage) (any, e
 	if err := api.Decode(raw, &args); err != nil {
 		return nil, err
 	}
-	id, err := s.which(args.RunID)
-	if err != nil {
-		return nil, err
-	}
-	service, err := s.engine(ctx)
+	id, service, err := s.reach(ctx, args.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +83,7 @@ func (s *Server) fetchArtifact(ctx context.Context, raw json.RawMessage) (any, e
 	case !ok:
 		return nil, refuse("to", fmt.Sprintf("to %.200q is not the URI of a file", args.To), "it looks like file:///home/ann/plot.png")
 	}
-	id, err := s.which(args.RunID)
-	if err != nil {
-		return nil, err
-	}
-	service, err := s.engine(ctx)
+	id, service, err := s.reach(ctx, args.RunID)
 	if err != nil {
 		return nil, err
 	}

@@ -148,16 +148,22 @@ func (s *Server) which(id string) (string, error) {
 	return s.order[len(s.order)-1], nil
 }
 
+// reach returns that id and the service.
+func (s *Server) reach(ctx context.Context, id string) (string, belljar.Service, error) {
+	id, err := s.which(id)
+	if err != nil {
+		return "", nil, err
+	}
+	service, err := s.engine(ctx)
+	return id, service, err
+}
+
 func (s *Server) cancel(ctx context.Context, raw json.RawMessage) (any, error) {
 	var args runArg
 	if err := api.Decode(raw, &args); err != nil {
 		return nil, err
 	}
-	id, err := s.which(args.RunID)
-	if err != nil {
-		return nil, err
-	}
-	service, err := s.engine(ctx)
+	id, service, err := s.reach(ctx, args.RunID)
 	if err != nil {
 		return nil, err
 	}
