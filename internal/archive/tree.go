@@ -31,7 +31,7 @@ const (
 const attribute = "SCHILY.xattr.user."
 
 // CopyTree copies a tar stream of a whole workspace, as an agent or a client sends it, and returns what it holds. The copy has the same
-// bytes for the same entries, and nothing that could harm whoever unpacks it: relative names without "..", each there once and
+// bytes for the same entries, and nothing that could harm the one who unpacks it: relative names without "..", each there once and
 // below a folder, permission bits alone, no owner. Other than an upload, a tree may have symbolic links to any target, further names
 // (hard links) of files before them, user attributes, and names of any bytes. Devices, FIFOs and sockets are refused, as is what exceeds
 // the limits; Depth and Ratio are not used. A stream that cannot be read is [belljar.CodeInvalidRequest], unless its reader's error is a

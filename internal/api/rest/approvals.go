@@ -41,7 +41,7 @@ func addApprovals(d *Door) {
 
 // approvalWords are the descriptions of an approval's properties, as [words].
 func approvalWords() map[string]string {
-	const approval = "What an operator decides, or decided, before it may begin; absent if it needs nobody"
+	const approval = "What an operator decides, or decided, before it may begin; absent if it needs no approval"
 	return map[string]string{
 		"approval": approval, "Approval.id": "That of the run or session", "Approval.kind": "What it is for", "Approval.state": "Where it stands",
 		"Approval.reasons": "The rules of SANDBOX_APPROVAL that the request matches, each with what was asked for", "requested_at": "When it was requested",

@@ -33,7 +33,7 @@ func approvalLife(t *testing.T, s store.Store) {
 	ok(t, err)
 	same(t, "every field", got, a)
 	_, err = s.Approvals().Get(ctx, "' OR 1=1 --")
-	wantErr(t, "nobody's", err, store.ErrNotFound)
+	wantErr(t, "of no user", err, store.ErrNotFound)
 
 	denied := b
 	denied.State, denied.DecidedBy, denied.Note, denied.DecidedAt = belljar.ApprovalDenied, "op", "no", new(start().Add(time.Minute))

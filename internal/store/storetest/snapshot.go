@@ -27,7 +27,7 @@ func snapshotLife(t *testing.T, s store.Store) {
 	ok(t, err)
 	same(t, "every field", got, a)
 	_, err = all.Get(ctx, "' OR 1=1 --")
-	wantErr(t, "nobody's", err, store.ErrNotFound)
+	wantErr(t, "of no user", err, store.ErrNotFound)
 	used := func(user string, want int64) {
 		t.Helper()
 		same(t, "bytes of "+user, usageOf(t, s, user, start()).ArtifactBytes, want)

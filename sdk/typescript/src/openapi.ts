@@ -1862,7 +1862,7 @@ export interface components {
             total: number;
         };
         AdminRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -2282,7 +2282,7 @@ export interface components {
             recursive?: boolean;
         };
         DetailedRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description Files captured from it */
             artifacts: components["schemas"]["Artifact"][];
@@ -3238,7 +3238,7 @@ export interface components {
             network_policy: string;
         };
         OpenedSession: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
@@ -3657,7 +3657,7 @@ export interface components {
             truncated: boolean;
         };
         Run: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -4071,7 +4071,7 @@ export interface components {
             value: string;
         };
         Session: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
@@ -4347,7 +4347,7 @@ export interface components {
             state: string;
         };
         ShownRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -4557,7 +4557,7 @@ export interface components {
             max_files: number;
         };
         StartedRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs nobody */
+            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;

@@ -114,7 +114,7 @@ test("a request in every detail, and an earlier one again", async (t) => {
   assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
 });
 
-test("a reload loses nothing, and what cannot be sent is said", async (t) => {
+test("a reload loses nothing, and fields that cannot be sent have errors", async (t) => {
   const v = await visit(t);
   const { page } = v;
   await v.open("sandbox");

@@ -44,7 +44,7 @@ class _AdminRun(TypedDict):
 
 class AdminRun(_AdminRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -412,7 +412,7 @@ class _DetailedRun(TypedDict):
 
 class DetailedRun(_DetailedRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -1229,7 +1229,7 @@ class _OpenedSession(TypedDict):
 
 class OpenedSession(_OpenedSession, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     cwd: str
     """Working directory of its shell, after the shell's first command."""
     details: Replay
@@ -1542,7 +1542,7 @@ class _Run(TypedDict):
 
 class Run(_Run, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -1875,7 +1875,7 @@ class _Session(TypedDict):
 
 class Session(_Session, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     cwd: str
     """Working directory of its shell, after the shell's first command."""
     details: Replay
@@ -2076,7 +2076,7 @@ class _ShownRun(TypedDict):
 
 class ShownRun(_ShownRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -2232,7 +2232,7 @@ class _StartedRun(TypedDict):
 
 class StartedRun(_StartedRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs nobody."""
+    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
