@@ -87,7 +87,7 @@ test("the README's lines run in an empty project, and their types are right", as
   mkdirSync(join(project, "src"));
   programs.forEach((text, i) => writeFileSync(join(project, "src", `readme${i}.ts`), text));
   const options = {
-    compilerOptions: { strict: true, target: "ES2022", module: "NodeNext", outDir: "out", types: ["node"], lib: ["ES2022"], skipLibCheck: false },
+    compilerOptions: { strict: true, target: "ES2022", module: "NodeNext", rootDir: "src", outDir: "out", types: ["node"], lib: ["ES2022"], skipLibCheck: false },
     include: ["src"],
   };
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify(options));
