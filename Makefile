@@ -100,7 +100,7 @@ endef
 #
 # The packages that take longest start first, or one of them would run alone in the end.
 LONGEST_RACE := ./internal/api/rest ./internal/runtime/pool
-LONGEST      := ./test/security ./test/e2e ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
+LONGEST      := ./test/e2e ./test/security ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
 
 .PHONY: test
 test: packages ## everything that can be tested here; as root on Debian it installs what it needs
@@ -112,11 +112,13 @@ test: packages ## everything that can be tested here; as root on Debian it insta
 vetted:
 	@for step in lint-quick build gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
 
+# Tests with sandboxes wait most of the time. Those with the race detector compute, so both run at once.
 .PHONY: test-go
 test-go:
 	$(call with-programs, \
-		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(LONGEST_RACE) $(RACE) || failed=1; \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1;)
+		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m $(LONGEST_RACE) $(RACE) & race=$$!; \
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1; \
+		wait $$race || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk

@@ -66,7 +66,10 @@ func TestReadmes(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	t.Run("local", func(t *testing.T) {
 		for _, name := range followed(t) {
-			t.Run(name, func(t *testing.T) { follow(t, name) })
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				follow(t, name)
+			})
 		}
 	})
 	t.Run("server", func(t *testing.T) {
@@ -75,6 +78,7 @@ func TestReadmes(t *testing.T) {
 				if slices.Contains(localOnly, name) {
 					return
 				}
+				t.Parallel()
 				follow(t, name, "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, name))
 			})
 		}
