@@ -121,6 +121,7 @@ func TestSourceMaps(t *testing.T) {
 		"file URL":        {files("dist/a.js.map", withMap(`"sources":["file:///workspace/src/a.ts"]`), "src/a.ts", ts), nil, "src/a.ts:3:3"},
 		"webpack":         {files("dist/a.js.map", withMap(`"sources":["webpack://app/./src/a.ts?3f"]`), "src/a.ts", ts), nil, "src/a.ts:3:3"},
 		"captured":        {files("src/a.ts", ts), files("dist/a.js", "x();y()", "dist/a.js.map", withMap(`"sources":["../src/a.ts"]`)), "src/a.ts:3:3"},
+		"in sections":     {files("dist/a.js", "x();y()", "dist/a.js.map", `{"version":3,"sections":[{"offset":{"line":0,"column":0},"map":`+withMap(`"sources":["no.ts"]`)+`},{"offset":{"line":0,"column":2},"map":{"version":3,"sources":["../src/a.ts"],"mappings":"AAEE"}},{"offset":{"line":0,"column":5}}]}`, "src/a.ts", ts), nil, "src/a.ts:3:3"},
 		"out of the root": {files("dist/a.js", "x();y()", "dist/a.js.map", withMap(`"sources":["../../src/a.ts"]`)), nil, "dist/a.js:1:5"},
 		"no source":       {files("dist/a.js", "x();y()", "dist/a.js.map", withMap(`"sources":["../src/a.ts"]`)), nil, "dist/a.js:1:5"},
 		"no JSON":         {files("dist/a.js", "x();y()", "dist/a.js.map", "{", "src/a.ts", ts), nil, "dist/a.js:1:5"},
