@@ -17,7 +17,6 @@ type sourceMap struct {
 	Mappings   string    `json:"mappings"`
 	Sections   []section `json:"sections"` // in place of the three above
 
-
 	from string // the folder that sources are relative to
 }
 

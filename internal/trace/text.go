@@ -3,6 +3,7 @@ package trace
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -70,12 +71,14 @@ func clean(line string) string {
 	if plain {
 		return line
 	}
-	return escapes.ReplaceAllString(strings.ToValidUTF8(line, "\uFFFD"), "")
+	return escapes().ReplaceAllString(strings.ToValidUTF8(line, "\uFFFD"), "")
 }
 
 // escapes are the escape sequences of terminals: of control, those with a text such as links and titles, and short ones. One that
 // the line does not end is as long as the line's rest has bytes of a sequence.
-var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[ -?]*[@-~]?|\x1b\][^\x07\x1b]*(?:\x07|\x1b.?)?|\x1b[\x00-\x7f]?`)
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[ -?]*[@-~]?|\x1b\][^\x07\x1b]*(?:\x07|\x1b.?)?|\x1b[\x00-\x7f]?`)
+})
 
 // clip is the beginning of s, of at most n bytes and whole characters.
 func clip(s string, n int) string {
