@@ -41,9 +41,9 @@ func FuzzParse(f *testing.F) {
 			}
 			for _, part := range one.All() {
 				check(t, part)
-				Places(part, root, Options{})
+				NewResolver(root, Options{}).Places(part)
 			}
-			Resolve(one, root, Options{Cwd: "sub"})
+			NewResolver(root, Options{Cwd: "sub"}).First(one)
 		}
 	})
 }

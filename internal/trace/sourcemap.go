@@ -45,7 +45,7 @@ func (m *sourceMap) part(line, column int) (*sourceMap, int, int) {
 
 // mapped is the place in the source that a frame of compiled JavaScript came from; false if no map says so or the source does not lie
 // below the root.
-func (r *resolver) mapped(file string, f Frame) (Location, bool) {
+func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	switch path.Ext(file) {
 	case ".js", ".mjs", ".cjs", ".jsx":
 	default:
@@ -79,7 +79,7 @@ func (r *resolver) mapped(file string, f Frame) (Location, bool) {
 }
 
 // sourceMap reads the map of a compiled file: one inside, one that its last comment names, or the one of the file's name and ".map".
-func (r *resolver) sourceMap(file string) *sourceMap {
+func (r *Resolver) sourceMap(file string) *sourceMap {
 	for _, fsys := range []fs.FS{r.root, r.options.Artifacts} {
 		link := ""
 		if text, err := load(fsys, file, mostSource); err == nil {

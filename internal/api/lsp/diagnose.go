@@ -147,12 +147,15 @@ func (s *reporter) failures(r *run) diagnostics {
 
 // add adds a trace that has a place in the folder; false if it has none, or there are enough.
 func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool {
-	l := trace.Resolve(t, r.files, r.options())
 	count := 0
 	for _, list := range found {
 		count += len(list)
 	}
-	if l.File == "" || count >= mostDiagnostics {
+	if count >= mostDiagnostics {
+		return false
+	}
+	l := r.places.First(t)
+	if l.File == "" {
 		return false
 	}
 	uri, d := r.uri(l.File), s.diagnostic(r, t, l, main)
@@ -160,15 +163,6 @@ func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool
 		found[uri] = append(found[uri], d)
 	}
 	return true
-}
-
-// options say where the paths of a run's traces lead.
-func (r *run) options() trace.Options {
-	o := trace.Options{Cwd: r.spec.Cwd}
-	if r.files.captured != nil {
-		o.Artifacts = r.files.captured
-	}
-	return o
 }
 
 // same reports whether two traces are one.
@@ -184,7 +178,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 		if name := strings.TrimSuffix(why.Type+": "+firstLine(why.Message), ": "); name != "" {
 			message = name + " (" + message + ")"
 		}
-		if l := trace.Resolve(why, r.files, r.options()); l.Frame.File != "" {
+		if l := r.places.First(why); l.Frame.File != "" {
 			data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
 			message += " at " + data.Frame + " (in the sandbox): reveal in artifacts"
 		}
@@ -226,7 +220,7 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 	if !s.client.TextDocument.PublishDiagnostics.RelatedInformation {
 		return d
 	}
-	for _, other := range trace.Places(t, r.files, r.options()) {
+	for _, other := range r.places.Places(t) {
 		if other.File == "" || other.File == l.File && other.Line == l.Line || len(d.Related) == mostRelated {
 			continue
 		}

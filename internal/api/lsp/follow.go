@@ -6,6 +6,7 @@ import (
 	gosync "sync"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/trace"
 )
 
 // run is a run that is followed, or was.
@@ -15,7 +16,8 @@ type run struct {
 	token   string // of its progress; "" for none
 	started belljar.Run
 	files   texts
-	out     [2]collected // stdout, stderr
+	places  *trace.Resolver // without artifacts before the run has ended
+	out     [2]collected    // stdout, stderr
 	done    chan struct{}
 
 	typing gosync.Mutex
@@ -101,6 +103,7 @@ func (s *reporter) progress(r *run, kind, message string) {
 func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	defer close(r.done)
 	s.tellRun(r, r.started)
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd})
 	pump := &pump{reporter: s.reporter, run: r}
 	for frame, err := range service.Runs().Frames(ctx, r.id, 1) {
 		if err != nil {
@@ -142,7 +145,7 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	summary := r.summary()
 	s.tellRun(r, r.final)
 	s.progress(r, "end", summary)
-	r.files.captured = &captured{ctx: ctx, from: service.Artifacts(), run: r.id}
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: service.Artifacts(), run: r.id}})
 	s.diagnose(r)
 	if r.args.URI != "" {
 		s.mark(targetOf(r.args.URI, r.args.Test.Name), r.title())

@@ -12,9 +12,10 @@ import (
 
 // Bounds of what an editor gets of a run's output.
 const (
-	mostShown = 100 << 10             // bytes of a stream
-	mostNote  = 64 << 10              // bytes of a notification
-	logPause  = 50 * time.Millisecond // between two notifications
+	mostShown   = 100 << 10             // bytes of a stream
+	mostNote    = 64 << 10              // bytes of a notification
+	logPause    = 50 * time.Millisecond // between two notifications
+	mostWaiting = 32
 )
 
 // logNote is belljar/log.
@@ -66,9 +67,8 @@ func (p *pump) add(stream int, data []byte, seq uint64) {
 	}
 	p.taken[stream] += len(data)
 	if n := min(room, len(data)); n > 0 {
-		last := len(p.waiting) - 1
-		if last >= 0 && p.waiting[last].stream == stream && len(p.waiting[last].data)+n <= mostNote {
-			p.waiting[last].data, p.waiting[last].seq = append(p.waiting[last].data, data[:n]...), seq
+		if c := p.last(stream); c != nil && len(c.data)+n <= mostNote {
+			c.data, c.seq = append(c.data, data[:n]...), seq
 		} else {
 			p.waiting = append(p.waiting, chunk{stream: stream, data: slices.Clone(data[:n]), seq: seq})
 		}
@@ -79,14 +79,31 @@ func (p *pump) add(stream int, data []byte, seq uint64) {
 	p.next()
 }
 
+// last is the chunk that more of a stream is added to; nil for none. That keeps the order of both streams, unless they take turns too
+// often.
+func (p *pump) last(stream int) *chunk {
+	for i := len(p.waiting) - 1; i >= 0; i-- {
+		if p.waiting[i].stream == stream {
+			return &p.waiting[i]
+		}
+		if len(p.waiting) < mostWaiting {
+			break
+		}
+	}
+	return nil
+}
+
 // next sends the first that waits, unless something was sent just now.
 func (p *pump) next() {
 	if p.paused || len(p.waiting) == 0 {
 		return
 	}
+	stream, before, began := p.waiting[0].stream, len(p.shown[p.waiting[0].stream]), time.Now()
 	p.send()
+	p.early(p.run, string(p.shown[stream]), len(p.shown[stream])-before)
 	p.paused = true
-	time.AfterFunc(logPause, func() {
+	// What a program prints may be hostile: to look for messages takes a twentieth of the time.
+	time.AfterFunc(max(logPause, 20*time.Since(began)), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.paused = false
@@ -120,7 +137,6 @@ func (p *pump) send() {
 	p.rest[c.stream] = slices.Clone(data[len(whole):])
 	p.emit(c.stream, whole, c.seq)
 	p.shown[c.stream] = append(p.shown[c.stream], whole...)
-	p.early(p.run, string(p.shown[c.stream]), len(whole))
 }
 
 // wholeEnd is data without a character at its end that is not complete.

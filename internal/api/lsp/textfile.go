@@ -13,9 +13,8 @@ import (
 
 // texts is the folder as it was sent: the editor's texts, and else the files.
 type texts struct {
-	base     fs.FS
-	own      map[string]string
-	captured *captured // nil before the run has ended
+	base fs.FS
+	own  map[string]string
 }
 
 // Open opens a file.
