@@ -66,7 +66,7 @@ class App implements Listener {
       vscode.window.registerTreeDataProvider("belljar.runs", this.runs),
       vscode.window.registerTreeDataProvider("belljar.artifacts", this.artifacts),
       vscode.workspace.onDidChangeConfiguration((e) => {
-        if (["serverUrl", "apiKey", "path", "codeLens"].some((name) => e.affectsConfiguration(`tldw.sandbox.${name}`))) void this.guard(() => this.server.restart());
+        if (["serverUrl", "apiKey", "path"].some((name) => e.affectsConfiguration(`tldw.sandbox.${name}`))) void this.guard(() => this.server.restart());
       }),
     );
     await this.guard(() => this.server.start());
