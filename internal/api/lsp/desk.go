@@ -51,7 +51,18 @@ func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {
 
 func (s *desk) didOpen(p openParams) {
 	d := p.TextDocument
-	s.docs[d.URI] = &document{uri: d.URI, language: d.LanguageID, version: d.Version, text: d.Text}
+	name, _ := fileOf(d.URI)
+	s.docs[d.URI] = &document{uri: d.URI, path: name, language: d.LanguageID, version: d.Version, text: d.Text}
+}
+
+// uriOf returns the URI of a file as the editor spells it. Of a file that is not open that is not known.
+func (s *desk) uriOf(name string) string {
+	for uri, d := range s.docs {
+		if d.path == name {
+			return uri
+		}
+	}
+	return uriOf(name)
 }
 
 func (s *desk) didChange(p documentParams) {

@@ -158,7 +158,7 @@ func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool
 	if l.File == "" {
 		return false
 	}
-	uri, d := r.uri(l.File), s.diagnostic(r, t, l, main)
+	uri, d := s.uri(r, l.File), s.diagnostic(r, t, l, main)
 	if !slices.ContainsFunc(found[uri], func(o diagnostic) bool { return o.Range == d.Range && o.Message == d.Message }) {
 		found[uri] = append(found[uri], d)
 	}
@@ -199,7 +199,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 
 // diagnostic is that of one failure at a place.
 func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
-	uri := r.uri(l.File)
+	uri := s.uri(r, l.File)
 	d := diagnostic{
 		Range: s.span(uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
 		Message: strings.TrimSuffix(t.Type+": "+t.Message, ": "),
@@ -224,7 +224,7 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 		if other.File == "" || other.File == l.File && other.Line == l.Line || len(d.Related) == mostRelated {
 			continue
 		}
-		at := r.uri(other.File)
+		at := s.uri(r, other.File)
 		text := "called from here"
 		if other.Frame.Function != "" {
 			text = "in " + other.Frame.Function
@@ -258,14 +258,16 @@ func (s *desk) span(uri string, l trace.Location) span {
 }
 
 // uri is where a file of the sandbox is.
-func (r *run) uri(file string) string {
+func (s *desk) uri(r *run, file string) string {
 	if uri, ok := r.uris[file]; ok {
 		return uri
 	}
 	if file == r.rel && r.args.URI != "" {
-		return r.args.URI // in the editor's own spelling
+		return r.args.URI
 	}
-	return uriOf(filepath.Join(r.folder.dir, filepath.FromSlash(file)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uriOf(filepath.Join(r.folder.dir, filepath.FromSlash(file)))
 }
 
 // status is how the run ended.

@@ -124,6 +124,9 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 			return nil, err
 		}
 	}
+	if name, ok := fileOf(args.URI); ok && s.docs[args.URI] == nil {
+		args.URI = s.uriOf(name)
+	}
 	p := &plan{args: args}
 	p.folder, p.rel = s.holder(args.URI)
 	switch {
