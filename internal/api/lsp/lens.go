@@ -21,10 +21,9 @@ func (s *desk) codeLens(_ context.Context, p documentParams) (any, error) {
 	}
 	f, _ := s.holder(uri)
 	for _, t := range targets(file, text, f != nil && f.built()) {
-		from, to, _ := lineAt(text, t.line)
-		line := text[from:to]
+		line := text[t.at : t.at+t.to]
 		lens := codeLens{
-			Range: span{position{t.line, s.units.units(line[:t.from])}, position{t.line, s.units.units(line[:t.to])}},
+			Range: span{position{t.line, s.units.units(line[:t.from])}, position{t.line, s.units.units(line)}},
 			Command: command{
 				Title: lensTitle, Tooltip: "Send the folder to its sandbox and run this there", Command: commandRun,
 				Arguments: []any{runArgs{URI: uri, Test: testArg{Name: t.test}}},

@@ -10,6 +10,7 @@ import (
 // target is a place where a lens stands: a program's main, or a test.
 type target struct {
 	line     int
+	at       int    // where the line begins, in bytes of the text
 	from, to int    // the name, in bytes of the line
 	test     string // the test's name; "" for a program
 }
@@ -79,11 +80,12 @@ func targets(file, text string, built bool) []target {
 		return nil
 	}
 	masked := mask(text, syntaxOf(language))
-	for at := 0; at >= 0; s.line++ {
-		end, next := lineEnd(masked, at)
-		s.original = text[at:end]
-		look(masked[at:end])
-		at = next
+	for next := 0; next >= 0; s.line++ {
+		s.at = next
+		var end int
+		end, next = lineEnd(masked, s.at)
+		s.original = text[s.at:end]
+		look(masked[s.at:end])
 	}
 	return s.found
 }
@@ -94,7 +96,7 @@ type scanner struct {
 	built      bool // a build tool runs the folder's tests
 	found      []target
 
-	line     int    // of what is looked at
+	line, at int    // of what is looked at
 	original string // the line as it is
 
 	main    bool   // of Go: it is package main
@@ -105,7 +107,7 @@ type scanner struct {
 
 // add marks a part of the line.
 func (s *scanner) add(from, to int, test string) {
-	s.found = append(s.found, target{line: s.line, from: from, to: to, test: test})
+	s.found = append(s.found, target{s.line, s.at, from, to, test})
 }
 
 // script marks the first line, if it says what runs the file.
@@ -150,8 +152,11 @@ func (s *scanner) python(line string) {
 	if line != "" && line[0] != ' ' && line[0] != '\t' {
 		s.class = ""
 	}
+	if !pythonTests(s.file) || !strings.Contains(line, "def") && !strings.Contains(line, "class") {
+		return
+	}
 	m := pythonTest().FindStringSubmatchIndex(line)
-	if m == nil || !pythonTests(s.file) {
+	if m == nil {
 		return
 	}
 	name, top := line[m[6]:m[7]], m[2] == m[3]
@@ -176,6 +181,9 @@ func (s *scanner) javascript(line string) {
 	s.script()
 	s.testing = s.testing || javascriptTest(s.file) || strings.Contains(s.original, "node:test")
 	if !s.testing {
+		return
+	}
+	if !strings.Contains(line, "(") {
 		return
 	}
 	if m := nodeTest().FindStringSubmatchIndex(line); m != nil {
@@ -215,10 +223,15 @@ func goTest(name, prefix string) bool {
 }
 
 func (s *scanner) java(line string) {
-	if m := javaClass().FindStringSubmatch(line); m != nil && s.class == "" {
-		s.class = m[1]
+	if s.class == "" {
+		if m := javaClass().FindStringSubmatch(line); m != nil {
+			s.class = m[1]
+		}
 	}
-	s.tested = s.tested || javaTest().MatchString(line)
+	s.tested = s.tested || strings.Contains(line, "Test") && javaTest().MatchString(line)
+	if !strings.Contains(line, "void") {
+		return
+	}
 	m := javaMethod().FindStringSubmatchIndex(line)
 	if m == nil {
 		return
