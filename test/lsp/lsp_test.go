@@ -154,6 +154,7 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(p.belljar, "lsp")
+			cmd.Dir = folder // as some editors do, so that its files must not be taken for settings
 			cmd.Env = append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_CONFIG_HOME="+t.TempDir())
 			var said bytes.Buffer
 			cmd.Stderr = &said

@@ -49,7 +49,7 @@ export class Server {
   }
 
   private tellLenses(client: LanguageClient): Promise<void> {
-    return client.sendNotification("workspace/didChangeConfiguration", { settings: { tldw: { sandbox: { codeLens: this.settings.codeLens } } } });
+    return client.sendNotification("workspace/didChangeConfiguration", { settings: { tldw: { sandbox: { codeLens: this.settings.codeLens } } } }).catch(() => undefined); // the next server asks again
   }
 
   /** Starts a server that has ended again, but not for ever. The next command tries again then. */
@@ -81,7 +81,7 @@ export class Server {
       outputChannel: this.output,
       // The server asks for this setting alone; of the others the client would send the key, too, and of one that is false nothing.
       middleware: { workspace: { didChangeConfiguration: () => this.tellLenses(client) } },
-      errorHandler: { error: () => ({ action: ErrorAction.Continue }), closed: () => this.ended() },
+      errorHandler: { error: () => ({ action: ErrorAction.Continue, handled: true }), closed: () => this.ended() },
     });
     client.onNotification("belljar/run", (note: RunNote) => this.listener.onRun(note));
     client.onNotification("belljar/log", (note: LogNote) => this.listener.onLog(note));

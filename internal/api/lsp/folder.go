@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -261,7 +262,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	s.mu.Unlock()
 	plan, err := sync.Scan(ctx, root, sync.Options{
 		Ignore: want.settings.Sync.Ignore, Allow: want.settings.Sync.Allow, Buffers: want.buffers, Must: want.must, Only: want.only,
-		MaxFile: int64(info.MaxUploadMB) << 20, MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
+		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
 	}, x.files)
 	if err != nil {
 		return err
