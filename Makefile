@@ -70,9 +70,8 @@ vscode: ## build the extension for VS Code
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
 
 .PHONY: vscode-package
-vscode-package: vscode ## make out/belljar.vsix, which VS Code installs
-	@mkdir -p out
-	cd editors/vscode && npx --yes @vscode/vsce@3.9.2 package --no-dependencies --out ../../out/belljar.vsix
+vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code installs
+	cd editors/vscode && npx --yes @vscode/vsce@3.9.2 package $(filter-out dev,$(VERSION)) --no-dependencies --no-update-package-json --no-git-tag-version --out dist/belljar.vsix
 
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each

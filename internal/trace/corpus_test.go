@@ -63,7 +63,7 @@ func render(traces []Trace, o Options, root string) string {
 				how += "warning "
 			}
 			fmt.Fprintf(&b, "%s%s %s %s: %q\n", how, one.Language, one.Kind, one.Type, one.Message)
-			for n, l := range Places(one, os.DirFS(root), o) {
+			for n, l := range NewResolver(os.DirFS(root), o).Places(one) {
 				if n == 8 {
 					fmt.Fprintf(&b, "  and %d more\n", len(one.Frames)-n)
 					break
@@ -84,7 +84,7 @@ func render(traces []Trace, o Options, root string) string {
 				fmt.Fprintf(&b, " -> %s:%d %s\n", l.File, l.Line, strings.TrimSpace(marked))
 			}
 		}
-		if l := Resolve(t, os.DirFS(root), o); l.File != "" {
+		if l := NewResolver(os.DirFS(root), o).First(t); l.File != "" {
 			fmt.Fprintf(&b, "= %s:%d:%d\n", l.File, l.Line, l.Column)
 		} else {
 			fmt.Fprintf(&b, "= none, %s\n", l.Frame.File)

@@ -41,9 +41,9 @@ func FuzzParse(f *testing.F) {
 			}
 			for _, part := range one.All() {
 				check(t, part)
-				Places(part, root, Options{})
+				NewResolver(root, Options{}).Places(part)
 			}
-			Resolve(one, root, Options{Cwd: "sub"})
+			NewResolver(root, Options{Cwd: "sub"}).First(one)
 		}
 	})
 }
@@ -70,11 +70,13 @@ func check(t *testing.T, part Trace) {
 func FuzzSourceMap(f *testing.F) {
 	f.Add(`{"version":3,"sources":["b.ts"],"mappings":";;AAAA,IAEE"}`, 3, 5)
 	f.Add(`{"version":3,"sourceRoot":"webpack://x/","sources":["../b.ts"],"mappings":"A"}`, 1, 1)
+	f.Add(`{"version":3,"sections":[{"offset":{"line":2,"column":-1},"map":{"sources":["b.ts"],"mappings":"AAAA"}},{"offset":{"line":2}}]}`, 2, 0)
 	f.Fuzz(func(t *testing.T, text string, line, column int) {
 		m := newSourceMap(text, "dist")
 		if m == nil {
 			return
 		}
+		m, line, column = m.part(line, column)
 		if source, sl, sc, ok := m.find(line, column); ok && (sl < 0 || sc < 0) {
 			t.Fatal(source, sl, sc)
 		}

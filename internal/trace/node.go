@@ -23,13 +23,14 @@ func (p *parser) node(line string) bool {
 		return false
 	}
 	mark := p.line(2)
-	from, to, ok := carets(mark)
-	if !ok || strings.Trim(mark[from:to], "^") != "" {
+	from, to, marked := carets(mark)
+	switch {
+	case marked && strings.Trim(mark[from:to], "^") == "":
+		if f.Column = from + 1; to > f.Column {
+			f.EndColumn = to + 1
+		}
+	case strings.TrimSpace(mark) != "" || !strings.HasPrefix(p.line(4), "SyntaxError: "): // it marks nothing in or below an empty line
 		return false
-	}
-	f.Column, f.EndColumn = from+1, 0
-	if to > from+1 {
-		f.EndColumn = to + 1
 	}
 	n := 3
 	for n < 5 && p.line(n) == "" {
@@ -71,7 +72,7 @@ func nodePlace(line string) (Frame, bool) {
 
 // nodeTop puts the place above the error in front, unless the stack has it: an error of syntax has no frame of its own.
 func (t *Trace) nodeTop(f Frame) {
-	if f.Skipped != "" || skipped(f.File) != "" {
+	if skipped(f.File) == SkippedRuntime {
 		return
 	}
 	for _, other := range t.Frames {

@@ -34,21 +34,31 @@ type Location struct {
 
 const (
 	mostPlaces = 100      // frames of a trace that are resolved
+	mostFiles  = 20_000   // of a root whose Java files are looked for
 	mostSource = 32 << 20 // bytes of a file that is read
 )
 
-// Resolve is the first place of a trace that lies below the root: frames from the failure outwards, then those of related traces.
-// If there is none, File is "" and Frame the one that a reader wants: the first with a file, runtime or not.
-//
-// A root from [os.Root.FS] keeps links inside.
-func Resolve(t Trace, root fs.FS, o Options) Location {
-	r := resolver{root: root, options: o, maps: map[string]*sourceMap{}}
+// Resolver finds the places of traces below a root. It remembers what it has read of source maps and where Java files are, so that one
+// is for the traces of one program. It is not for more than one goroutine.
+type Resolver struct {
+	root    fs.FS
+	options Options
+	maps    map[string]*sourceMap // by the file they are of; nil for none
+	module  string                // of go.mod, with a slash; "" if that was not looked for
+	classes map[string][]string   // Java files by their names; nil if they were not looked for
+}
+
+// NewResolver returns a resolver. A root from [os.Root.FS] keeps links inside.
+func NewResolver(root fs.FS, o Options) *Resolver {
+	return &Resolver{root: root, options: o, maps: map[string]*sourceMap{}}
+}
+
+// First is the first place of a trace that lies below the root: frames from the failure outwards, then those of related traces. If
+// there is none, File is "" and Frame the one that a reader wants: the first with a file, runtime or not.
+func (r *Resolver) First(t Trace) Location {
 	var first Location
 	for _, one := range t.All() {
-		for i, f := range one.Frames {
-			if i == mostPlaces {
-				break
-			}
+		for _, f := range one.Frames[:min(len(one.Frames), mostPlaces)] {
 			l := r.locate(f)
 			if l.File != "" {
 				return l
@@ -62,32 +72,21 @@ func Resolve(t Trace, root fs.FS, o Options) Location {
 }
 
 // Places are all frames of a trace, without related ones, in order. Those that lead nowhere have the reason in Frame.Skipped.
-func Places(t Trace, root fs.FS, o Options) []Location {
-	r := resolver{root: root, options: o, maps: map[string]*sourceMap{}}
+func (r *Resolver) Places(t Trace) []Location {
 	list := make([]Location, 0, len(t.Frames))
 	for i, f := range t.Frames {
-		if i >= mostPlaces {
-			if f.Skipped == "" {
-				f.Skipped = SkippedBeyond
-			}
-			list = append(list, Location{Frame: f})
-			continue
+		l := Location{Frame: f}
+		if i < mostPlaces {
+			l = r.locate(f)
+		} else if f.Skipped == "" {
+			l.Frame.Skipped = SkippedBeyond
 		}
-		list = append(list, r.locate(f))
+		list = append(list, l)
 	}
 	return list
 }
 
-// resolver resolves the frames of one trace.
-type resolver struct {
-	root    fs.FS
-	options Options
-	maps    map[string]*sourceMap // by the file they are of; nil for none
-	module  string                // of go.mod at the root, with a slash
-	read    bool                  // module is known
-}
-
-func (r *resolver) locate(f Frame) Location {
+func (r *Resolver) locate(f Frame) Location {
 	l := Location{Frame: f}
 	if f.Skipped != "" {
 		return l
@@ -108,7 +107,7 @@ func (r *resolver) locate(f Frame) Location {
 }
 
 // candidates are the paths below the root that a trace's path may mean, the likeliest first.
-func (r *resolver) candidates(file string) (list []string) {
+func (r *Resolver) candidates(file string) (list []string) {
 	add := func(p string) {
 		if p = path.Clean(p); fs.ValidPath(p) && p != "." {
 			list = append(list, p)
@@ -141,18 +140,15 @@ func (r *resolver) candidates(file string) (list []string) {
 	return list
 }
 
-// goModule is the module path of go.mod at the root or where the program ran; "\x00" if there is none.
-func (r *resolver) goModule() string {
-	if r.read {
-		return r.module
-	}
-	r.read, r.module = true, "\x00"
-	for _, name := range r.candidates("go.mod") {
-		if r.module = moduleOf(r.root, name); r.module != "\x00" {
-			return r.module
+// goModule is the module path of go.mod where the program ran, or at the root; "\x00" if there is none.
+func (r *Resolver) goModule() string {
+	if r.module == "" {
+		for _, name := range append(r.candidates("go.mod"), "go.mod") {
+			if r.module = moduleOf(r.root, name); r.module != "\x00" {
+				break
+			}
 		}
 	}
-	r.module = moduleOf(r.root, "go.mod")
 	return r.module
 }
 
@@ -171,33 +167,56 @@ func moduleOf(root fs.FS, name string) string {
 }
 
 // java finds package/File.java below the usual folders of source, and otherwise anywhere, if only one file ends so.
-func (r *resolver) java(file string) (string, bool) {
-	switch path.Ext(file) {
-	case ".java", ".kt", ".scala", ".groovy":
-	default:
+func (r *Resolver) java(file string) (string, bool) {
+	if !isJava(file) || !fs.ValidPath(file) {
 		return "", false
 	}
-	if path.IsAbs(file) || !fs.ValidPath(file) {
-		return "", false
+	if r.classes == nil {
+		r.classes = javaFiles(r.root)
 	}
-	found, files, visited := "", 0, 0
-	_ = fs.WalkDir(r.root, ".", func(name string, d fs.DirEntry, err error) error {
-		if visited++; err != nil || visited > 20_000 {
-			return fs.SkipDir
+	found := ""
+	for _, name := range r.classes[path.Base(file)] {
+		if name == file || strings.HasSuffix(name, "/"+file) {
+			if found != "" {
+				return "", false
+			}
+			found = name
 		}
-		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || skipped(name+"/x") != "") {
-			return fs.SkipDir
+	}
+	return found, found != ""
+}
+
+// javaFiles are the Java files below a root by their names, but for those in folders of packages; none if there are too many files.
+func javaFiles(root fs.FS) map[string][]string {
+	found, visited := map[string][]string{}, 0
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if visited++; visited > mostFiles {
+			return fs.ErrInvalid
 		}
-		if d.Type().IsRegular() && (name == file || strings.HasSuffix(name, "/"+file)) {
-			found, files = name, files+1
+		switch {
+		case err != nil, d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || skipped(name+"/x") != ""):
+			return fs.SkipDir
+		case d.Type().IsRegular() && isJava(name):
+			found[d.Name()] = append(found[d.Name()], name)
 		}
 		return nil
 	})
-	return found, files == 1 && visited <= 20_000
+	if err != nil {
+		return map[string][]string{}
+	}
+	return found
+}
+
+func isJava(name string) bool {
+	switch path.Ext(name) {
+	case ".java", ".kt", ".scala", ".groovy":
+		return true
+	}
+	return false
 }
 
 // at fills in a place in a file of the root.
-func (r *resolver) at(l Location, file string) Location {
+func (r *Resolver) at(l Location, file string) Location {
 	l.File, l.Line = file, max(l.Frame.Line, 1)
 	l.Text, _ = lineOf(r.root, file, l.Line)
 	l.Column, l.EndColumn = columns(l.Frame, l.Text)

@@ -47,7 +47,7 @@ func TestPaths(t *testing.T) {
 		{"B.java", Options{}, ""},
 		{"C.java", Options{}, ""},
 	} {
-		l := Resolve(Trace{Frames: []Frame{{File: c.file, Line: 1}}}, root, c.o)
+		l := NewResolver(root, c.o).First(Trace{Frames: []Frame{{File: c.file, Line: 1}}})
 		if l.File != c.want || l.File == "" && l.Frame.Skipped != SkippedElsewhere {
 			t.Errorf("%s %+v: %q %q", c.file, c.o, l.File, l.Frame.Skipped)
 		}
@@ -72,7 +72,7 @@ func TestLinks(t *testing.T) {
 	}
 	defer root.Close()
 	for file, want := range map[string]string{"out.py": "", "link.py": "link.py", "in.py": "in.py"} {
-		if l := Resolve(Trace{Frames: []Frame{{File: file, Line: 1}}}, root.FS(), Options{}); l.File != want {
+		if l := NewResolver(root.FS(), Options{}).First(Trace{Frames: []Frame{{File: file, Line: 1}}}); l.File != want {
 			t.Errorf("%s: %q", file, l.File)
 		}
 	}
@@ -121,6 +121,7 @@ func TestSourceMaps(t *testing.T) {
 		"file URL":        {files("dist/a.js.map", withMap(`"sources":["file:///workspace/src/a.ts"]`), "src/a.ts", ts), nil, "src/a.ts:3:3"},
 		"webpack":         {files("dist/a.js.map", withMap(`"sources":["webpack://app/./src/a.ts?3f"]`), "src/a.ts", ts), nil, "src/a.ts:3:3"},
 		"captured":        {files("src/a.ts", ts), files("dist/a.js", "x();y()", "dist/a.js.map", withMap(`"sources":["../src/a.ts"]`)), "src/a.ts:3:3"},
+		"in sections":     {files("dist/a.js", "x();y()", "dist/a.js.map", `{"version":3,"sections":[{"offset":{"line":0,"column":0},"map":`+withMap(`"sources":["no.ts"]`)+`},{"offset":{"line":0,"column":2},"map":{"version":3,"sources":["../src/a.ts"],"mappings":"AAEE"}},{"offset":{"line":0,"column":5}}]}`, "src/a.ts", ts), nil, "src/a.ts:3:3"},
 		"out of the root": {files("dist/a.js", "x();y()", "dist/a.js.map", withMap(`"sources":["../../src/a.ts"]`)), nil, "dist/a.js:1:5"},
 		"no source":       {files("dist/a.js", "x();y()", "dist/a.js.map", withMap(`"sources":["../src/a.ts"]`)), nil, "dist/a.js:1:5"},
 		"no JSON":         {files("dist/a.js", "x();y()", "dist/a.js.map", "{", "src/a.ts", ts), nil, "dist/a.js:1:5"},
@@ -134,7 +135,7 @@ func TestSourceMaps(t *testing.T) {
 			o.Artifacts = c.artifacts
 		}
 		traces := Parse("TypeError: no\n    at f (/workspace/dist/a.js:1:5)\n")
-		l := Resolve(traces[0], c.root, o)
+		l := NewResolver(c.root, o).First(traces[0])
 		if got := fmt.Sprintf("%s:%d:%d", l.File, l.Line, l.Column); got != c.want || l.Mapped != strings.HasPrefix(c.want, "src") {
 			t.Errorf("%s: %s, mapped %v; want %s", name, got, l.Mapped, c.want)
 		}

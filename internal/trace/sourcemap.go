@@ -11,18 +11,41 @@ import (
 
 // sourceMap is a map of version 3. Its mappings stay encoded: a trace asks for few positions, and a map may have millions.
 type sourceMap struct {
-	Version    int               `json:"version"`
-	SourceRoot string            `json:"sourceRoot"`
-	Sources    []string          `json:"sources"`
-	Mappings   string            `json:"mappings"`
-	Sections   []json.RawMessage `json:"sections"`
+	Version    int       `json:"version"`
+	SourceRoot string    `json:"sourceRoot"`
+	Sources    []string  `json:"sources"`
+	Mappings   string    `json:"mappings"`
+	Sections   []section `json:"sections"` // in place of the three above
 
 	from string // the folder that sources are relative to
 }
 
+// section is the map of a part of a file: bundlers join the maps of what they join.
+type section struct {
+	Offset struct {
+		Line   int `json:"line"`
+		Column int `json:"column"`
+	} `json:"offset"` // where the part begins, from 0
+	Map *sourceMap `json:"map"`
+}
+
+// part is the map of a place, and the place as that map counts: the last section that begins at it or before.
+func (m *sourceMap) part(line, column int) (*sourceMap, int, int) {
+	for i := len(m.Sections) - 1; i >= 0; i-- {
+		switch s := m.Sections[i]; {
+		case s.Map == nil || line < s.Offset.Line || line == s.Offset.Line && column < s.Offset.Column:
+		case line == s.Offset.Line:
+			return s.Map, 0, column - s.Offset.Column
+		default:
+			return s.Map, line - s.Offset.Line, column
+		}
+	}
+	return m, line, column
+}
+
 // mapped is the place in the source that a frame of compiled JavaScript came from; false if no map says so or the source does not lie
 // below the root.
-func (r *resolver) mapped(file string, f Frame) (Location, bool) {
+func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	switch path.Ext(file) {
 	case ".js", ".mjs", ".cjs", ".jsx":
 	default:
@@ -36,7 +59,8 @@ func (r *resolver) mapped(file string, f Frame) (Location, bool) {
 	if m == nil || f.Line < 1 {
 		return Location{}, false
 	}
-	source, line, column, ok := m.find(f.Line-1, max(f.Column-1, 0))
+	m, line, column := m.part(f.Line-1, max(f.Column-1, 0))
+	source, line, column, ok := m.find(line, column)
 	if !ok || source < 0 || source >= len(m.Sources) {
 		return Location{}, false
 	}
@@ -55,7 +79,7 @@ func (r *resolver) mapped(file string, f Frame) (Location, bool) {
 }
 
 // sourceMap reads the map of a compiled file: one inside, one that its last comment names, or the one of the file's name and ".map".
-func (r *resolver) sourceMap(file string) *sourceMap {
+func (r *Resolver) sourceMap(file string) *sourceMap {
 	for _, fsys := range []fs.FS{r.root, r.options.Artifacts} {
 		link := ""
 		if text, err := load(fsys, file, mostSource); err == nil {
@@ -116,10 +140,15 @@ func inline(data string) string {
 func newSourceMap(text, from string) *sourceMap {
 	text = strings.TrimPrefix(text, ")]}'")
 	var m sourceMap
-	if json.Unmarshal([]byte(text), &m) != nil || m.Version != 3 || len(m.Sections) > 0 {
+	if json.Unmarshal([]byte(text), &m) != nil || m.Version != 3 {
 		return nil
 	}
 	m.from = from
+	for _, s := range m.Sections {
+		if s.Map != nil {
+			s.Map.from = from
+		}
+	}
 	return &m
 }
 

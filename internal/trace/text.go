@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -69,60 +71,14 @@ func clean(line string) string {
 	if plain {
 		return line
 	}
-	line = strings.ToValidUTF8(line, "\uFFFD")
-	if !strings.ContainsAny(line, "\x1b\u009b") {
-		return line
-	}
-	var b strings.Builder
-	for i := 0; i < len(line); {
-		if n := escape(line[i:]); n > 0 {
-			i += n
-			continue
-		}
-		b.WriteByte(line[i])
-		i++
-	}
-	return b.String()
+	return escapes().ReplaceAllString(strings.ToValidUTF8(line, "\uFFFD"), "")
 }
 
-// escape is the length of the terminal escape sequence that s begins with; 0 for none. One that the line does not end is as long as
-// the line's rest has sequence bytes.
-func escape(s string) int {
-	switch {
-	case strings.HasPrefix(s, "\x1b["):
-		return controlLength(s, 2)
-	case strings.HasPrefix(s, "\u009b"):
-		return controlLength(s, len("\u009b"))
-	case strings.HasPrefix(s, "\x1b]"): // up to BEL or ESC \
-		for i := 2; i < len(s); i++ {
-			if s[i] == 7 {
-				return i + 1
-			}
-			if s[i] == 0x1b {
-				return min(i+2, len(s))
-			}
-		}
-		return len(s)
-	case len(s) >= 2 && s[0] == 0x1b && s[1] < utf8.RuneSelf:
-		return 2
-	case s[0] == 0x1b:
-		return 1
-	}
-	return 0
-}
-
-// controlLength is the length of a control sequence whose parameters begin at i.
-func controlLength(s string, i int) int {
-	for ; i < len(s); i++ {
-		switch c := s[i]; {
-		case c >= 0x40 && c <= 0x7e:
-			return i + 1
-		case c < 0x20 || c > 0x3f:
-			return i
-		}
-	}
-	return i
-}
+// escapes are the escape sequences of terminals: of control, those with a text such as links and titles, and short ones. One that
+// the line does not end is as long as the line's rest has bytes of a sequence.
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[ -?]*[@-~]?|\x1b\][^\x07\x1b]*(?:\x07|\x1b.?)?|\x1b[\x00-\x7f]?`)
+})
 
 // clip is the beginning of s, of at most n bytes and whole characters.
 func clip(s string, n int) string {

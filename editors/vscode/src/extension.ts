@@ -13,9 +13,9 @@ const lastCommand = "belljar.lastCommand";
 
 let app: App | undefined;
 
-export async function activate(context: vscode.ExtensionContext): Promise<void> {
+export function activate(context: vscode.ExtensionContext): void {
   app = new App(context);
-  await app.start();
+  app.start();
 }
 
 export async function deactivate(): Promise<void> {
@@ -43,7 +43,7 @@ class App implements Listener {
     this.status.command = "belljar.showLog";
   }
 
-  async start(): Promise<void> {
+  start(): void {
     const commands: Record<string, (...args: never[]) => unknown> = {
       "tldw.sandbox.run": (args?: Arguments) => this.run(args),
       "tldw.sandbox.configure": () => this.configure(),
@@ -66,10 +66,10 @@ class App implements Listener {
       vscode.window.registerTreeDataProvider("belljar.runs", this.runs),
       vscode.window.registerTreeDataProvider("belljar.artifacts", this.artifacts),
       vscode.workspace.onDidChangeConfiguration((e) => {
-        if (["serverUrl", "apiKey", "path", "codeLens"].some((name) => e.affectsConfiguration(`tldw.sandbox.${name}`))) void this.guard(() => this.server.restart());
+        if (["serverUrl", "apiKey", "path"].some((name) => e.affectsConfiguration(`tldw.sandbox.${name}`))) void this.guard(() => this.server.restart());
       }),
     );
-    await this.guard(() => this.server.start());
+    void this.guard(() => this.server.start()); // its lenses come when it is there
   }
 
   /** Shows an error in place of throwing it. */

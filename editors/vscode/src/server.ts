@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import * as vscode from "vscode";
-import { LanguageClient, type ServerOptions } from "vscode-languageclient/node";
+import { CloseAction, ErrorAction, LanguageClient, type CloseHandlerResult, type ServerOptions } from "vscode-languageclient/node";
 import type { LogNote, RunNote, TruncatedNote } from "./protocol.js";
 import type { Settings } from "./settings.js";
 
@@ -12,10 +12,14 @@ export interface Listener {
   onTruncated(note: TruncatedNote): void;
 }
 
+/** How often a server that ends by itself is started again, and in what time. */
+const mostRestarts = 4, restartsWithin = 180_000; // ms
+
 /** The language server, started when it is first needed. */
 export class Server {
   private client: LanguageClient | undefined;
   private starting: Promise<LanguageClient> | undefined;
+  private ends: number[] = []; // when it ended by itself
 
   constructor(private readonly settings: Settings, private readonly output: vscode.LogOutputChannel, private readonly listener: Listener) {}
 
@@ -44,6 +48,22 @@ export class Server {
     return client.sendRequest<T>("workspace/executeCommand", { command: name, arguments: [argument] });
   }
 
+  private tellLenses(client: LanguageClient): Promise<void> {
+    return client.sendNotification("workspace/didChangeConfiguration", { settings: { tldw: { sandbox: { codeLens: this.settings.codeLens } } } }).catch(() => undefined); // the next server asks again
+  }
+
+  /** Starts a server that has ended again, but not for ever. The next command tries again then. */
+  private ended(): CloseHandlerResult {
+    const now = Date.now();
+    this.ends = [...this.ends.filter((at) => now - at < restartsWithin), now];
+    if (this.ends.length <= mostRestarts) return { action: CloseAction.Restart };
+    this.client = this.starting = undefined;
+    this.ends = [];
+    this.output.error(`belljar lsp ended ${mostRestarts + 1} times in ${restartsWithin / 60_000} minutes. It is started again with the next command.`);
+    this.output.show(true);
+    return { action: CloseAction.DoNotRestart, handled: true };
+  }
+
   private async begin(): Promise<LanguageClient> {
     const { program, serverUrl, codeLens } = this.settings;
     this.output.info(`${program} is version ${await version(program)}`);
@@ -55,11 +75,13 @@ export class Server {
       if (key) env.BELLJAR_API_KEY = key; // never on the command line, which others can read
     }
     const server: ServerOptions = { command: program, args, options: { env } };
-    const client = new LanguageClient("belljar", "Belljar", server, {
+    const client: LanguageClient = new LanguageClient("belljar", "Belljar", server, {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
       initializationOptions: { clientCommands: true, notifications: true, codeLens },
       outputChannel: this.output,
-      connectionOptions: { maxRestartCount: 4 },
+      // The server asks for this setting alone; of the others the client would send the key, too, and of one that is false nothing.
+      middleware: { workspace: { didChangeConfiguration: () => this.tellLenses(client) } },
+      errorHandler: { error: () => ({ action: ErrorAction.Continue, handled: true }), closed: () => this.ended() },
     });
     client.onNotification("belljar/run", (note: RunNote) => this.listener.onRun(note));
     client.onNotification("belljar/log", (note: LogNote) => this.listener.onLog(note));

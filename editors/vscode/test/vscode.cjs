@@ -80,7 +80,7 @@ const open = (known) => new Proxy(known, {
 /** The editor that the module is of. */
 const editor = {
   commands: new Map(), executed: [], settings: {}, folderSettings: {}, secrets: new Map(), diagnostics: new Map(), lensProviders: [], trees: new Map(), terminals: [], errors: [],
-  opened: [], answers: {}, lines: [], changed: new EventEmitter(), state: new Map(), documents: [],
+  opened: [], answers: {}, lines: [], refreshes: 0, changed: new EventEmitter(), state: new Map(), documents: [],
   events: Object.fromEntries(["open", "change", "close", "save", "configuration", "folders"].map((name) => [name, new EventEmitter()])),
 };
 
@@ -104,7 +104,7 @@ const workspace = open({
 const window = open({
   activeTextEditor: undefined, visibleTextEditors: [], state: { focused: true }, tabGroups: { all: [], onDidChangeTabs: new EventEmitter().event, onDidChangeTabGroups: new EventEmitter().event },
   createOutputChannel: () => {
-    const write = (...text) => editor.lines.push(text.join(" "));
+    const write = (...text) => { editor.lines.push(text.join(" ")); editor.changed.fire(); };
     return { name: "Belljar", logLevel: 3, onDidChangeLogLevel: new EventEmitter().event, append: write, appendLine: write, trace: write, debug: write, info: write, warn: write, error: write, show() {}, clear() {}, replace() {}, hide() {}, dispose() {} };
   },
   createStatusBarItem: () => (editor.status = { show() {}, hide() {}, dispose() {} }),
@@ -128,7 +128,11 @@ const languages = open({
     delete: (uri) => editor.diagnostics.delete(uri.toString()), has: () => false, get: (uri) => editor.diagnostics.get(uri.toString()),
     clear: () => editor.diagnostics.clear(), dispose: () => editor.diagnostics.clear(), forEach() {},
   }),
-  registerCodeLensProvider: (_, provider) => { editor.lensProviders.push(provider); return new Disposable(); },
+  registerCodeLensProvider: (_, provider) => {
+    editor.lensProviders.push(provider);
+    const d = provider.onDidChangeCodeLenses?.(() => { editor.refreshes++; editor.changed.fire(); });
+    return new Disposable(() => { d?.dispose(); editor.lensProviders.splice(editor.lensProviders.indexOf(provider), 1); });
+  },
 });
 
 const commands = open({
@@ -164,6 +168,12 @@ editor.open = (path, languageId, text) => {
   window.visibleTextEditors.push(window.activeTextEditor);
   editor.events.open.fire(d);
   return d;
+};
+
+/** Changes a setting, as a user does. */
+editor.configure = (name, value) => {
+  editor.settings[name] = value;
+  editor.events.configuration.fire({ affectsConfiguration: (section) => name === section || name.startsWith(`${section}.`) });
 };
 
 /** Replaces a part of a line, as a user does who types. */

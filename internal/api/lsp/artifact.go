@@ -2,7 +2,6 @@ package lsp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
 )
 
 type artifactItem struct {
@@ -30,11 +28,7 @@ type artifactList struct {
 }
 
 // openArtifacts lists what a run has left. An editor without a panel shows the run's page.
-func (s *Server) openArtifacts(ctx context.Context, raw json.RawMessage) (any, error) {
-	var args runArg
-	if err := api.Decode(raw, &args); err != nil {
-		return nil, err
-	}
+func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 	id, service, err := s.reach(ctx, args.RunID)
 	if err != nil {
 		return nil, err
@@ -71,11 +65,7 @@ type fetchArgs struct {
 }
 
 // fetchArtifact stores an artifact as a file. The editor chooses the file's name; the program has no part in it.
-func (s *Server) fetchArtifact(ctx context.Context, raw json.RawMessage) (any, error) {
-	var args fetchArgs
-	if err := api.Decode(raw, &args); err != nil {
-		return nil, err
-	}
+func (s *Server) fetchArtifact(ctx context.Context, args fetchArgs) (any, error) {
 	to, ok := fileOf(args.To)
 	switch {
 	case args.Path == "":

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-
-	"github.com/creachadair/jrpc2"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -23,15 +23,25 @@ const (
 	commandInput     = "belljar.sandbox.input"
 )
 
-func commandNames() []string {
-	return []string{commandRun, commandConfigure, commandArtifacts, commandCancel, commandOpenRun, commandFetch, commandInput}
+func (s *Server) allCommands() map[string]func(context.Context, json.RawMessage) (any, error) {
+	return map[string]func(context.Context, json.RawMessage) (any, error){
+		commandRun: strict(s.run), commandConfigure: s.configure, commandArtifacts: strict(s.openArtifacts), commandCancel: strict(s.cancel),
+		commandOpenRun: strict(s.openRun), commandFetch: strict(s.fetchArtifact), commandInput: strict(s.input),
+	}
 }
 
-func (s *Server) executeCommand(ctx context.Context, req *jrpc2.Request) (any, error) {
-	var p executeParams
-	if err := params(req, &p); err != nil {
-		return nil, err
+// strict makes a command of what takes its argument. Fields that are not known are refused by name.
+func strict[A any](do func(context.Context, A) (any, error)) func(context.Context, json.RawMessage) (any, error) {
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var args A
+		if err := api.Decode(raw, &args); err != nil {
+			return nil, err
+		}
+		return do(ctx, args)
 	}
+}
+
+func (s *Server) executeCommand(ctx context.Context, p executeParams) (any, error) {
 	raw := json.RawMessage("{}")
 	switch len(p.Arguments) {
 	case 0:
@@ -42,23 +52,11 @@ func (s *Server) executeCommand(ctx context.Context, req *jrpc2.Request) (any, e
 	default:
 		return nil, refuse("arguments", fmt.Sprintf("%s takes one argument, an object, and got %d", p.Command, len(p.Arguments)), "")
 	}
-	switch p.Command {
-	case commandRun:
-		return s.commandRun(ctx, raw)
-	case commandConfigure:
-		return s.configure(ctx, raw)
-	case commandArtifacts:
-		return s.openArtifacts(ctx, raw)
-	case commandCancel:
-		return s.cancel(ctx, raw)
-	case commandOpenRun:
-		return s.openRun(ctx, raw)
-	case commandFetch:
-		return s.fetchArtifact(ctx, raw)
-	case commandInput:
-		return s.input(ctx, raw)
+	do, known := s.does[p.Command]
+	if !known {
+		return nil, refuse("command", fmt.Sprintf("command %.80q is not known", p.Command), "commands are "+strings.Join(slices.Sorted(maps.Keys(s.does)), ", "))
 	}
-	return nil, refuse("command", fmt.Sprintf("command %.80q is not known", p.Command), "commands are "+strings.Join(commandNames(), ", "))
+	return do(ctx, raw)
 }
 
 // engine returns the service, and opens it if that has not been done.
@@ -111,7 +109,10 @@ func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error
 	if err != nil || len(given) == 0 {
 		return before, err
 	}
-	next := before.merge(args.settings, given)
+	next, err := before.with(given)
+	if err != nil {
+		return nil, err
+	}
 	if err := next.check(); err != nil {
 		return nil, err
 	}
@@ -158,11 +159,7 @@ func (s *Server) reach(ctx context.Context, id string) (string, belljar.Service,
 	return id, service, err
 }
 
-func (s *Server) cancel(ctx context.Context, raw json.RawMessage) (any, error) {
-	var args runArg
-	if err := api.Decode(raw, &args); err != nil {
-		return nil, err
-	}
+func (s *Server) cancel(ctx context.Context, args runArg) (any, error) {
 	id, service, err := s.reach(ctx, args.RunID)
 	if err != nil {
 		return nil, err
@@ -177,11 +174,7 @@ type inputArgs struct {
 }
 
 // input sends standard input to an interactive run.
-func (s *Server) input(ctx context.Context, raw json.RawMessage) (any, error) {
-	var args inputArgs
-	if err := api.Decode(raw, &args); err != nil {
-		return nil, err
-	}
+func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	id, err := s.which(args.RunID)
 	if err != nil {
 		return nil, err
@@ -209,15 +202,7 @@ func (s *Server) input(ctx context.Context, raw json.RawMessage) (any, error) {
 	return map[string]any{"run_id": id}, err
 }
 
-func (s *Server) cancelProgress(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p struct {
-		Token any `json:"token"`
-	}
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) cancelProgress(p progressCancelled) {
 	for _, r := range s.runs {
 		if service := s.service; service != nil && r.token != "" && r.token == p.Token {
 			s.background(func(ctx context.Context) {
@@ -227,14 +212,9 @@ func (s *Server) cancelProgress(_ context.Context, req *jrpc2.Request) (any, err
 			})
 		}
 	}
-	return nil, nil
 }
 
-func (s *Server) openRun(ctx context.Context, raw json.RawMessage) (any, error) {
-	var args runArg
-	if err := api.Decode(raw, &args); err != nil {
-		return nil, err
-	}
+func (s *Server) openRun(ctx context.Context, args runArg) (any, error) {
 	id, err := s.which(args.RunID)
 	if err != nil {
 		return nil, err

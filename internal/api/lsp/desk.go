@@ -2,6 +2,9 @@ package lsp
 
 import (
 	"context"
+	"path"
+	"slices"
+	"strings"
 	gosync "sync"
 
 	"github.com/creachadair/jrpc2"
@@ -12,40 +15,60 @@ type desk struct {
 	*peer
 	links
 
-	mu      gosync.Mutex
-	units   encoding
-	folders []*folder
-	docs    map[string]*document
-	shown   map[string]map[string][]diagnostic // by file and target
-	marks   map[string]string                  // titles of lenses, by target
-	tokens  int
+	mu       gosync.Mutex
+	units    encoding
+	noLenses bool
+	folders  []*folder
+	docs     map[string]*document
+	shown    map[string]diagnostics // by file and target
+	marks    map[string]string      // titles of lenses, by target
+	tokens   int
 }
 
 // reporter tells the editor about runs.
 type reporter struct{ *desk }
 
-func (s *desk) didOpen(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p openParams
-	if err := params(req, &p); err != nil {
-		return nil, err
+// initialized asks the editor to tell of what lenses and marks depend on, if it can do that.
+func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {
+	var list []registration
+	if s.client.Workspace.DidChangeConfiguration.DynamicRegistration {
+		list = append(list, registration{"belljar-settings", "workspace/didChangeConfiguration", map[string]any{"section": "tldw.sandbox.codeLens"}})
 	}
-	d := p.TextDocument
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.docs[d.URI] = &document{uri: d.URI, language: d.LanguageID, version: d.Version, text: d.Text}
+	if s.client.Workspace.DidChangeWatchedFiles.DynamicRegistration {
+		var watchers []map[string]any
+		for _, pattern := range []string{"**/*.{" + strings.Join(extensions(), ",") + "}", "**/{" + strings.Join(buildFiles(), ",") + "}"} {
+			watchers = append(watchers, map[string]any{"globPattern": pattern})
+		}
+		list = append(list, registration{"belljar-files", "workspace/didChangeWatchedFiles", map[string]any{"watchers": watchers}})
+	}
+	if len(list) > 0 {
+		s.background(func(ctx context.Context) {
+			_ = s.ask(ctx, "client/registerCapability", map[string]any{"registrations": list}, nil) // without it an edit or a run shows the same later
+		})
+	}
 	return nil, nil
 }
 
-func (s *desk) didChange(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
+func (s *desk) didOpen(p openParams) {
+	d := p.TextDocument
+	name, _ := fileOf(d.URI)
+	s.docs[d.URI] = &document{uri: d.URI, path: name, language: d.LanguageID, version: d.Version, text: d.Text}
+}
+
+// uriOf returns the URI of a file as the editor spells it. Of a file that is not open that is not known.
+func (s *desk) uriOf(name string) string {
+	for uri, d := range s.docs {
+		if d.path == name {
+			return uri
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	return uriOf(name)
+}
+
+func (s *desk) didChange(p documentParams) {
 	old, ok := s.docs[p.TextDocument.URI]
 	if !ok {
-		return nil, nil
+		return
 	}
 	d := *old
 	d.edited = true
@@ -61,31 +84,45 @@ func (s *desk) didChange(_ context.Context, req *jrpc2.Request) (any, error) {
 	if moved {
 		s.publish(d.uri)
 	}
-	return nil, nil
 }
 
-func (s *desk) didSave(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *desk) didSave(p documentParams) {
 	if old, ok := s.docs[p.TextDocument.URI]; ok {
 		d := *old
 		d.edited = false
 		s.docs[d.uri] = &d
 	}
-	return nil, nil
 }
 
-func (s *desk) didClose(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
+func (s *desk) didClose(p documentParams) { delete(s.docs, p.TextDocument.URI) }
+
+// didChangeConfiguration takes whether there are lenses. Editors merge settings of the folder, which may be hostile, into what they
+// send: nothing else is taken.
+func (s *desk) didChangeConfiguration(p configurationChanged) {
+	if on := p.Settings.TLDW.Sandbox.CodeLens; on != nil && *on == s.noLenses {
+		s.noLenses = !*on
+		s.refreshLenses()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.docs, p.TextDocument.URI)
-	return nil, nil
+}
+
+// didChangeFiles removes the marks of files that changed on disk, and looks for tests again if the folder has a build tool now.
+func (s *desk) didChangeFiles(p filesChanged) {
+	for _, c := range p.Changes {
+		if slices.Contains(buildFiles(), path.Base(c.URI)) {
+			s.refreshLenses()
+		}
+		if _, open := s.docs[c.URI]; !open && len(s.shown[c.URI]) > 0 {
+			delete(s.shown, c.URI)
+			s.publish(c.URI)
+		}
+	}
+}
+
+// refreshLenses has the editor ask for its lenses again.
+func (s *desk) refreshLenses() {
+	if s.client.Workspace.CodeLens.RefreshSupport {
+		s.background(func(ctx context.Context) {
+			_ = s.ask(ctx, "workspace/codeLens/refresh", nil, nil) // an editor that refuses shows them later
+		})
+	}
 }

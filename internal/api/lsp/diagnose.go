@@ -20,13 +20,36 @@ const (
 	mostRelated     = 20
 )
 
-// diagnose shows where a run failed. It replaces what the last run of the same target has shown.
+// diagnose shows where a run failed.
 func (s *reporter) diagnose(r *run) {
-	found := map[string][]diagnostic{}
+	found := diagnostics{}
 	if r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonCanceledByUser {
 		found = s.failures(r)
 	}
-	target := r.target()
+	s.replace(r.target(), found)
+}
+
+// early shows what a compiler has said while the run goes on. The last n bytes of the text are new.
+func (s *reporter) early(r *run, text string, n int) {
+	if !strings.Contains(text[len(text)-n:], "rror") && !strings.Contains(text[len(text)-n:], ".go:") {
+		return // most of what programs print is no message
+	}
+	found := diagnostics{}
+	for _, t := range trace.Parse(text) {
+		if t.Kind == trace.KindMessage {
+			s.add(found, r, t, false)
+		}
+	}
+	if len(found) > 0 {
+		s.replace(r.target(), found)
+	}
+}
+
+// diagnostics are what is shown, by file.
+type diagnostics map[string][]diagnostic
+
+// replace shows diagnostics in place of what the last run of the same target has shown.
+func (s *desk) replace(target string, found diagnostics) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uri, by := range s.shown {
@@ -39,7 +62,7 @@ func (s *reporter) diagnose(r *run) {
 	}
 	for uri, list := range found {
 		if s.shown[uri] == nil {
-			s.shown[uri] = map[string][]diagnostic{}
+			s.shown[uri] = diagnostics{}
 		}
 		s.shown[uri][target] = list
 		s.publish(uri)
@@ -104,33 +127,16 @@ func (s *desk) move(uri, text string, c contentChange) (moved bool) {
 	return moved
 }
 
-// failures are the diagnostics of a failed run, by file.
-func (s *reporter) failures(r *run) map[string][]diagnostic {
+// failures are the diagnostics of a failed run.
+func (s *reporter) failures(r *run) diagnostics {
 	// What was printed to stderr counts as the later part: of two failures, its is the one that ended the program.
 	traces := append(trace.Parse(r.out[0].text()), trace.Parse(r.out[1].text())...)
+	found := diagnostics{}
 	why, any := trace.Failure(traces)
-	found := map[string][]diagnostic{}
-	count, placed := 0, false
-	add := func(t trace.Trace, main bool) {
-		l := trace.Resolve(t, r.files, trace.Options{Cwd: r.spec.Cwd})
-		if l.File == "" || count >= mostDiagnostics {
-			return
-		}
-		uri := r.uri(l.File)
-		d := s.diagnostic(r, t, l, main)
-		if slices.ContainsFunc(found[uri], func(o diagnostic) bool { return o.Range == d.Range && o.Message == d.Message }) {
-			return
-		}
-		found[uri] = append(found[uri], d)
-		count++
-		placed = placed || main
-	}
-	if any {
-		add(why, true)
-		for _, t := range traces {
-			if (t.Kind == trace.KindMessage || t.Kind == trace.KindTest) && t.Kind == why.Kind {
-				add(t, same(t, why))
-			}
+	placed := any && s.add(found, r, why, true)
+	for _, t := range traces {
+		if any && (t.Kind == trace.KindMessage || t.Kind == trace.KindTest) && t.Kind == why.Kind && !same(t, why) {
+			s.add(found, r, t, false)
 		}
 	}
 	if !placed && r.args.URI != "" {
@@ -139,20 +145,40 @@ func (s *reporter) failures(r *run) map[string][]diagnostic {
 	return found
 }
 
+// add adds a trace that has a place in the folder; false if it has none, or there are enough.
+func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool {
+	count := 0
+	for _, list := range found {
+		count += len(list)
+	}
+	if count >= mostDiagnostics {
+		return false
+	}
+	l := r.places.First(t)
+	if l.File == "" {
+		return false
+	}
+	uri, d := s.uri(r, l.File), s.diagnostic(r, t, l, main)
+	if !slices.ContainsFunc(found[uri], func(o diagnostic) bool { return o.Range == d.Range && o.Message == d.Message }) {
+		found[uri] = append(found[uri], d)
+	}
+	return true
+}
+
 // same reports whether two traces are one.
 func same(a, b trace.Trace) bool {
 	return a.Type == b.Type && a.Message == b.Message && slices.Equal(a.Frames, b.Frames)
 }
 
 // fallback puts a failure that has no place in the folder where the run began.
-func (s *reporter) fallback(r *run, why trace.Trace, any bool, found map[string][]diagnostic) {
+func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics) {
 	message := r.status()
 	data := r.data()
 	if any {
 		if name := strings.TrimSuffix(why.Type+": "+firstLine(why.Message), ": "); name != "" {
 			message = name + " (" + message + ")"
 		}
-		if l := trace.Resolve(why, r.files, trace.Options{Cwd: r.spec.Cwd}); l.Frame.File != "" {
+		if l := r.places.First(why); l.Frame.File != "" {
 			data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
 			message += " at " + data.Frame + " (in the sandbox): reveal in artifacts"
 		}
@@ -173,7 +199,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found map[string]
 
 // diagnostic is that of one failure at a place.
 func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
-	uri := r.uri(l.File)
+	uri := s.uri(r, l.File)
 	d := diagnostic{
 		Range: s.span(uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
 		Message: strings.TrimSuffix(t.Type+": "+t.Message, ": "),
@@ -194,11 +220,11 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 	if !s.client.TextDocument.PublishDiagnostics.RelatedInformation {
 		return d
 	}
-	for _, other := range trace.Places(t, r.files, trace.Options{Cwd: r.spec.Cwd}) {
+	for _, other := range r.places.Places(t) {
 		if other.File == "" || other.File == l.File && other.Line == l.Line || len(d.Related) == mostRelated {
 			continue
 		}
-		at := r.uri(other.File)
+		at := s.uri(r, other.File)
 		text := "called from here"
 		if other.Frame.Function != "" {
 			text = "in " + other.Frame.Function
@@ -232,14 +258,16 @@ func (s *desk) span(uri string, l trace.Location) span {
 }
 
 // uri is where a file of the sandbox is.
-func (r *run) uri(file string) string {
+func (s *desk) uri(r *run, file string) string {
 	if uri, ok := r.uris[file]; ok {
 		return uri
 	}
 	if file == r.rel && r.args.URI != "" {
-		return r.args.URI // in the editor's own spelling
+		return r.args.URI
 	}
-	return uriOf(filepath.Join(r.folder.dir, filepath.FromSlash(file)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uriOf(filepath.Join(r.folder.dir, filepath.FromSlash(file)))
 }
 
 // status is how the run ended.
@@ -255,12 +283,15 @@ func (r *run) status() string {
 	return string(r.final.ReasonCode)
 }
 
-// code is the name of the exception, or why the run failed.
-func (r *run) code(name string) string {
-	if name != "" && name != "error" && name != "warning" {
+// code is the name of the exception, or why the run failed; nil before it has.
+func (r *run) code(name string) any {
+	switch {
+	case name != "" && name != "error" && name != "warning":
 		return name
+	case r.final.ReasonCode != "":
+		return r.final.ReasonCode
 	}
-	return string(r.final.ReasonCode)
+	return nil
 }
 
 // described links a diagnostic to the run's page.

@@ -8,6 +8,7 @@ import (
 // document is an open text of the editor. It is replaced, not changed.
 type document struct {
 	uri      string
+	path     string // "" for one without a file
 	language string
 	version  int
 	text     string

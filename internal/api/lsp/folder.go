@@ -1,16 +1,16 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	gosync "sync"
-
-	"github.com/creachadair/jrpc2"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/sync"
@@ -60,13 +60,7 @@ func (s *Server) addFolder(w workspaceFolder) {
 	})
 }
 
-func (s *Server) didChangeFolders(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p foldersChanged
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) didChangeFolders(p foldersChanged) {
 	for _, gone := range p.Event.Removed {
 		dir, _ := fileOf(gone.URI)
 		for i, f := range s.folders {
@@ -80,7 +74,6 @@ func (s *Server) didChangeFolders(_ context.Context, req *jrpc2.Request) (any, e
 	for _, f := range p.Event.Added {
 		s.addFolder(f)
 	}
-	return nil, nil
 }
 
 // close ends the use of the folder's files. Its sessions stay until their time is over.
@@ -269,7 +262,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	s.mu.Unlock()
 	plan, err := sync.Scan(ctx, root, sync.Options{
 		Ignore: want.settings.Sync.Ignore, Allow: want.settings.Sync.Allow, Buffers: want.buffers, Must: want.must, Only: want.only,
-		MaxFile: int64(info.MaxUploadMB) << 20, MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
+		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
 	}, x.files)
 	if err != nil {
 		return err
@@ -330,10 +323,11 @@ func upload(ctx context.Context, service belljar.Service, id string, plan *sync.
 	return err
 }
 
-// built reports whether a build tool runs the tests of a folder's Java files. The caller holds the server's mutex.
-func (f *folder) built() bool { return f.tool("pom.xml") || f.gradle() }
+// buildFiles are the files of tools that run the tests of a folder's Java files.
+func buildFiles() []string { return []string{"pom.xml", "build.gradle", "build.gradle.kts"} }
 
-func (f *folder) gradle() bool { return f.tool("build.gradle") || f.tool("build.gradle.kts") }
+// built reports whether the folder has one of them.
+func (f *folder) built() bool { return slices.ContainsFunc(buildFiles(), f.tool) }
 
 func (f *folder) tool(name string) bool {
 	info, err := os.Lstat(filepath.Join(f.dir, name))

@@ -2,15 +2,11 @@ package lsp
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"strings"
 	gosync "sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/trace"
 )
 
 // run is a run that is followed, or was.
@@ -20,7 +16,8 @@ type run struct {
 	token   string // of its progress; "" for none
 	started belljar.Run
 	files   texts
-	out     [2]collected // stdout, stderr
+	places  *trace.Resolver // without artifacts before the run has ended
+	out     [2]collected    // stdout, stderr
 	done    chan struct{}
 
 	typing gosync.Mutex
@@ -59,24 +56,6 @@ type runNote struct {
 	Reason   belljar.Reason `json:"reason_code,omitempty"`
 	Message  string         `json:"message,omitempty"`
 	WebURL   string         `json:"web_url,omitempty"`
-}
-
-// logNote is belljar/log.
-type logNote struct {
-	RunID    string `json:"run_id"`
-	Seq      uint64 `json:"seq"`
-	Stream   string `json:"stream"`
-	Data     string `json:"data"`
-	Encoding string `json:"encoding,omitempty"` // base64, or "" for text
-}
-
-// truncatedNote is belljar/logTruncated.
-type truncatedNote struct {
-	RunID      string `json:"run_id"`
-	Stream     string `json:"stream"`
-	ShownBytes int    `json:"shown_bytes"`
-	WebURL     string `json:"web_url,omitempty"`
-	Title      string `json:"title"`
 }
 
 // tellRun says how a run stands.
@@ -124,7 +103,8 @@ func (s *reporter) progress(r *run, kind, message string) {
 func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	defer close(r.done)
 	s.tellRun(r, r.started)
-	pump := s.pump(r)
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd})
+	pump := &pump{reporter: s.reporter, run: r}
 	for frame, err := range service.Runs().Frames(ctx, r.id, 1) {
 		if err != nil {
 			r.err = err
@@ -165,6 +145,7 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	summary := r.summary()
 	s.tellRun(r, r.final)
 	s.progress(r, "end", summary)
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: service.Artifacts(), run: r.id}})
 	s.diagnose(r)
 	if r.args.URI != "" {
 		s.mark(targetOf(r.args.URI, r.args.Test.Name), r.title())
@@ -221,7 +202,7 @@ func (s *Server) offer(ctx context.Context, service belljar.Service, r *run, sum
 	if err := s.ask(ctx, "window/showMessageRequest", p, &chosen); err != nil || chosen == nil {
 		return
 	}
-	about, err := json.Marshal(runArg{r.id})
+	var err error
 	switch chosen.Title {
 	case again:
 		var p *plan
@@ -229,9 +210,9 @@ func (s *Server) offer(ctx context.Context, service belljar.Service, r *run, sum
 			_, err = s.start(ctx, p)
 		}
 	case list:
-		_, err = s.openArtifacts(ctx, about)
+		_, err = s.openArtifacts(ctx, runArg{r.id})
 	case open:
-		_, err = s.openRun(ctx, about)
+		_, err = s.openRun(ctx, runArg{r.id})
 	}
 	if err != nil {
 		s.tell(messageError, "Belljar: "+words(err))
@@ -259,149 +240,4 @@ func (c *collected) add(b []byte) {
 
 func (c *collected) text() string {
 	return string(c.head) + string(c.tail[max(len(c.tail)-keepTail, 0):])
-}
-
-// Bounds of what an editor gets of a run's output.
-const (
-	mostShown = 100 << 10             // bytes of a stream
-	mostNote  = 64 << 10              // bytes of a notification
-	logPause  = 50 * time.Millisecond // between two notifications
-)
-
-// chunk is output that waits to be sent.
-type chunk struct {
-	stream int
-	data   []byte
-	seq    uint64
-	cut    bool // the stream goes on, and is not shown
-}
-
-// pump sends output to the editor: at once if that is slow, and in larger pieces if it is fast.
-type pump struct {
-	server *reporter
-	run    *run
-	feed   chan chunk
-	ended  chan struct{}
-	shown  [2]int
-	cut    [2]bool
-	rest   [2][]byte // the beginning of a character whose end has not come
-}
-
-func (s *reporter) pump(r *run) *pump {
-	p := &pump{server: s, run: r, feed: make(chan chunk), ended: make(chan struct{})}
-	go p.work()
-	return p
-}
-
-// add sends what a run has printed, as far as it is shown.
-func (p *pump) add(stream int, data []byte, seq uint64) {
-	if p.cut[stream] {
-		return
-	}
-	n := min(len(data), mostShown-p.shown[stream])
-	p.shown[stream] += n
-	if n > 0 {
-		p.feed <- chunk{stream: stream, data: data[:n], seq: seq}
-	}
-	if n < len(data) {
-		p.cut[stream] = true
-		p.feed <- chunk{stream: stream, seq: seq, cut: true}
-	}
-}
-
-// end sends the rest and waits.
-func (p *pump) end() {
-	close(p.feed)
-	<-p.ended
-}
-
-func (p *pump) work() {
-	defer close(p.ended)
-	var waiting []chunk
-	var pause <-chan time.Time
-	for {
-		if len(waiting) > 0 && pause == nil {
-			waiting = p.send(waiting)
-			pause = time.After(logPause)
-		}
-		select {
-		case c, more := <-p.feed:
-			if !more {
-				for len(waiting) > 0 {
-					waiting = p.send(waiting)
-				}
-				for stream := range p.rest {
-					p.emit(stream, p.rest[stream], 0)
-				}
-				return
-			}
-			if n := len(waiting); n > 0 && waiting[n-1].stream == c.stream && !c.cut && !waiting[n-1].cut && len(waiting[n-1].data)+len(c.data) <= mostNote {
-				waiting[n-1].data = append(waiting[n-1].data[:len(waiting[n-1].data):len(waiting[n-1].data)], c.data...)
-				waiting[n-1].seq = c.seq
-			} else {
-				waiting = append(waiting, c)
-			}
-		case <-pause:
-			pause = nil
-		}
-	}
-}
-
-// send sends the first of the chunks.
-func (p *pump) send(waiting []chunk) []chunk {
-	c := waiting[0]
-	if c.cut {
-		p.emit(c.stream, p.rest[c.stream], c.seq)
-		p.rest[c.stream] = nil
-		p.truncated(c.stream)
-		return waiting[1:]
-	}
-	data := append(p.rest[c.stream][:len(p.rest[c.stream]):len(p.rest[c.stream])], c.data...)
-	whole := wholeEnd(data)
-	p.rest[c.stream] = data[len(whole):]
-	p.emit(c.stream, whole, c.seq)
-	return waiting[1:]
-}
-
-// wholeEnd is data without a character at its end that is not complete.
-func wholeEnd(data []byte) []byte {
-	for i := len(data) - 1; i >= 0 && len(data)-i < utf8.UTFMax; i-- {
-		if utf8.RuneStart(data[i]) {
-			if !utf8.FullRune(data[i:]) {
-				return data[:i]
-			}
-			break
-		}
-	}
-	return data
-}
-
-func streamName(stream int) string { return [...]string{"stdout", "stderr"}[stream] }
-
-func (p *pump) emit(stream int, data []byte, seq uint64) {
-	if len(data) == 0 {
-		return
-	}
-	if !p.server.options.Notifications {
-		p.server.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
-		return
-	}
-	note := logNote{RunID: p.run.id, Seq: seq, Stream: streamName(stream), Data: string(data)}
-	if !utf8.Valid(data) {
-		note.Data, note.Encoding = base64.StdEncoding.EncodeToString(data), "base64"
-	}
-	p.server.notify("belljar/log", note)
-}
-
-func (p *pump) truncated(stream int) {
-	page := p.server.webURL(p.run.id)
-	if p.server.options.Notifications {
-		p.server.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
-		return
-	}
-	text := fmt.Sprintf("Belljar: %s goes on, and its first %d KB are shown.", streamName(stream), mostShown>>10)
-	if page != "" {
-		text += " " + fullLogs + ": " + page
-	}
-	p.server.log(text)
 }

@@ -5,32 +5,25 @@ import (
 	"fmt"
 	"os"
 	"path"
-
-	"github.com/creachadair/jrpc2"
 )
 
 // lensTitle is the title of a lens whose program has not run yet.
 const lensTitle = "▶ Run in Sandbox"
 
-func (s *desk) codeLens(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p documentParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
+func (s *desk) codeLens(_ context.Context, p documentParams) (any, error) {
 	uri := p.TextDocument.URI
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	file, text, ok := s.textOf(uri)
 	list := []codeLens{}
-	if !ok {
+	if !ok || s.noLenses {
 		return list, nil
 	}
 	f, _ := s.holder(uri)
 	for _, t := range targets(file, text, f != nil && f.built()) {
-		from, to, _ := lineAt(text, t.line)
-		line := text[from:to]
+		line := text[t.at : t.at+t.to]
 		lens := codeLens{
-			Range: span{position{t.line, s.units.units(line[:t.from])}, position{t.line, s.units.units(line[:t.to])}},
+			Range: span{position{t.line, s.units.units(line[:t.from])}, position{t.line, s.units.units(line)}},
 			Command: command{
 				Title: lensTitle, Tooltip: "Send the folder to its sandbox and run this there", Command: commandRun,
 				Arguments: []any{runArgs{URI: uri, Test: testArg{Name: t.test}}},
@@ -68,7 +61,7 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 
 // extensionOf is a name for a text without one.
 func extensionOf(language string) string {
-	for _, ext := range []string{"py", "js", "ts", "go", "java", "sh", "rb", "c", "cpp", "rs"} {
+	for _, ext := range extensions() {
 		if kind("x."+ext) == language {
 			return "main." + ext
 		}
@@ -99,22 +92,13 @@ func (s *desk) mark(target, title string) {
 	changed := s.marks[target] != title
 	s.marks[target] = title
 	s.mu.Unlock()
-	if changed && s.client.Workspace.CodeLens.RefreshSupport {
-		s.background(func(ctx context.Context) {
-			_ = s.ask(ctx, "workspace/codeLens/refresh", nil, nil) // an editor that refuses shows the title later
-		})
+	if changed {
+		s.refreshLenses()
 	}
 }
 
 // codeAction offers what can be done about a diagnostic.
-func (s *desk) codeAction(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p struct {
-		documentParams
-		actionParams
-	}
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
+func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	actions := []codeAction{}
 	for _, d := range p.Context.Diagnostics {
 		data := d.Data
@@ -160,7 +144,7 @@ func (s *desk) dataOf(uri string, like diagnostic) *diagnosticData {
 	return nil
 }
 
-// ended is the title of a lens after a run.
+// title is the title of a lens after a run.
 func (r *run) title() string {
 	switch {
 	case r.final.ExitCode != nil && *r.final.ExitCode == 0:

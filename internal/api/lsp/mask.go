@@ -1,170 +1,110 @@
 package lsp
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	gosync "sync"
+)
 
-// syntax is what strings and comments look like in a language.
+// mark is how a string or a comment of a language begins and ends. One without close ends with its line.
+type mark struct {
+	open, close string
+	escapes     bool // a backslash takes the next character along
+	lines       bool // it may have many lines
+	nests       bool
+}
+
+// syntax is what strings and comments look like in a language. The first mark that fits counts.
 type syntax struct {
-	line     string // what a comment to the end of the line begins with
-	block    bool   // /* … */
-	nested   bool   // blocks nest
-	triple   bool   // """ and '''
-	single   bool   // ' is a string's mark; otherwise one character's
-	backtick bool   // ` … ` over many lines
-	raw      bool   // a backslash in backticks is nothing special
-	regexps  bool   // / … / after what no value ends with
-	text     bool   // """ … """ over many lines, as in Java
+	marks      []mark
+	characters bool // 'x' is one character, and another ' is none
+	regexps    bool // / … / stands where no value ended
+}
+
+func syntaxOf(language string) (x syntax) {
+	comment, block, text := mark{open: "//"}, mark{open: "/*", close: "*/", lines: true}, mark{open: `"`, close: `"`, escapes: true}
+	single := mark{open: "'", close: "'", escapes: true}
+	switch language {
+	case "python":
+		x.marks = []mark{{open: "#"}, {`"""`, `"""`, true, true, false}, {"'''", "'''", true, true, false}, text, single}
+	case "javascript", "typescript":
+		x.marks, x.regexps = []mark{comment, block, text, single, {"`", "`", true, true, false}}, true
+	case "go":
+		x.marks, x.characters = []mark{comment, block, text, {"`", "`", false, true, false}}, true
+	case "java":
+		x.marks, x.characters = []mark{comment, block, {`"""`, `"""`, true, true, false}, text}, true
+	case "ruby":
+		x.marks = []mark{{open: "#"}, text, single}
+	case "c", "c++":
+		x.marks, x.characters = []mark{comment, block, text}, true
+	case "rust":
+		block.nests, text.lines = true, true
+		x.marks, x.characters = []mark{comment, block, text}, true
+	}
+	return x
 }
 
 // mask replaces what is in strings and comments with blanks. Lines and places stay.
 func mask(text string, x syntax) string {
 	out := []byte(text)
-	blank := func(from, to int) {
-		for i := from; i < to && i < len(out); i++ {
+	last := byte('\n') // what stands in front, without blanks
+	for i := 0; i < len(text); {
+		n := x.length(text[i:], last)
+		if n == 0 {
+			if c := text[i]; c != ' ' && c != '\t' && c != '\r' {
+				last = c
+			}
+			i++
+			continue
+		}
+		for end := i + n; i < end; i++ {
 			if out[i] != '\n' && out[i] != '\r' {
 				out[i] = ' '
 			}
 		}
-	}
-	last := byte('\n') // what stands in front, without blanks
-	for i := 0; i < len(text); {
-		c, rest := text[i], text[i:]
-		end := 0
-		switch {
-		case x.line != "" && strings.HasPrefix(rest, x.line):
-			end = i + untilLine(rest)
-		case x.block && strings.HasPrefix(rest, "/*"):
-			end = i + blockEnd(rest, x.nested)
-		case (x.triple || x.text) && strings.HasPrefix(rest, `"""`):
-			end = i + until(rest, `"""`)
-		case x.triple && strings.HasPrefix(rest, `'''`):
-			end = i + until(rest, `'''`)
-		case c == '"':
-			end = i + quoted(rest, '"')
-		case c == '\'' && x.single:
-			end = i + quoted(rest, '\'')
-		case c == '\'' && (x.block || x.line == "//"): // one character; 'a of Rust is a name
-			if n := character(rest); n > 0 {
-				end = i + n
-			}
-		case c == '`' && x.backtick:
-			end = i + backtick(rest, x.raw)
-		case c == '/' && x.regexps && strings.IndexByte("(,=:[!&|?{};\n+", last) >= 0:
-			end = i + regexpEnd(rest)
-		}
-		if end > i {
-			blank(i, end)
-			i, last = end, '"'
-			continue
-		}
-		if c != ' ' && c != '\t' && c != '\r' {
-			last = c
-		}
-		i++
+		last = '"'
 	}
 	return string(out)
 }
 
-func untilLine(s string) int {
-	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
-		return i
+// length is how long the string or comment is that a text begins with; 0 if it begins with neither.
+func (x syntax) length(s string, last byte) int {
+	switch {
+	case s[0] == '\'' && x.characters:
+		return len(characters().FindString(s[:min(len(s), 16)]))
+	case s[0] == '/' && x.regexps && !strings.HasPrefix(s, "//") && !strings.HasPrefix(s, "/*") && strings.IndexByte("(,=:[!&|?{};\n+", last) >= 0:
+		return len(regexps().FindString(s))
 	}
-	return len(s)
-}
-
-// until is the length of what begins and ends with mark.
-func until(s, mark string) int {
-	for i := len(mark); i < len(s); i++ {
-		if s[i] == '\\' {
-			i++
-		} else if strings.HasPrefix(s[i:], mark) {
-			return i + len(mark)
+	for _, m := range x.marks {
+		if strings.HasPrefix(s, m.open) {
+			return m.length(s)
 		}
 	}
-	return len(s)
+	return 0
 }
 
-func blockEnd(s string, nested bool) int {
+func (m mark) length(s string) int {
 	depth := 0
-	for i := 0; i+1 < len(s); i++ {
-		switch {
-		case s[i] == '*' && s[i+1] == '/':
-			if depth--; depth <= 0 {
-				return i + 2
-			}
-			i++
-		case s[i] == '/' && s[i+1] == '*' && (nested || i == 0):
-			depth++
-			i++
-		}
-	}
-	return len(s)
-}
-
-// quoted is the length of a string on one line.
-func quoted(s string, mark byte) int {
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case mark:
-			return i + 1
-		case '\n':
+	for i := len(m.open); i < len(s); i++ {
+		switch rest := s[i:]; {
+		case !m.lines && (s[i] == '\n' || s[i] == '\r'):
 			return i
+		case m.escapes && s[i] == '\\':
+			i++
+		case m.nests && strings.HasPrefix(rest, m.open):
+			depth++
+			i += len(m.open) - 1
+		case m.close != "" && strings.HasPrefix(rest, m.close):
+			i += len(m.close) - 1
+			if depth--; depth < 0 {
+				return i + 1
+			}
 		}
 	}
 	return len(s)
 }
 
-// character is the length of one character in quotes; 0 if there is none.
-func character(s string) int {
-	n := min(len(s), 12)
-	for i := 1; i < n; i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '\n', ' ':
-			if i > 1 {
-				return 0
-			}
-		case '\'':
-			if i > 1 {
-				return i + 1
-			}
-			return 0
-		}
-	}
-	return 0
-}
-
-func backtick(s string, raw bool) int {
-	for i := 1; i < len(s); i++ {
-		if s[i] == '\\' && !raw {
-			i++
-		} else if s[i] == '`' {
-			return i + 1
-		}
-	}
-	return len(s)
-}
-
-// regexpEnd is the length of a regular expression; 0 if the line has no end of it.
-func regexpEnd(s string) int {
-	class := false
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '[':
-			class = true
-		case ']':
-			class = false
-		case '/':
-			if !class {
-				return i + 1
-			}
-		case '\n', '\r':
-			return 0
-		}
-	}
-	return 0
-}
+var (
+	characters = gosync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^'(?:\\.[^'\n]*|[^\\'\n])'`) })
+	regexps    = gosync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/(?:\\.|\[(?:\\.|[^]\\\r\n])*]|[^/\\[\r\n])+/`) })
+)

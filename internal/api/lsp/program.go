@@ -15,8 +15,8 @@ type program struct {
 	cwd      string
 }
 
-// pythonTests runs a file's tests with pytest if the image has it, else with unittest, plain functions included.
-const pythonTests = `import importlib.util, os, sys
+// unittests runs a file's tests with pytest if the image has it, else with unittest, plain functions included.
+const unittests = `import importlib.util, os, sys
 path, name = sys.argv[1], sys.argv[2]
 if importlib.util.find_spec("pytest"):
     import pytest
@@ -50,8 +50,8 @@ func programOf(f *folder, file, test, text string) (program, error) {
 	dir := path.Dir(file)
 	switch language := kind(file); language {
 	case "python":
-		if test != "" || pythonTest(file) && !hasMain(file, text) {
-			return program{command: []string{"python3", "-c", pythonTests, file, test}}, nil
+		if test != "" || pythonTests(file) && !hasMain(file, text) {
+			return program{command: []string{"python3", "-c", unittests, file, test}}, nil
 		}
 		return program{command: []string{file}, language: language}, nil
 	case "javascript", "typescript":
@@ -83,7 +83,7 @@ func programOf(f *folder, file, test, text string) (program, error) {
 		switch {
 		case test != "" && f.tool("pom.xml"):
 			return program{command: []string{"mvn", "-o", "-q", "-Dtest=" + test, "test"}}, nil
-		case test != "" && f.gradle():
+		case test != "" && f.built():
 			return program{command: []string{"gradle", "--offline", "test", "--tests", strings.ReplaceAll(test, "#", ".")}}, nil
 		case test != "":
 			return program{}, refuse("test", "the folder has no build tool for tests in Java", "add a pom.xml or a build.gradle, or give command")

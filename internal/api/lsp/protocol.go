@@ -41,6 +41,8 @@ type clientCapabilities struct {
 		CodeLens struct {
 			RefreshSupport bool `json:"refreshSupport"`
 		} `json:"codeLens"`
+		DidChangeConfiguration dynamic `json:"didChangeConfiguration"`
+		DidChangeWatchedFiles  dynamic `json:"didChangeWatchedFiles"`
 	} `json:"workspace"`
 	TextDocument struct {
 		PublishDiagnostics struct {
@@ -50,6 +52,32 @@ type clientCapabilities struct {
 			DataSupport            bool `json:"dataSupport"`
 		} `json:"publishDiagnostics"`
 	} `json:"textDocument"`
+}
+
+type dynamic struct {
+	DynamicRegistration bool `json:"dynamicRegistration"`
+}
+
+type registration struct {
+	ID      string         `json:"id"`
+	Method  string         `json:"method"`
+	Options map[string]any `json:"registerOptions"`
+}
+
+type configurationChanged struct {
+	Settings struct {
+		TLDW struct {
+			Sandbox struct {
+				CodeLens *bool `json:"codeLens"`
+			} `json:"sandbox"`
+		} `json:"tldw"`
+	} `json:"settings"`
+}
+
+type filesChanged struct {
+	Changes []struct {
+		URI string `json:"uri"`
+	} `json:"changes"`
 }
 
 type workspaceFolder struct {
@@ -121,8 +149,13 @@ type executeParams struct {
 	WorkDoneToken any               `json:"workDoneToken"`
 }
 
+type progressCancelled struct {
+	Token any `json:"token"`
+}
+
 type actionParams struct {
-	Context struct {
+	TextDocument textDocument `json:"textDocument"`
+	Context      struct {
 		Diagnostics []diagnostic `json:"diagnostics"`
 		Only        []string     `json:"only"`
 	} `json:"context"`
@@ -149,7 +182,7 @@ const (
 type diagnostic struct {
 	Range           span             `json:"range"`
 	Severity        int              `json:"severity,omitempty"`
-	Code            any              `json:"code,omitempty"`
+	Code            any              `json:"code,omitempty"` // others may send a number
 	CodeDescription *codeDescription `json:"codeDescription,omitempty"`
 	Source          string           `json:"source,omitempty"`
 	Message         string           `json:"message"`
@@ -182,7 +215,7 @@ type publishParams struct {
 type messageParams struct {
 	Type    int             `json:"type"`
 	Message string          `json:"message"`
-	Actions []messageAction `json:"actions,omitempty"`
+	Actions []messageAction `json:"actions,omitempty"` // of a request
 }
 
 type messageAction struct {

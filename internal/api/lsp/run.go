@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -17,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
 )
 
 // runArgs are the argument of tldw.sandbox.run. Paths are relative to the folder.
@@ -68,11 +65,7 @@ type plan struct {
 	uris     map[string]string // where a file of the sandbox is, if not in the folder
 }
 
-func (s *Server) commandRun(ctx context.Context, raw json.RawMessage) (any, error) {
-	var args runArgs
-	if err := api.Decode(raw, &args); err != nil {
-		return nil, err
-	}
+func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 	p, err := s.plan(args)
 	if err != nil {
 		return nil, err
@@ -130,6 +123,9 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 		if args, err = s.last(args); err != nil {
 			return nil, err
 		}
+	}
+	if name, ok := fileOf(args.URI); ok && s.docs[args.URI] == nil {
+		args.URI = s.uriOf(name)
 	}
 	p := &plan{args: args}
 	p.folder, p.rel = s.holder(args.URI)
@@ -325,21 +321,4 @@ func (s *Server) startArchive(ctx context.Context, service belljar.Service, p *p
 	spec.Runtime, spec.BaseImage, spec.WorkspaceExec = p.settings.Runtime, s.image(p.settings), true
 	spec.TrustLevel, spec.Isolation = p.settings.Policy.TrustLevel, p.settings.Policy.Isolation
 	return service.Runs().Start(ctx, belljar.RunRequest{RunSpec: spec, Upload: content})
-}
-
-// texts is the folder as it was sent: the editor's texts, and else the files.
-type texts struct {
-	base fs.FS
-	own  map[string]string
-}
-
-// Open opens a file.
-func (t texts) Open(name string) (fs.File, error) {
-	if text, ok := t.own[name]; ok {
-		return &textFile{Reader: strings.NewReader(text), name: path.Base(name), size: int64(len(text))}, nil
-	}
-	if t.base == nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return t.base.Open(name)
 }

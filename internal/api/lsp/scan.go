@@ -2,12 +2,15 @@ package lsp
 
 import (
 	"path"
+	"regexp"
 	"strings"
+	gosync "sync"
 )
 
 // target is a place where a lens stands: a program's main, or a test.
 type target struct {
 	line     int
+	at       int    // where the line begins, in bytes of the text
 	from, to int    // the name, in bytes of the line
 	test     string // the test's name; "" for a program
 }
@@ -57,6 +60,11 @@ func languageOf(id string) string {
 	return id
 }
 
+// extensions are those of files that have lenses.
+func extensions() []string {
+	return []string{"py", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "go", "java", "sh", "bash", "rb", "c", "cc", "cpp", "cxx", "rs"}
+}
+
 // targets finds the programs and tests of a text. A text that does not parse has those that can be seen.
 func targets(file, text string, built bool) []target {
 	if len(text) > mostScan {
@@ -64,23 +72,20 @@ func targets(file, text string, built bool) []target {
 	}
 	language := kind(file)
 	s := scanner{file: path.Base(file), text: text, built: built}
-	switch language {
-	case "python":
-		s.each(syntax{line: "#", triple: true, single: true}, s.python)
-	case "javascript", "typescript":
-		s.each(syntax{line: "//", block: true, single: true, backtick: true, regexps: true}, s.javascript)
-	case "go":
-		s.each(syntax{line: "//", block: true, backtick: true, raw: true}, s.golang)
-	case "java":
-		s.each(syntax{line: "//", block: true, text: true}, s.java)
-	case "shell":
-		s.first()
-	case "ruby":
-		s.each(syntax{line: "#", single: true}, s.ruby)
-	case "c", "c++":
-		s.each(syntax{line: "//", block: true}, s.c)
-	case "rust":
-		s.each(syntax{line: "//", block: true, nested: true}, s.rust)
+	look := map[string]func(string){
+		"python": s.python, "javascript": s.javascript, "typescript": s.javascript, "go": s.golang, "java": s.java, "shell": s.shell,
+		"ruby": s.ruby, "c": s.c, "c++": s.c, "rust": s.rust,
+	}[language]
+	if look == nil {
+		return nil
+	}
+	masked := mask(text, syntaxOf(language))
+	for next := 0; next >= 0; s.line++ {
+		s.at = next
+		var end int
+		end, next = lineEnd(masked, s.at)
+		s.original = text[s.at:end]
+		look(masked[s.at:end])
 	}
 	return s.found
 }
@@ -91,153 +96,100 @@ type scanner struct {
 	built      bool // a build tool runs the folder's tests
 	found      []target
 
-	line     int    // of what is looked at
+	line, at int    // of what is looked at
 	original string // the line as it is
 
 	main    bool   // of Go: it is package main
 	class   string // of Python's and Java's tests
-	indent  int    // of class
 	tested  bool   // of Java: @Test stands in front
 	testing bool   // of JavaScript: the file has tests
 }
 
-func (s *scanner) each(x syntax, look func(line string)) {
-	masked := mask(s.text, x)
-	for at := 0; ; s.line++ {
-		end, next := lineEnd(masked, at)
-		s.original = s.text[at:end]
-		look(masked[at:end])
-		if next < 0 {
-			return
-		}
-		at = next
+// add marks a part of the line.
+func (s *scanner) add(from, to int, test string) {
+	s.found = append(s.found, target{s.line, s.at, from, to, test})
+}
+
+// script marks the first line, if it says what runs the file.
+func (s *scanner) script() {
+	if s.line == 0 && strings.HasPrefix(s.original, "#!") {
+		s.add(0, len(s.original), "")
 	}
 }
 
-// add marks a name on the line.
-func (s *scanner) add(from int, name, test string) {
-	s.found = append(s.found, target{line: s.line, from: from, to: from + len(name), test: test})
+func (s *scanner) shell(string) {
+	if s.line == 0 && s.text != "" {
+		s.add(0, len(s.original), "")
+	}
 }
 
-// first marks the first line of a script.
-func (s *scanner) first() {
-	if s.text == "" {
-		return
-	}
-	end, _ := lineEnd(s.text, 0)
-	s.found = append(s.found, target{to: end})
-}
+const identifier = `([\pL_][\pL\pN_]*)`
 
-// word is the name that a text begins with.
-func word(s string) string {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; !(c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || i > 0 && '0' <= c && c <= '9' || c >= 0x80) {
-			return s[:i]
-		}
-	}
-	return s
-}
+// The lines that matter, without strings and comments. They are compiled when a file of the language is looked at first.
+var (
+	pythonMain = pattern(`^if[ \t]*\(?[ \t]*__name__[ \t]*==`)
+	pythonTest = pattern(`^([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+` + identifier + `(.*)`)
+	nodeTest   = pattern(`^[ \t]*(test|it|describe|suite)(?:\.only|\.skip|\.todo)?[ \t]*\(`)
+	nodeName   = pattern("^(?:'([^'\\\\]+)'|\"([^\"\\\\]+)\"|`([^`\\\\]+)`)")
+	goFunction = pattern(`^func[ \t]+` + identifier + `[ \t]*\((.*)`)
+	javaClass  = pattern(`\bclass[ \t]+` + identifier)
+	javaMethod = pattern(`\bvoid[ \t]+` + identifier + `[ \t]*\(`)
+	javaTest   = pattern(`@(?:Parameterized)?Test\b`)
+	rubyMain   = pattern(`^if[ \t]+(?:__FILE__[ \t]*==[ \t]*\$(?:0|PROGRAM_NAME)|\$(?:0|PROGRAM_NAME)[ \t]*==[ \t]*__FILE__)\b`)
+	cMain      = pattern(`^[ \t]*(?:int|auto|void)[ \t]+(main)[ \t]*\([^;]*$`)
+	rustMain   = pattern(`^[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(main)[ \t]*\(`)
+)
 
-// after returns what follows a word and blanks, and where it begins in the line.
-func after(line, prefix string) (rest string, at int, ok bool) {
-	trimmed := strings.TrimLeft(line, " \t")
-	rest, ok = strings.CutPrefix(trimmed, prefix)
-	if !ok || rest != "" && word("_"+rest[:1]) != "_" && word(prefix[len(prefix)-1:]) != "" {
-		return "", 0, false
-	}
-	rest = strings.TrimLeft(rest, " \t")
-	return rest, len(line) - len(rest), true
+func pattern(text string) func() *regexp.Regexp {
+	return gosync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
 func (s *scanner) python(line string) {
-	trimmed := strings.TrimLeft(line, " \t")
-	depth := len(line) - len(trimmed)
-	if trimmed == "" {
+	if pythonMain().MatchString(line) && strings.Contains(s.original, "__main__") {
+		s.add(0, len(strings.TrimRight(s.original, " \t:")), "")
 		return
 	}
-	if depth <= s.indent {
+	if line != "" && line[0] != ' ' && line[0] != '\t' {
 		s.class = ""
 	}
-	if _, _, ok := after(line, "if"); ok && depth == 0 && strings.HasPrefix(strings.Join(strings.Fields(s.original), ""), "if__name__==") && strings.Contains(s.original, "__main__") {
-		name := strings.TrimRight(strings.TrimRight(s.original, " \t"), ":")
-		s.add(0, name, "")
+	if !pythonTests(s.file) || !strings.Contains(line, "def") && !strings.Contains(line, "class") {
 		return
 	}
-	if !pythonTest(s.file) {
+	m := pythonTest().FindStringSubmatchIndex(line)
+	if m == nil {
 		return
 	}
-	if rest, at, ok := after(line, "class"); ok && depth == 0 {
-		name := word(rest)
-		if strings.HasPrefix(name, "Test") || strings.Contains(rest, "TestCase") {
-			s.class, s.indent = name, depth
-			s.add(at, name, name)
-		}
-		return
-	}
-	rest, at, ok := after(line, "def")
-	if !ok {
-		inner, start, async := after(line, "async")
-		if !async {
-			return
-		}
-		if rest, at, ok = after(inner, "def"); !ok {
-			return
-		}
-		at += start
-	}
-	name := word(rest)
-	switch {
-	case !strings.HasPrefix(name, "test"):
-	case depth == 0 && strings.HasPrefix(name, "test_"):
-		s.add(at, name, name)
-	case s.class != "" && depth > 0:
-		s.add(at, name, s.class+"::"+name)
+	name, top := line[m[6]:m[7]], m[2] == m[3]
+	switch is := line[m[4]:m[5]]; {
+	case is == "class" && top && (strings.HasPrefix(name, "Test") || strings.Contains(line[m[8]:], "TestCase")):
+		s.class = name
+		s.add(m[6], m[7], name)
+	case is == "def" && top && strings.HasPrefix(name, "test_"):
+		s.add(m[6], m[7], name)
+	case is == "def" && !top && s.class != "" && strings.HasPrefix(name, "test"):
+		s.add(m[6], m[7], s.class+"::"+name)
 	}
 }
 
-// pythonTest reports whether a file has tests by its name.
-func pythonTest(file string) bool {
+// pythonTests reports whether a file has tests by its name.
+func pythonTests(file string) bool {
 	file = path.Base(file)
 	return strings.HasPrefix(file, "test_") && strings.HasSuffix(file, ".py") || strings.HasSuffix(file, "_test.py")
 }
 
 func (s *scanner) javascript(line string) {
-	if s.line == 0 && strings.HasPrefix(s.original, "#!") {
-		s.add(0, s.original, "")
+	s.script()
+	s.testing = s.testing || javascriptTest(s.file) || strings.Contains(s.original, "node:test")
+	if !s.testing {
 		return
 	}
-	if strings.Contains(s.original, "node:test") {
-		s.testing = true
-	}
-	if !s.testing && !javascriptTest(s.file) {
+	if !strings.Contains(line, "(") {
 		return
 	}
-	for _, call := range []string{"test", "it", "describe", "suite"} {
-		rest, _, ok := after(line, call)
-		if !ok {
-			continue
+	if m := nodeTest().FindStringSubmatchIndex(line); m != nil {
+		if n := nodeName().FindStringSubmatch(strings.TrimLeft(s.original[m[1]:], " \t")); n != nil && !strings.Contains(n[0], "${") {
+			s.add(m[2], m[3], n[1]+n[2]+n[3])
 		}
-		for _, more := range []string{".only", ".skip", ".todo"} {
-			rest = strings.TrimPrefix(rest, more)
-		}
-		at := len(line) - len(rest)
-		if !strings.HasPrefix(rest, "(") {
-			return
-		}
-		argument := strings.TrimLeft(s.original[at+1:], " \t")
-		if argument == "" || strings.IndexByte("'\"`", argument[0]) < 0 {
-			return
-		}
-		end := strings.IndexByte(argument[1:], argument[0])
-		if end < 0 {
-			return
-		}
-		name := argument[1 : end+1]
-		if name == "" || strings.ContainsAny(name, "\\") || strings.Contains(name, "${") {
-			return
-		}
-		s.add(len(line)-len(strings.TrimLeft(line, " \t")), call, name)
-		return
 	}
 }
 
@@ -248,22 +200,19 @@ func javascriptTest(file string) bool {
 }
 
 func (s *scanner) golang(line string) {
-	if rest, _, ok := after(line, "package"); ok && !s.main {
-		s.main = word(rest) == "main"
-	}
-	rest, at, ok := after(line, "func")
-	if !ok || strings.TrimLeft(line, " \t") != line {
+	s.main = s.main || strings.HasPrefix(line, "package main") && strings.TrimSpace(line) == "package main"
+	m := goFunction().FindStringSubmatchIndex(line)
+	if m == nil {
 		return
 	}
-	name := word(rest)
-	arguments := strings.TrimLeft(rest[len(name):], " \t")
+	name, arguments := line[m[2]:m[3]], line[m[4]:]
 	switch {
-	case name == "main" && s.main && strings.HasPrefix(arguments, "()"):
-		s.add(at, name, "")
+	case name == "main" && s.main && strings.HasPrefix(arguments, ")"):
+		s.add(m[2], m[3], "")
 	case !strings.HasSuffix(s.file, "_test.go"):
 	case goTest(name, "Test") && strings.Contains(arguments, "*testing.T)"), goTest(name, "Benchmark") && strings.Contains(arguments, "*testing.B)"),
-		goTest(name, "Fuzz") && strings.Contains(arguments, "*testing.F)"), goTest(name, "Example") && strings.HasPrefix(arguments, "()"):
-		s.add(at, name, name)
+		goTest(name, "Fuzz") && strings.Contains(arguments, "*testing.F)"), goTest(name, "Example") && strings.HasPrefix(arguments, ")"):
+		s.add(m[2], m[3], name)
 	}
 }
 
@@ -274,52 +223,41 @@ func goTest(name, prefix string) bool {
 }
 
 func (s *scanner) java(line string) {
-	fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '(' })
-	for i, field := range fields {
-		switch {
-		case field == "@Test" || field == "@ParameterizedTest":
-			s.tested = true
-		case field == "class" && i+1 < len(fields) && s.class == "":
-			s.class = word(fields[i+1])
-		case field == "void" && i+1 < len(fields):
-			name := word(fields[i+1])
-			at := strings.Index(line, "void")
-			at += 4 + strings.Index(line[at+4:], name)
-			switch {
-			case name == "main" && strings.Contains(line[at:], "("):
-				s.add(at, name, "")
-			case s.tested && s.built && s.class != "" && name != "":
-				s.add(at, name, s.class+"#"+name)
-			}
-			s.tested = false
-			return
+	if s.class == "" {
+		if m := javaClass().FindStringSubmatch(line); m != nil {
+			s.class = m[1]
 		}
 	}
+	s.tested = s.tested || strings.Contains(line, "Test") && javaTest().MatchString(line)
+	if !strings.Contains(line, "void") {
+		return
+	}
+	m := javaMethod().FindStringSubmatchIndex(line)
+	if m == nil {
+		return
+	}
+	switch name := line[m[2]:m[3]]; {
+	case name == "main":
+		s.add(m[2], m[3], "")
+	case s.tested && s.built && s.class != "":
+		s.add(m[2], m[3], s.class+"#"+name)
+	}
+	s.tested = false
 }
 
 func (s *scanner) ruby(line string) {
-	if _, _, ok := after(line, "if"); ok && strings.Contains(line, "__FILE__") && (strings.Contains(line, "$0") || strings.Contains(line, "$PROGRAM_NAME")) {
-		s.add(0, strings.TrimRight(s.original, " \t"), "")
-	} else if s.line == 0 && strings.HasPrefix(s.original, "#!") {
-		s.add(0, s.original, "")
+	s.script()
+	if rubyMain().MatchString(line) {
+		s.add(0, len(strings.TrimRight(line, " \t")), "")
 	}
 }
 
-func (s *scanner) c(line string) {
-	for _, result := range []string{"int", "auto", "void"} {
-		if rest, at, ok := after(line, result); ok && word(rest) == "main" && strings.HasPrefix(strings.TrimLeft(rest[4:], " \t"), "(") && !strings.HasSuffix(strings.TrimSpace(line), ";") {
-			s.add(at, "main", "")
-		}
-	}
-}
+func (s *scanner) c(line string) { s.named(cMain(), line) }
 
-func (s *scanner) rust(line string) {
-	for _, prefix := range []string{"pub", "async"} {
-		if rest, at, ok := after(line, prefix); ok {
-			line = strings.Repeat(" ", at) + rest
-		}
-	}
-	if rest, at, ok := after(line, "fn"); ok && word(rest) == "main" && strings.HasPrefix(strings.TrimLeft(rest[4:], " \t"), "(") {
-		s.add(at, "main", "")
+func (s *scanner) rust(line string) { s.named(rustMain(), line) }
+
+func (s *scanner) named(is *regexp.Regexp, line string) {
+	if m := is.FindStringSubmatchIndex(line); m != nil {
+		s.add(m[2], m[3], "")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -49,6 +50,8 @@ type Server struct {
 
 	// Guarded by the desk's mutex.
 	stage   int
+	methods map[string]jrpc2.Handler
+	does    map[string]func(context.Context, json.RawMessage) (any, error) // by command
 	service belljar.Service
 	close   func() error
 	found   belljar.Discovery
@@ -61,9 +64,10 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
-		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]map[string][]diagnostic{}, marks: map[string]string{},
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{},
 		peer: &peer{ctx: ctx, parent: stop},
 	}}}
+	s.methods, s.does = s.allMethods(), s.allCommands()
 	// A read of standard input cannot be interrupted, so that another goroutine has to do it.
 	input, feed := io.Pipe()
 	go func() {
@@ -109,7 +113,7 @@ func (s *Server) end() (err error) {
 
 // Assign returns the handler of a method.
 func (s *Server) Assign(_ context.Context, method string) jrpc2.Handler {
-	handle, known := s.methods()[method]
+	handle, known := s.methods[method]
 	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
 		s.mu.Lock()
 		stage := s.stage
@@ -135,32 +139,42 @@ func (s *Server) Assign(_ context.Context, method string) jrpc2.Handler {
 	}
 }
 
-func (s *Server) methods() map[string]jrpc2.Handler {
+func (s *Server) allMethods() map[string]jrpc2.Handler {
 	return map[string]jrpc2.Handler{
-		"initialize": s.initialize, "initialized": nothing, "shutdown": s.shutdown, "exit": s.exit, "$/cancelRequest": s.cancelRequest,
-		"$/setTrace": nothing, "workspace/didChangeConfiguration": nothing, // what a repository's settings could choose is no configuration
-		"textDocument/didOpen": s.didOpen, "textDocument/didChange": s.didChange, "textDocument/didSave": s.didSave, "textDocument/didClose": s.didClose,
-		"workspace/didChangeWorkspaceFolders": s.didChangeFolders, "workspace/didChangeWatchedFiles": nothing,
-		"textDocument/codeLens": s.codeLens, "textDocument/codeAction": s.codeAction, "workspace/executeCommand": s.executeCommand,
-		"window/workDoneProgress/cancel": s.cancelProgress,
+		"initialize": asked(s.initialize), "initialized": s.initialized, "shutdown": s.shutdown, "exit": s.exit,
+		"$/cancelRequest": asked(s.cancelRequest), "$/setTrace": nothing,
+		"textDocument/didOpen": told(s.desk, s.didOpen), "textDocument/didChange": told(s.desk, s.didChange),
+		"textDocument/didSave": told(s.desk, s.didSave), "textDocument/didClose": told(s.desk, s.didClose),
+		"workspace/didChangeWorkspaceFolders": told(s.desk, s.didChangeFolders), "workspace/didChangeConfiguration": told(s.desk, s.didChangeConfiguration),
+		"workspace/didChangeWatchedFiles": told(s.desk, s.didChangeFiles), "window/workDoneProgress/cancel": told(s.desk, s.cancelProgress),
+		"textDocument/codeLens": asked(s.codeLens), "textDocument/codeAction": asked(s.codeAction), "workspace/executeCommand": asked(s.executeCommand),
 	}
 }
 
 func nothing(context.Context, *jrpc2.Request) (any, error) { return nil, nil }
 
-// params reads the parameters of a request of the protocol, which may have more fields than this server knows.
-func params(req *jrpc2.Request, to any) error {
-	if err := req.UnmarshalParams(to); err != nil {
-		return jrpc2.Errorf(codeInvalidParams, "the parameters of %s are wrong: %v", req.Method(), err)
+// asked makes a handler of what takes a method's parameters. They may have more fields than this server knows.
+func asked[P any](do func(context.Context, P) (any, error)) jrpc2.Handler {
+	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
+		var p P
+		if err := req.UnmarshalParams(&p); err != nil {
+			return nil, jrpc2.Errorf(codeInvalidParams, "the parameters of %s are wrong: %v", req.Method(), err)
+		}
+		return do(ctx, p)
 	}
-	return nil
 }
 
-func (s *Server) initialize(ctx context.Context, req *jrpc2.Request) (any, error) {
-	var p initializeParams
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
+// told makes a handler of what a notification does. It holds the mutex.
+func told[P any](s *desk, do func(P)) jrpc2.Handler {
+	return asked(func(_ context.Context, p P) (any, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		do(p)
+		return nil, nil
+	})
+}
+
+func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error) {
 	if len(p.Options) > 0 && string(p.Options) != "null" {
 		if err := json.Unmarshal(p.Options, &s.options); err != nil {
 			return nil, jrpc2.Errorf(codeInvalidParams, "initializationOptions are wrong: %v", err)
@@ -169,6 +183,7 @@ func (s *Server) initialize(ctx context.Context, req *jrpc2.Request) (any, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stage, s.client = initialized, p.Capabilities
+	s.noLenses = s.options.CodeLens != nil && !*s.options.CodeLens
 	if slices.Contains(p.Capabilities.General.PositionEncodings, "utf-8") {
 		s.units = utf8Units
 	}
@@ -189,14 +204,12 @@ func (s *Server) initialize(ctx context.Context, req *jrpc2.Request) (any, error
 		"positionEncoding":   s.units.String(),
 		"textDocumentSync":   map[string]any{"openClose": true, "change": 2, "save": map[string]any{"includeText": false}},
 		"codeActionProvider": map[string]any{"codeActionKinds": []string{"quickfix"}},
+		"codeLensProvider":   map[string]any{"resolveProvider": false},
 		"workspace":          map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
-	}
-	if s.options.CodeLens == nil || *s.options.CodeLens {
-		capabilities["codeLensProvider"] = map[string]any{"resolveProvider": false}
 	}
 	commands := []string{} // a client that registers them itself must not find them here
 	if !s.options.ClientCommands {
-		commands = commandNames()
+		commands = slices.Sorted(maps.Keys(s.does))
 	}
 	capabilities["executeCommandProvider"] = map[string]any{"commands": commands}
 	return map[string]any{"capabilities": capabilities, "serverInfo": map[string]any{"name": "belljar", "version": s.o.Version}}, nil
@@ -245,13 +258,11 @@ func (s *Server) exit(context.Context, *jrpc2.Request) (any, error) {
 	return nil, nil
 }
 
-func (s *Server) cancelRequest(_ context.Context, req *jrpc2.Request) (any, error) {
-	var p struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if err := params(req, &p); err != nil {
-		return nil, err
-	}
+type cancelParams struct {
+	ID json.RawMessage `json:"id"`
+}
+
+func (s *Server) cancelRequest(_ context.Context, p cancelParams) (any, error) {
 	s.rpc.CancelRequest(string(p.ID))
 	return nil, nil
 }

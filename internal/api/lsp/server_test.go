@@ -137,7 +137,7 @@ func TestCommandsOfTheClient(t *testing.T) {
 	if commands := c["executeCommandProvider"].(map[string]any)["commands"].([]any); len(commands) != 0 {
 		t.Errorf("%v", commands)
 	}
-	if _, ok := c["codeLensProvider"]; ok || c["positionEncoding"] != "utf-16" {
+	if c["positionEncoding"] != "utf-16" {
 		t.Errorf("%v", c)
 	}
 }

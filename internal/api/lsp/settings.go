@@ -125,29 +125,21 @@ func (c *settings) check() error {
 	return spec.Validate()
 }
 
-// merge sets what next has.
-func (c settings) merge(next settings, given map[string]json.RawMessage) settings {
-	for name := range given {
-		switch name {
-		case "runtime":
-			c.Runtime = next.Runtime
-		case "base_image":
-			c.BaseImage = next.BaseImage
-		case "policy":
-			c.Policy = next.Policy
-		case "timeout_sec":
-			c.TimeoutSec = next.TimeoutSec
-		case "capture_patterns":
-			c.CapturePatterns = next.CapturePatterns
-		case "env":
-			c.Env = maps.Clone(next.Env)
-		case "command":
-			c.Command = next.Command
-		case "sync":
-			c.Sync = next.Sync
-		}
+// with replaces the fields that are given.
+func (c settings) with(given map[string]json.RawMessage) (next settings, err error) {
+	raw, err := json.Marshal(c)
+	all := map[string]json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
 	}
-	return c
+	maps.Copy(all, given)
+	if err == nil {
+		raw, err = json.Marshal(all)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &next)
+	}
+	return next, err
 }
 
 // terms name what a session is made with: one with other terms is another session.

@@ -1,16 +1,72 @@
 package lsp
 
 import (
+	"context"
+	"io"
 	"io/fs"
+	"path"
 	"strings"
 	"time"
+
+	"github.com/belljar/belljar"
 )
 
-// textFile is a text of the editor as a file.
+// texts is the folder as it was sent: the editor's texts, and else the files.
+type texts struct {
+	base fs.FS
+	own  map[string]string
+}
+
+// Open opens a file.
+func (t texts) Open(name string) (fs.File, error) {
+	if text, ok := t.own[name]; ok {
+		return &textFile{strings.NewReader(text), name}, nil
+	}
+	if t.base == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return t.base.Open(name)
+}
+
+// captured is what a run has left: programs that it compiled, with their source maps.
+type captured struct {
+	ctx  context.Context
+	from belljar.Artifacts
+	run  string
+	list map[string]bool // nil if it was not asked for yet
+}
+
+// mostCaptured is the size of the longest artifact that is looked into, in bytes.
+const mostCaptured = 32 << 20
+
+// Open opens an artifact.
+func (c *captured) Open(name string) (fs.File, error) {
+	if c.list == nil {
+		c.list = map[string]bool{}
+		all, err := c.from.List(c.ctx, c.run)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range all {
+			c.list[a.Path] = a.Skipped == "" && a.LinkTarget == "" && a.Size <= mostCaptured
+		}
+	}
+	if !c.list[name] {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	_, body, err := c.from.Open(c.ctx, c.run, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	content, err := io.ReadAll(io.LimitReader(body, mostCaptured))
+	return &textFile{strings.NewReader(string(content)), name}, err
+}
+
+// textFile is a text as a file.
 type textFile struct {
 	*strings.Reader
 	name string
-	size int64
 }
 
 // Close implements [fs.File].
@@ -22,10 +78,7 @@ func (f *textFile) Stat() (fs.FileInfo, error) { return textInfo{f}, nil }
 type textInfo struct{ *textFile }
 
 // Name implements [fs.FileInfo], as the rest.
-func (i textInfo) Name() string { return i.name }
-
-// Size is in bytes.
-func (i textInfo) Size() int64 { return i.size }
+func (i textInfo) Name() string { return path.Base(i.name) }
 
 // Mode is that of a regular file.
 func (i textInfo) Mode() fs.FileMode { return 0o444 }

@@ -261,8 +261,11 @@ func (e *editor) initialize(folders []string, options map[string]any) map[string
 	m := e.call("initialize", map[string]any{
 		"processId": os.Getpid(), "workspaceFolders": list, "initializationOptions": options,
 		"capabilities": map[string]any{
-			"window":       map[string]any{"workDoneProgress": true, "showDocument": map[string]any{"support": true}},
-			"workspace":    map[string]any{"codeLens": map[string]any{"refreshSupport": true}},
+			"window": map[string]any{"workDoneProgress": true, "showDocument": map[string]any{"support": true}},
+			"workspace": map[string]any{
+				"codeLens":               map[string]any{"refreshSupport": true},
+				"didChangeConfiguration": map[string]any{"dynamicRegistration": true}, "didChangeWatchedFiles": map[string]any{"dynamicRegistration": true},
+			},
 			"textDocument": map[string]any{"publishDiagnostics": map[string]any{"relatedInformation": true, "codeDescriptionSupport": true}},
 		},
 	})

@@ -23,6 +23,10 @@ async def client(lsp_client: LanguageClient):
     def refresh(params):
         return None
 
+    @lsp_client.feature(types.CLIENT_REGISTER_CAPABILITY)
+    def register(params: types.RegistrationParams):
+        return None
+
     await lsp_client.initialize_session(
         types.InitializeParams(
             capabilities=client_capabilities("visual-studio-code"),

@@ -1,0 +1,244 @@
+//go:build linux
+
+package lsp_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// logged is a service whose runs have the log that the test says.
+type logged struct {
+	belljar.Service
+	frames func(yield func(belljar.Frame, error) bool)
+}
+
+// Runs gives access to runs.
+func (s logged) Runs() belljar.Runs { return loggedRuns{s.Service.Runs(), s.frames} }
+
+type loggedRuns struct {
+	belljar.Runs
+	frames func(yield func(belljar.Frame, error) bool)
+}
+
+// Frames waits for the run's end, and yields what the test says.
+func (r loggedRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		for _, err := range r.Runs.Frames(ctx, id, from) {
+			if err != nil {
+				yield(belljar.Frame{}, err)
+				return
+			}
+		}
+		r.frames(yield)
+	}
+}
+
+// 200,000 lines: the first 100 KB are shown, whatever the pieces they come in, and the failure after them is found. What is no text comes
+// as it is.
+func TestLongOutput(t *testing.T) {
+	s := logged{service(t), func(yield func(belljar.Frame, error) bool) {
+		line := strings.Repeat("0123456789😀\n", 20)
+		for range 10_000 {
+			if !yield(belljar.Frame{Type: belljar.FrameStdout, Output: []byte(line)}, nil) {
+				return
+			}
+		}
+		yield(belljar.Frame{Type: belljar.FrameStderr, Output: []byte("\xff\xfe\n")}, nil)
+		yield(belljar.Frame{Type: belljar.FrameStderr, Output: []byte("Traceback (most recent call last):\n  File \"/workspace/x.py\", line 2, in <module>\nKeyError: 1\n")}, nil)
+	}}
+	dir := makeFolder(t, map[string]string{"x.py": "# é\r\nraise  KeyError('😀')\r\n"})
+	uri := "file://" + dir + "/x.py"
+	e := start(t, with(s))
+	e.initialize([]string{dir}, nil)
+	run := e.run(map[string]any{"uri": uri})
+	out := e.printed(run["run_id"], "stdout")
+	if len(out) > 100<<10 || len(out) < 100<<10-3 || !strings.HasPrefix(out, "0123456789😀\n") {
+		t.Errorf("%d bytes", len(out))
+	}
+	cut := e.next("belljar/logTruncated")
+	if cut["stream"] != "stdout" || cut["shown_bytes"] != 102400.0 || cut["title"] != "View full logs in Web UI" || cut["web_url"] != run["web_url"] {
+		t.Errorf("%v", cut)
+	}
+	notes, binary := 0, false
+	for _, m := range e.queue {
+		if m.Method == "belljar/log" {
+			p := m.object(t)
+			notes++
+			binary = binary || p["encoding"] == "base64" && strings.HasPrefix(p["data"].(string), "//4K")
+			if len(p["data"].(string)) > 64<<10 {
+				t.Errorf("a notification has %d bytes", len(p["data"].(string)))
+			}
+		}
+	}
+	if notes > 200 || !binary {
+		t.Errorf("%d notifications, binary %v", notes, binary)
+	}
+	if d := e.diagnostics(uri); len(d) != 1 || where(d[0]) != "1:0-1:21" {
+		t.Errorf("%v", d)
+	}
+}
+
+// What a compiler says is marked while the build goes on, and replaced by what is known at its end.
+func TestWhileItRuns(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"x.sh": "echo 'a.go:1:5: undefined: é'; read a; exit $a\n", "a.go": "var é = b\n"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	uri := "file://" + dir + "/a.go"
+	for i, want := range []string{"undefined: é (exit status 3)", ""} {
+		run := e.command("tldw.sandbox.run", map[string]any{"uri": "file://" + dir + "/x.sh", "interactive": true}).object(t)
+		d := e.diagnostics(uri)
+		if len(d) != 1 || where(d[0]) != "0:4-0:9" || d[0]["message"] != "undefined: é" || d[0]["code"] != nil {
+			t.Fatalf("%v", d)
+		}
+		e.command("belljar.sandbox.input", map[string]any{"run_id": run["run_id"], "data": []string{"3\n", "0\n"}[i]}).object(t)
+		d = e.diagnostics(uri)
+		if want == "" && len(d) != 0 || want != "" && (len(d) != 1 || d[0]["message"] != want) {
+			t.Errorf("%v, want %q", d, want)
+		}
+	}
+}
+
+// An editor that can is asked to tell of files and of the setting for lenses. Nothing else of its settings counts.
+func TestRegistration(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"x.py": "if __name__ == '__main__':\n    a\n", "A.java": "class A {\n@Test\nvoid x() {}\n}\n"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	asked := string(e.wait(func(m message) bool { return m.Method == "client/registerCapability" }).Params)
+	for _, part := range []string{`"method":"workspace/didChangeConfiguration"`, `"section":"tldw.sandbox.codeLens"`, `"globPattern":"**/*.{py,`, `"globPattern":"**/{pom.xml,`} {
+		if !strings.Contains(asked, part) {
+			t.Errorf("no %s in %s", part, asked)
+		}
+	}
+	uri := "file://" + dir + "/x.py"
+	lenses := func(file string) string {
+		return string(e.call("textDocument/codeLens", map[string]any{"textDocument": map[string]any{"uri": "file://" + dir + "/" + file}}).Result)
+	}
+	set := func(value any) {
+		e.notify("workspace/didChangeConfiguration", map[string]any{"settings": map[string]any{"tldw": map[string]any{"sandbox": map[string]any{"codeLens": value, "serverUrl": "http://evil", "image": "evil"}}}})
+	}
+	refreshed := func() { e.wait(func(m message) bool { return m.Method == "workspace/codeLens/refresh" }) }
+	set(false)
+	refreshed()
+	if got := lenses("x.py"); got != "[]" {
+		t.Error(got)
+	}
+	set("no boolean")
+	e.notify("workspace/didChangeConfiguration", map[string]any{"settings": nil})
+	set(true)
+	refreshed()
+	if got := lenses("x.py"); got == "[]" {
+		t.Error(got)
+	}
+	// A file that changes on disk loses its mark, and an open one keeps it.
+	e.run(map[string]any{"uri": uri})
+	if d := e.diagnostics(uri); len(d) != 1 {
+		t.Errorf("%v", d)
+	}
+	changed := func(file string) {
+		e.notify("workspace/didChangeWatchedFiles", map[string]any{"changes": []any{map[string]any{"uri": "file://" + dir + "/" + file, "type": 2}}})
+	}
+	changed("x.py")
+	if d := e.diagnostics(uri); len(d) != 0 {
+		t.Errorf("%v", d)
+	}
+	if got := lenses("A.java"); got != "[]" {
+		t.Error(got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pom.xml"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refreshed() // of the run
+	changed("pom.xml")
+	refreshed()
+	if got := lenses("A.java"); !strings.Contains(got, "A#x") {
+		t.Error(got)
+	}
+}
+
+// A program that was compiled in the sandbox is there and not in the folder. Its map leads to the folder's file.
+func TestMapsOfArtifacts(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"src/a.ts": "one\n  two\n", "build.sh": `mkdir dist
+echo 'x();y() //# sourceMappingURL=a.js.map' >dist/a.js
+echo '{"version":3,"sections":[{"offset":{"line":0,"column":4},"map":{"version":3,"sources":["../src/a.ts"],"mappings":"AACE"}}]}' >dist/a.js.map
+printf 'TypeError: no\n    at f (/workspace/dist/a.js:1:5)\n    at g (/workspace/dist/b.js:1:5)\n' >&2
+exit 1
+`})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	e.run(map[string]any{"uri": "file://" + dir + "/build.sh", "capture_patterns": []string{"dist/**"}})
+	if d := e.diagnostics("file://" + dir + "/src/a.ts"); len(d) != 1 || where(d[0]) != "1:2-1:5" || d[0]["message"] != "TypeError: no (exit status 1)" {
+		t.Errorf("%v", d)
+	}
+}
+
+// A session that ends while a program of it runs ends the run, too. The next run has another session, with the whole folder.
+func TestSessionEndsInMidRun(t *testing.T) {
+	s := service(t)
+	dir := makeFolder(t, map[string]string{"x.sh": "echo one; read a\n"})
+	e := start(t, with(s))
+	e.initialize([]string{dir}, nil)
+	uri := "file://" + dir + "/x.sh"
+	run := e.command("tldw.sandbox.run", map[string]any{"uri": uri, "interactive": true}).object(t)
+	e.wait(func(m message) bool { return m.Method == "belljar/log" })
+	if err := s.Sessions().Delete(t.Context(), run["session_id"].(string)); err != nil {
+		t.Fatal(err)
+	}
+	end := e.wait(func(m message) bool {
+		return m.Method == "belljar/run" && m.object(t)["phase"] != "running" && m.object(t)["phase"] != "starting" && m.object(t)["phase"] != "queued"
+	}).object(t)
+	if end["run_id"] != run["run_id"] || end["phase"] == "completed" {
+		t.Errorf("%v", end)
+	}
+	next := e.run(map[string]any{"command": []string{"cat", "x.sh"}})
+	if next["exit_code"] != 0.0 || next["session_id"] == run["session_id"] {
+		t.Errorf("%v", next)
+	}
+}
+
+// What a program prints cannot lead out of the folder, or make the editor show more than it does of any failure.
+func TestHostileOutput(t *testing.T) {
+	secret := makeFolder(t, map[string]string{"key.py": "secret\n"})
+	var text strings.Builder
+	for _, place := range []string{"/etc/passwd", "/workspace/../../etc/passwd", "../" + filepath.Base(secret) + "/key.py", secret + "/key.py", "out/key.py", "/workspace/out/key.py", "file://" + secret + "/key.py", `..\..\key.py`, "C:/key.py"} {
+		fmt.Fprintf(&text, "%s:1:1: error: here\n", place)
+	}
+	for n := range 2000 {
+		fmt.Fprintf(&text, "x.c:%d:1: error: \x1b]8;;http://evil\x07number\x1b[31m %d\n", n+1, n)
+	}
+	s := logged{service(t), func(yield func(belljar.Frame, error) bool) {
+		for i := 0; i < text.Len(); i += 4096 {
+			if !yield(belljar.Frame{Type: belljar.FrameStderr, Output: []byte(text.String()[i:min(i+4096, text.Len())])}, nil) {
+				return
+			}
+		}
+	}}
+	dir := makeFolder(t, map[string]string{"x.c": strings.Repeat("int x;\n", 50), "x.sh": ""})
+	if err := os.Symlink(secret, filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, with(s))
+	e.initialize([]string{dir}, nil)
+	e.run(map[string]any{"folder": "file://" + dir, "command": []string{"false"}})
+	e.call("textDocument/codeLens", map[string]any{"textDocument": map[string]any{"uri": "file://" + dir + "/x.sh"}}) // what came before it has come
+	shown := 0
+	for _, m := range e.queue {
+		if m.Method == "textDocument/publishDiagnostics" {
+			p := m.object(t)
+			if p["uri"] != "file://"+dir+"/x.c" || strings.ContainsRune(string(m.Params), 0x1b) || strings.Contains(string(m.Params), "evil") {
+				t.Errorf("%.300s", m.Params)
+			}
+			shown = len(p["diagnostics"].([]any))
+		}
+	}
+	if shown != 100 {
+		t.Errorf("%d diagnostics", shown)
+	}
+}

@@ -1,0 +1,183 @@
+package lsp
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	gosync "sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of what an editor gets of a run's output.
+const (
+	mostShown   = 100 << 10             // bytes of a stream
+	mostNote    = 64 << 10              // bytes of a notification
+	logPause    = 50 * time.Millisecond // between two notifications
+	mostWaiting = 32
+)
+
+// logNote is belljar/log.
+type logNote struct {
+	RunID    string `json:"run_id"`
+	Seq      uint64 `json:"seq"`
+	Stream   string `json:"stream"`
+	Data     string `json:"data"`
+	Encoding string `json:"encoding,omitempty"` // base64, or "" for text
+}
+
+// truncatedNote is belljar/logTruncated.
+type truncatedNote struct {
+	RunID      string `json:"run_id"`
+	Stream     string `json:"stream"`
+	ShownBytes int    `json:"shown_bytes"`
+	WebURL     string `json:"web_url,omitempty"`
+	Title      string `json:"title"`
+}
+
+// chunk is output that waits to be sent.
+type chunk struct {
+	stream int
+	data   []byte
+	seq    uint64
+	cut    bool // the stream goes on, and is not shown
+}
+
+// pump sends output to the editor: at once if that is slow, and in larger pieces if it is fast.
+type pump struct {
+	*reporter
+	run *run
+
+	mu      gosync.Mutex
+	paused  bool // something was sent just now
+	waiting []chunk
+	taken   [2]int    // bytes of each stream that are shown, or wait to be
+	shown   [2][]byte // what is shown
+	rest    [2][]byte // the beginning of a character whose end has not come
+}
+
+// add sends what a run has printed, as far as it is shown.
+func (p *pump) add(stream int, data []byte, seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	room := mostShown - p.taken[stream]
+	if room < 0 {
+		return // the editor knows
+	}
+	p.taken[stream] += len(data)
+	if n := min(room, len(data)); n > 0 {
+		if c := p.last(stream); c != nil && len(c.data)+n <= mostNote {
+			c.data, c.seq = append(c.data, data[:n]...), seq
+		} else {
+			p.waiting = append(p.waiting, chunk{stream: stream, data: slices.Clone(data[:n]), seq: seq})
+		}
+	}
+	if len(data) > room {
+		p.waiting = append(p.waiting, chunk{stream: stream, seq: seq, cut: true})
+	}
+	p.next()
+}
+
+// last is the chunk that more of a stream is added to; nil for none. That keeps the order of both streams, unless they take turns too
+// often.
+func (p *pump) last(stream int) *chunk {
+	for i := len(p.waiting) - 1; i >= 0; i-- {
+		if p.waiting[i].stream == stream {
+			return &p.waiting[i]
+		}
+		if len(p.waiting) < mostWaiting {
+			break
+		}
+	}
+	return nil
+}
+
+// next sends the first that waits, unless something was sent just now.
+func (p *pump) next() {
+	if p.paused || len(p.waiting) == 0 {
+		return
+	}
+	stream, before, began := p.waiting[0].stream, len(p.shown[p.waiting[0].stream]), time.Now()
+	p.send()
+	p.early(p.run, string(p.shown[stream]), len(p.shown[stream])-before)
+	p.paused = true
+	// What a program prints may be hostile: to look for messages takes a twentieth of the time.
+	time.AfterFunc(max(logPause, 20*time.Since(began)), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.paused = false
+		p.next()
+	})
+}
+
+// end sends what waits.
+func (p *pump) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiting) > 0 {
+		p.send()
+	}
+	for stream := range p.rest {
+		p.emit(stream, p.rest[stream], 0)
+	}
+}
+
+func (p *pump) send() {
+	c := p.waiting[0]
+	p.waiting = p.waiting[1:]
+	if c.cut {
+		p.emit(c.stream, p.rest[c.stream], c.seq)
+		p.rest[c.stream] = nil
+		p.truncated(c.stream)
+		return
+	}
+	data := append(p.rest[c.stream], c.data...)
+	whole := wholeEnd(data)
+	p.rest[c.stream] = slices.Clone(data[len(whole):])
+	p.emit(c.stream, whole, c.seq)
+	p.shown[c.stream] = append(p.shown[c.stream], whole...)
+}
+
+// wholeEnd is data without a character at its end that is not complete.
+func wholeEnd(data []byte) []byte {
+	for i := len(data) - 1; i >= 0 && len(data)-i < utf8.UTFMax; i-- {
+		if utf8.RuneStart(data[i]) {
+			if !utf8.FullRune(data[i:]) {
+				return data[:i]
+			}
+			break
+		}
+	}
+	return data
+}
+
+func streamName(stream int) string { return [...]string{"stdout", "stderr"}[stream] }
+
+func (p *pump) emit(stream int, data []byte, seq uint64) {
+	if len(data) == 0 {
+		return
+	}
+	if !p.options.Notifications {
+		p.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
+		return
+	}
+	note := logNote{RunID: p.run.id, Seq: seq, Stream: streamName(stream), Data: string(data)}
+	if !utf8.Valid(data) {
+		note.Data, note.Encoding = base64.StdEncoding.EncodeToString(data), "base64"
+	}
+	p.notify("belljar/log", note)
+}
+
+func (p *pump) truncated(stream int) {
+	page := p.webURL(p.run.id)
+	if p.options.Notifications {
+		p.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
+		return
+	}
+	text := fmt.Sprintf("Belljar: %s goes on, and its first %d KB are shown.", streamName(stream), mostShown>>10)
+	if page != "" {
+		text += " " + fullLogs + ": " + page
+	}
+	p.log(text)
+}
