@@ -24,6 +24,7 @@ import (
 // server is one of a lane, for attacks that need sessions or sandboxes that are ready. Every such trial of the lane shares it.
 type server struct {
 	once sync.Once
+	turn sync.Mutex // of the trial that uses it
 	url  string
 	peer *peer.Peer // that its sandboxes may reach
 }
@@ -41,7 +42,7 @@ func (l *lane) serving(t *testing.T) *server {
 			}
 		}
 		tr.env = append(tr.env, "SANDBOX_API_KEY="+readyKey, "SANDBOX_LOG_LEVEL=warn", "SANDBOX_END_SESSIONS=true", "SANDBOX_ALLOW_WEAK="+strings.Join(weak, ","),
-			"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=2")
+			"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=4")
 		said, stderr := newLines()
 		tr.standing = true
 		data, err := os.MkdirTemp("", "belljar-server-") // elsewhere: what is kept of a run bears its name
@@ -65,6 +66,14 @@ func (l *lane) serving(t *testing.T) *server {
 		})
 		select {
 		case url := <-said:
+			client := l.trial(l.t)
+			client.server = url
+			if l.engine == nil && l.image != "" {
+				if _, err := client.say("image", "import", "--name", imageName(l.image), client.imageFile(l.image)); err != nil {
+					l.t.Error(err)
+					return
+				}
+			}
 			l.server.url, l.server.peer = url, p
 		case <-time.After(runTime):
 			l.t.Error("the lane's server does not serve")
@@ -73,6 +82,8 @@ func (l *lane) serving(t *testing.T) *server {
 	if l.server.url == "" {
 		t.Fatal("the lane has no server")
 	}
+	l.server.turn.Lock() // others would take what is ready
+	t.Cleanup(l.server.turn.Unlock)
 	return &l.server
 }
 
@@ -161,20 +172,21 @@ func blank(t *testing.T, tr *trial) func(outcome) {
 	s := tr.lane.serving(t)
 	other := tr.lane.trial(t)
 	other.server = s.url
-	first := other.run(t.Context(), slices.Concat([]string{"run", "--json", "--workspace-exec", "--file", built.Probe + ":probe", "--allow", "api.test", "--allow", s.peer.Address},
-		other.where(), []string{"--", "./probe", "reach", "api.test"}))
+	args := slices.Concat([]string{"run", "--json", "--workspace-exec"}, other.where())
+	first := other.run(t.Context(), slices.Concat(args, []string{"--file", built.Probe + ":probe", "--allow", "api.test", "--allow", s.peer.Address, "--", "./probe", "reach", "api.test"}))
 	if first.exit() != "0" {
 		t.Errorf("control: with rules: %s", first.Stdout)
 	}
-	ready := `sandbox_pool_available{runtime="` + tr.lane.runtime + `"}`
-	for deadline := time.Now().Add(runTime); figure(t, s.url, ready) == 0 && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
+	of := `{runtime="` + tr.lane.runtime + `"}`
+	for deadline := time.Now().Add(time.Minute); figure(t, s.url, "sandbox_pool_available"+of) < figure(t, s.url, "sandbox_pool_kinds"+of) && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
 	}
+	hit := func() int { return claims(t, s.url, tr.lane.runtime, "hit") }
 	tr.server = s.url
 	tr.extra = append(tr.extra, "--env", "LANE_PEER="+s.peer.Address)
-	hits := claims(t, s.url, tr.lane.runtime, "hit")
+	hits := hit()
 	return func(outcome) {
-		if claims(t, s.url, tr.lane.runtime, "hit") == hits {
+		if hit() == hits {
 			t.Error("the sandbox was not ready before, which proves little")
 		}
 	}
