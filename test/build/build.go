@@ -20,6 +20,7 @@ const programsVariable = "BELLJAR_TEST_PROGRAMS"
 type Programs struct {
 	Agent   string
 	Belljar string // with the agent embedded
+	Forged  string // belljar whose agent obeys programs, for test/security
 	Probe   string // the attacker's tool of test/security
 	Soak    string // the many runs of test/e2e
 	Net     string // a program that uses the network
@@ -39,24 +40,29 @@ func Into(dir string) (Programs, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := compile(source, p.Agent, "./cmd/belljar-agent"); err != nil {
-		return p, err
-	}
-	// An overlay puts the agent into its place and leaves the source tree alone.
-	place := filepath.Join(source, "cmd/belljar/agent/belljar-agent-linux-"+runtime.GOARCH)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{place: p.Agent}})
-	if err != nil {
-		return p, err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o644); err != nil {
+	forger := filepath.Join(dir, "forger")
+	if err := errors.Join(compile(source, p.Agent, "./cmd/belljar-agent"), compile(source, forger, "./test/security/forger")); err != nil {
 		return p, err
 	}
 	return p, errors.Join(
-		compile(source, p.Belljar, "./cmd/belljar", "-overlay", file),
+		around(source, p.Agent, p.Belljar), around(source, forger, p.Forged),
 		compile(source, p.Probe, "./test/security/probe"),
 		compile(source, p.Soak, "./test/e2e/soak"),
 		compile(source, p.Net, "./test/net"), compileMusl(source, p.Net))
+}
+
+// around builds a belljar with an agent embedded. An overlay puts the agent into its place and leaves the source tree alone.
+func around(source, agent, out string) error {
+	place := filepath.Join(source, "cmd/belljar/agent/belljar-agent-linux-"+runtime.GOARCH)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{place: agent}})
+	if err != nil {
+		return err
+	}
+	file := agent + "-overlay.json"
+	if err := os.WriteFile(file, overlay, 0o644); err != nil {
+		return err
+	}
+	return compile(source, out, "./cmd/belljar", "-overlay", file)
 }
 
 // Agent returns the agent alone: that of BELLJAR_TEST_PROGRAMS, or else built into dir, where every user may run it.
@@ -121,13 +127,13 @@ var AgentProgram = sync.OnceValues(func() ([]byte, error) {
 
 func programs(dir string) Programs {
 	at := func(name string) string { return filepath.Join(dir, name) }
-	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Probe: at("probe"), Soak: at("soak"), Net: at("net")}
+	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Forged: at("belljar-forged"), Probe: at("probe"), Soak: at("soak"), Net: at("net")}
 }
 
 // check reports which program is missing.
 func (p Programs) check() error {
 	var missing []error
-	for _, path := range []string{p.Agent, p.Belljar, p.Probe, p.Soak, p.Net} {
+	for _, path := range []string{p.Agent, p.Belljar, p.Forged, p.Probe, p.Soak, p.Net} {
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, fmt.Errorf("%s: %w", programsVariable, err))
 		}

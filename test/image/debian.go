@@ -51,6 +51,11 @@ func built(t testing.TB, name string, o debian.Options) string {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) || info.Mode().Perm() != 0o700 {
 		t.Fatalf("%s is not a folder of ours: %v, %v", dir, info, err)
 	}
+	o.Mirror = os.Getenv("BELLJAR_TEST_MIRROR")
+	digest, err := debian.Digest(o)
+	if err != nil {
+		need.Missing(t, "image %s cannot be built: %v", name, err)
+	}
 	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +67,7 @@ func built(t testing.TB, name string, o debian.Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%s-%s.tar", name, debian.Version))
+	path := filepath.Join(dir, fmt.Sprintf("%s-%.16s.tar", name, digest))
 	if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) < fresh {
 		return path
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +81,6 @@ func built(t testing.TB, name string, o debian.Options) string {
 	defer os.Remove(making)
 	defer f.Close()
 	begin := time.Now()
-	o.Mirror = os.Getenv("BELLJAR_TEST_MIRROR")
 	if err := debian.Build(t.Context(), o, f); err != nil {
 		need.Missing(t, "image %s cannot be built: %v", name, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,9 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 		t.Fatal(err)
 	}
 	tr.env = append(tr.env, "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SSL_CERT_FILE="+authority, "TOKEN="+lentSecret)
-	tr.flags = append(tr.flags, "--secret", "TOKEN", "--broker", "TOKEN=api.test")
+	letters := []byte(lentSecret) // a program that has come to know it all the same
+	slices.Reverse(letters)
+	tr.flags = append(tr.flags, "--secret", "TOKEN", "--broker", "TOKEN=api.test", "--env", "LANE_REVERSED="+string(letters))
 	for _, rule := range []string{"api.test", "other.test", p.Address} {
 		tr.flags = append(tr.flags, "--allow", rule)
 	}
@@ -92,6 +95,7 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 		if lent == 0 {
 			t.Error("control: no request had the secret")
 		}
+		hidden(t, got.Stdout, lentSecret)
 		if said := got.Stdout + got.Stderr; strings.Contains(said, lentSecret) {
 			t.Errorf("the program had the secret: %s", said)
 		}

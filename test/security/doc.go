@@ -5,6 +5,7 @@
 // to run it:
 //
 //	# Needs: probe             upload the probe, and allow execution in the workspace
+//	# Agent: forged            the agent inside obeys programs: package forger
 //	# Leaves: nothing          the sandbox is afterwards as it was, so that other scripts may share it (together_test.go)
 //	# Run: --memory 64m        more flags of belljar run
 //	# Image: set-user-id       an image that somebody hostile has made (image_test.go)

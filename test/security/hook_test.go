@@ -34,12 +34,14 @@ func hooks() map[string]hook {
 		"bait":      bait,
 		"clients":   clients,
 		"boot":      bootID,
+		"blank":     blank,
 		"brokered":  brokered,
 		"disk":      disk,
 		"elsewhere": elsewhere,
 		"engine":    engineSocket,
 		"half":      half,
 		"listener":  listener,
+		"narrowed":  narrowed,
 		"neighbour": neighbour,
 		"network":   network,
 
@@ -48,6 +50,7 @@ func hooks() map[string]hook {
 		"responsive": responsive,
 
 		"secret":           secret,
+		"secret-snapshots": snapshots,
 		"secret-neighbour": secretNeighbour,
 
 		"network-empty":     networkEmpty,

@@ -202,32 +202,42 @@ func saved(t *testing.T, name string, root *rootTar) []byte {
 	return r.buf.Bytes()
 }
 
-// bring puts an image where the lane's runs find it and returns its name, or why belljar would not have it.
-func (l *lane) bring(t *testing.T, word string) (string, error) {
+func imageName(word string) string { return "belljar-test/" + word }
+
+// imageFile writes an image into the trial's folder, as belljar image import takes it.
+func (tr *trial) imageFile(word string) (path string) {
+	t := tr.t
 	t.Helper()
-	name := "belljar-test/" + word
-	l.images.mu.Lock()
-	defer l.images.mu.Unlock()
-	if err, tried := l.images.tried[word]; tried {
-		return name, err
-	}
-	tr := l.trial(t)
-	path := filepath.Join(tr.dir, word+".tar")
+	path = filepath.Join(tr.dir, word+".tar")
 	make := strangers()[word]
 	var err error
 	switch {
 	case word == "clients":
 		err = os.Link(clientPrograms(t), path)
 	case word == "busybox":
-		err = os.WriteFile(path, saved(t, name, finish(t, func(*rootTar) {})), 0o644)
+		err = os.WriteFile(path, saved(t, imageName(word), finish(t, func(*rootTar) {})), 0o644)
 	case make == nil:
 		t.Fatalf("no such image: %s", word)
 	default:
-		err = os.WriteFile(path, saved(t, name, finish(t, make)), 0o644)
+		err = os.WriteFile(path, saved(t, imageName(word), finish(t, make)), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// bring puts an image where the lane's runs find it and returns its name, or why belljar would not have it.
+func (l *lane) bring(t *testing.T, word string) (string, error) {
+	t.Helper()
+	name := imageName(word)
+	l.images.mu.Lock()
+	defer l.images.mu.Unlock()
+	if err, tried := l.images.tried[word]; tried {
+		return name, err
+	}
+	tr := l.trial(t)
+	path := tr.imageFile(word)
 	var said struct {
 		Digest string `json:"digest"`
 		Error  struct{ Code, Message string }
@@ -236,6 +246,7 @@ func (l *lane) bring(t *testing.T, word string) (string, error) {
 	if err := json.Unmarshal(raw, &said); err != nil {
 		t.Fatalf("belljar image import: %v\n%s", err, raw)
 	}
+	var err error
 	switch {
 	case said.Error.Code == "image_invalid":
 		err = fmt.Errorf("refused: %s", said.Error.Message)

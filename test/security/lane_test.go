@@ -35,6 +35,8 @@ type lane struct {
 	serve  []string           // more flags of belljar serve
 	engine *engine            // of the docker runtime
 	images shelf              // that were brought in
+	t      *testing.T         // of all its trials
+	server server             // for sessions, once a trial needs one
 	stock  func(t *testing.T) // waits until sandboxes are ready; nil where none are made ahead
 	caps   runtime.Capabilities
 }
@@ -82,7 +84,7 @@ func (l *lane) open(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
-	l.home = home
+	l.home, l.t = home, t
 	switch {
 	case l.way == "root" && !root:
 		t.Skipf("lane %s cannot run: the tests do not run as root", l.name)

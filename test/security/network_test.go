@@ -30,18 +30,15 @@ func network(t *testing.T, tr *trial) func(outcome) {
 	p.Lie("pinned.test", own, bait.ip)
 	p.Lie("rebind.wild.test", own, bait.ip)
 	p.Lie("bait.wild.test", bait.ip)
-	p.Lie("loopback.wild.test", netip.MustParseAddr("127.0.0.1"))
-	p.Lie("metadata.wild.test", netip.MustParseAddr("169.254.169.254"))
-	p.Lie("zero.wild.test", netip.MustParseAddr("0.0.0.0"))
-	p.Lie("local.wild.test", netip.MustParseAddr("fd00:ec2::254"))
-	p.Lie("translated.wild.test", netip.MustParseAddr("64:ff9b::7f00:1"))
-	p.Lie("mapped.wild.test", netip.MustParseAddr("::ffff:10.0.0.1"))
+	for i, ip := range special() {
+		p.Lie(fmt.Sprintf("special-%d.wild.test", i), netip.MustParseAddr(ip))
+	}
 	first, last := marks(p, tr)
 	tr.env = append(tr.env, "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_EGRESS_PORTS=53,80,443,"+bait.port)
 	for _, rule := range []string{"api.test", "pinned.test", "*.wild.test", p.Address} {
 		tr.flags = append(tr.flags, "--allow", rule)
 	}
-	for name, value := range map[string]string{"PEER": p.Address, "BAIT": bait.ip.String(), "PORT": bait.port} {
+	for name, value := range map[string]string{"SPECIAL": strconv.Itoa(len(special())), "PEER": p.Address, "BAIT": bait.ip.String(), "PORT": bait.port} {
 		tr.flags = append(tr.flags, "--env", "LANE_"+name+"="+value)
 	}
 	return func(outcome) {
@@ -74,6 +71,17 @@ func network(t *testing.T, tr *trial) func(outcome) {
 		if was, now := first.Load(), last.Load(); now > was+settled {
 			t.Errorf("belljar has %d descriptors, %d before", now, was)
 		}
+	}
+}
+
+// special has an address of every range that is not the internet's: of each machine, of private networks, of
+// translation from one protocol into the other.
+func special() []string {
+	return []string{
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.64.0.2", "169.254.169.254", "172.16.0.1", "172.31.255.254", "192.0.0.8",
+		"192.168.0.1", "198.18.0.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255", "::", "::1",
+		"::127.0.0.1", "::ffff:10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::a00:1", "100::1", "2001::1", "2002:7f00:1::",
+		"5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1",
 	}
 }
 

@@ -27,7 +27,7 @@ const readyKey = "only-for-the-tests-of-this-lane"
 // warm makes the lane's runs use a server with a pool of ready sandboxes, and checks at the end that they came from the pool.
 func (l *lane) warm(t *testing.T) {
 	t.Helper()
-	url := serveReady(t, l.home, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32")
+	url := serveReady(t, built.Belljar, l.home, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32")
 	l.env = append(l.env, "BELLJAR_SERVER="+url, "BELLJAR_API_KEY="+readyKey)
 	// A busy machine makes them more slowly than scripts use them.
 	l.stock = func(t *testing.T) {
@@ -37,7 +37,7 @@ func (l *lane) warm(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		hits, misses := claims(t, url, "hit"), claims(t, url, "miss")
+		hits, misses := claims(t, url, "native", "hit"), claims(t, url, "native", "miss")
 		t.Logf("%d sandboxes were ready, %d were not", hits, misses)
 		if hits+misses > 0 && hits <= misses { // trials with a network have servers of their own
 			t.Errorf("only %d of %d sandboxes were ready, which proves little", hits, hits+misses)
@@ -49,12 +49,12 @@ func (l *lane) warm(t *testing.T) {
 // that a trial which has some gets one of its own.
 func (tr *trial) environment(args []string) []string {
 	network := func(setting string) bool { return strings.HasPrefix(setting, "SANDBOX_EGRESS_") }
-	if tr.lane.ready && slices.ContainsFunc(tr.env, network) && tr.server == "" {
+	if tr.lane.ready && !tr.standing && slices.ContainsFunc(tr.env, network) && tr.server == "" {
 		tr.serve(slices.Contains(args, "--workspace-exec"))
 	}
 	env := slices.Concat(tr.lane.env, tr.env)
 	if tr.server != "" {
-		env = append(env, "BELLJAR_SERVER="+tr.server)
+		env = append(env, "BELLJAR_SERVER="+tr.server, "BELLJAR_API_KEY="+readyKey)
 	}
 	return env
 }
@@ -64,7 +64,7 @@ func (tr *trial) serve(exec bool) {
 	tr.t.Helper()
 	// What is not set is as without a server.
 	own := []string{"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=2"}
-	tr.server = serveReady(tr.t, tr.dir, append(own, tr.env...)...)
+	tr.server = serveReady(tr.t, tr.program(), tr.dir, append(own, tr.env...)...)
 	kinds := 1
 	if exec { // the kind is known from its first request on
 		kinds++
@@ -73,18 +73,18 @@ func (tr *trial) serve(exec bool) {
 	for deadline := time.Now().Add(runTime); figure(tr.t, tr.server, `sandbox_pool_available{runtime="native"}`) < kinds && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
-	before := claims(tr.t, tr.server, "hit")
+	before := claims(tr.t, tr.server, "native", "hit")
 	tr.t.Cleanup(func() {
-		if claims(tr.t, tr.server, "hit") == before {
+		if claims(tr.t, tr.server, "native", "hit") == before {
 			tr.t.Error("the sandbox was not ready before, which proves little")
 		}
 	})
 }
 
-// serveReady starts a server with a folder and settings of its own, and returns its address.
-func serveReady(t *testing.T, dir string, settings ...string) string {
+// serveReady starts a server of a belljar with a folder and settings of its own, and returns its address.
+func serveReady(t *testing.T, program, dir string, settings ...string) string {
 	t.Helper()
-	cmd := exec.Command(built.Belljar, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
 	cmd.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
 		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_LOG_LEVEL=warn", "SANDBOX_END_SESSIONS=true",
@@ -152,9 +152,9 @@ func run(cmd *exec.Cmd) (ended <-chan error, err error) {
 }
 
 // claims reads one of the pool's figures.
-func claims(t *testing.T, url, result string) int {
+func claims(t *testing.T, url, runtime, result string) int {
 	t.Helper()
-	return figure(t, url, `sandbox_pool_claims_total{result="`+result+`",runtime="native"}`)
+	return figure(t, url, `sandbox_pool_claims_total{result="`+result+`",runtime="`+runtime+`"}`)
 }
 
 // figure reads one of the server's figures.

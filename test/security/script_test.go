@@ -18,6 +18,7 @@ type script struct {
 	name, path string
 	header     map[string]string // the words for people
 	probe      bool
+	forged     bool // its agent obeys programs
 	clean      bool // it leaves its sandbox as it was
 	flags      []string
 	hosts      []string
@@ -84,6 +85,10 @@ func readScript(path string) (script, error) {
 			s.header[key] = m[2]
 		case "Needs":
 			s.probe = slices.Contains(words, "probe")
+		case "Agent":
+			if s.forged = m[2] == "forged"; !s.forged {
+				return script{}, fmt.Errorf("%s: an agent is forged, or not said: %q", path, m[2])
+			}
 		case "Leaves":
 			if s.clean = m[2] == "nothing"; !s.clean {
 				return script{}, fmt.Errorf("%s: what a script leaves is nothing, or not said: %q", path, m[2])

@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -26,6 +28,7 @@ func secret(t *testing.T, tr *trial) func(outcome) {
 		}
 	}
 	return func(got outcome) {
+		hidden(t, got.Stdout, value)
 		raw, err := json.Marshal(got)
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +51,24 @@ func secret(t *testing.T, tr *trial) func(outcome) {
 					t.Errorf("%s has %q", where, form)
 				}
 			}
+		}
+	}
+}
+
+// formLine is one of a program that prints a secret: how, how many bytes that are, and between brackets the bytes.
+var formLine = regexp.MustCompile(`(?m)^form ([a-z0-9-]+) (\d+) \[(.*)\]$`)
+
+// hidden checks that each form that a program has printed is as long as it was, and asterisks.
+func hidden(t *testing.T, stdout, value string) {
+	t.Helper()
+	all := formLine.FindAllStringSubmatch(stdout, -1)
+	if want := strings.Count(stdout, "\nform ") + strings.Count(stdout, "end of forms"); want > 0 && len(all) < 10 {
+		t.Errorf("control: only %d forms", len(all))
+	}
+	for _, m := range all {
+		size, _ := strconv.Atoi(m[2])
+		if stars := strings.Count(m[3], "*"); len(m[3]) != size || stars < len(value) || size < stars {
+			t.Errorf("%s of %d bytes became %d, %d of them asterisks: %s", m[1], size, len(m[3]), stars, m[3])
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,6 +119,7 @@ func attack(t *testing.T, l *lane, s script) verdict {
 		l.stock(t)
 	}
 	tr := l.trial(t)
+	tr.forged = s.forged
 	if word := s.imageOn(l); word != "" {
 		ref, err := l.bring(t, word)
 		if err != nil && word != s.image {
@@ -131,11 +133,14 @@ func attack(t *testing.T, l *lane, s script) verdict {
 	verify := tr.prepare(t, s.hosts)
 	args := tr.command()
 	if s.probe {
-		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
+		args = append(args, "--file", built.Probe+":probe")
+		if tr.session == "" {
+			args = append(args, "--workspace-exec")
+		}
 	}
-	args = append(append(append(args, tr.flags...), s.flags...), "--file", tr.copy(s.path)+":attack.sh", "--", "sh", "attack.sh")
+	args = append(slices.Concat(args, tr.flags, s.flags, tr.extra), "--file", tr.copy(s.path)+":attack.sh", "--", "sh", "attack.sh")
 	got := tr.run(ctx, args)
-	t.Logf("phase %s %s exit %v\nstdout: %s\nstderr: %s", got.Phase, got.ReasonCode, got.exit(), tail(got.Stdout), tail(got.Stderr))
+	t.Logf("phase %s %s exit %v, after %.2f s of a processor\nstdout: %s\nstderr: %s", got.Phase, got.ReasonCode, got.exit(), tr.account.CPU.Seconds(), tail(got.Stdout), tail(got.Stderr))
 	if strings.Contains(got.Stdout, "BREACH") {
 		t.Errorf("breach:\n%s", breaches(got.Stdout))
 	}
@@ -170,8 +175,12 @@ func (tr *trial) prepare(t *testing.T, names []string) []func(outcome) {
 
 // command is how every attack begins.
 func (tr *trial) command() []string {
-	return append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + tr.lane.runtime, "--env", "LANE_IMAGE=" + tr.root,
-		"--env", "LANE_TIER=" + tier.Pick("test", "soak")}, tr.where()...)
+	verb, where := []string{"run"}, tr.where()
+	if tr.session != "" {
+		verb, where = []string{"session", "run", tr.session}, nil
+	}
+	return slices.Concat(verb, []string{"--json", "--quiet", "--env", "LANE_RUNTIME=" + tr.lane.runtime, "--env", "LANE_IMAGE=" + tr.root,
+		"--env", "LANE_TIER=" + tier.Pick("test", "soak")}, where)
 }
 
 func breaches(stdout string) string {

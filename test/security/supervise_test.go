@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,9 +38,10 @@ type order struct {
 // account is what a supervisor saw.
 type account struct {
 	Error     string
-	Status    int      // exit status of belljar, -1 for a signal
-	Survivors []string // command lines of what outlived belljar
-	Blocks    int64    // of 512 bytes, written to disks by belljar and everything below it
+	Status    int           // exit status of belljar, -1 for a signal
+	Survivors []string      // command lines of what outlived belljar
+	CPU       time.Duration // of belljar and everything below it, as far as it has been waited for
+	Blocks    int64         // of 512 bytes, written to disks by belljar and everything below it
 }
 
 // supervise is the whole supervisor.
@@ -91,7 +93,9 @@ func (o order) carryOut() (account, error) {
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
 		return account{}, err
 	}
-	return account{Status: cmd.ProcessState.ExitCode(), Survivors: survivors, Blocks: usage.Oublock}, nil
+	return account{
+		Status: cmd.ProcessState.ExitCode(), Survivors: survivors, CPU: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), Blocks: usage.Oublock,
+	}, nil
 }
 
 // reap reaps the dead descendants, and kills and returns the living ones.

@@ -24,14 +24,19 @@ import (
 
 // trial is one run on a lane, with folders of its own.
 type trial struct {
-	t      *testing.T
-	lane   *lane
-	dir    string   // of the lane's user; out of reach for the sandbox
-	ref    string   // the image's name, "" for the host's
-	root   string   // the image in a word
-	flags  []string // more flags of belljar run
-	env    []string // more of belljar's own environment
-	server string   // of the trial's own; "" is the lane's, if any
+	t        *testing.T
+	lane     *lane
+	dir      string   // of the lane's user; out of reach for the sandbox
+	ref      string   // the image's name, "" for the host's
+	root     string   // the image in a word
+	flags    []string // more flags of belljar run
+	env      []string // more of belljar's own environment
+	forged   bool     // its agent obeys programs
+	standing bool     // it is a server itself
+	server   string   // of the trial's own, or that of all sessions; "" is the lane's, if any
+	extra    []string // more flags of the run, also in a session
+
+	session string // in which it runs; "" for a sandbox of its own
 
 	account account
 }
@@ -119,6 +124,14 @@ func (tr *trial) output(ctx context.Context, args []string) []byte {
 	return stdout.Bytes()
 }
 
+// program is the belljar of the trial.
+func (tr *trial) program() string {
+	if tr.forged {
+		return built.Forged
+	}
+	return built.Belljar
+}
+
 // process is a supervised belljar.
 type process struct {
 	trial    *trial
@@ -129,7 +142,7 @@ type process struct {
 func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) *process {
 	tr.t.Helper()
 	o := order{
-		Argv: append([]string{built.Belljar}, args...), Dir: tr.dir, UID: tr.lane.uid, Etc: tr.lane.etc,
+		Argv: append([]string{tr.program()}, args...), Dir: tr.dir, UID: tr.lane.uid, Etc: tr.lane.etc,
 		Env: append([]string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + tr.dir,
 			"TMPDIR=" + filepath.Join(tr.dir, "tmp"), "XDG_RUNTIME_DIR=" + tr.lane.home,
@@ -161,6 +174,14 @@ func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdo
 	return &process{trial: tr, cmd: cmd, accounts: r}
 }
 
+// end ends a server, and waits for that.
+func (p *process) end() error {
+	for _, pid := range descendants(p.cmd.Process.Pid) {
+		_ = syscall.Kill(pid, syscall.SIGTERM) // the server, and it ends its own
+	}
+	return p.wait()
+}
+
 // wait waits for the end and keeps the supervisor's account.
 func (p *process) wait() error {
 	defer p.accounts.Close()
@@ -187,6 +208,9 @@ func (tr *trial) nothingLeft(got outcome) {
 		tr.t.Errorf("left: %s", path)
 	}
 	if tr.lane.engine != nil {
+		for begin := time.Now(); tr.server != "" && len(tr.lane.engine.left(tr.t, got.ID)) > 0 && time.Since(begin) < runTime; {
+			time.Sleep(10 * time.Millisecond)
+		}
 		for _, name := range tr.lane.engine.left(tr.t, got.ID) {
 			tr.t.Errorf("left: %s", name)
 		}
@@ -207,20 +231,34 @@ func (tr *trial) nothingLeft(got outcome) {
 	}
 }
 
+const cgroups = "/sys/fs/cgroup"
+
+// leaf reports whether a cgroup has no other below it. Its files bear no names of ours, and there are dozens.
+func leaf(d fs.DirEntry) bool {
+	if !d.IsDir() {
+		return false
+	}
+	info, err := d.Info()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 2
+}
+
 // traces returns the files and folders of the host that carry a run's name. A server removes a sandbox after its response, so they
 // may remain for a moment.
 func (tr *trial) traces(id string) []string {
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		var found []string
-		for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
+		for _, root := range []string{cgroups, "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
 			filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 				if strings.Contains(filepath.Base(path), id) {
 					found = append(found, path)
 				}
+				if err == nil && root == cgroups && leaf(d) {
+					return fs.SkipDir
+				}
 				return nil // removed by another process
 			})
 		}
-		if len(found) == 0 || !tr.lane.ready || time.Since(begin) > runTime {
+		if len(found) == 0 || !tr.lane.ready && tr.server == "" || time.Since(begin) > runTime {
 			return found
 		}
 	}

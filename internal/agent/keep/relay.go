@@ -41,7 +41,9 @@ func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if err := carry(stream, conn, buffers); errors.Is(err, io.ErrClosedPipe) {
-			return // the agent has closed it; the other direction may still have its reply
+			// The agent has closed it. The other direction may still have its reply, which a host that waits for us to read does not get.
+			_ = carry(io.Discard, conn, buffers)
+			return
 		}
 		stream.Close()
 	})

@@ -14,11 +14,43 @@ import (
 
 // A reply of an agent that closes the stream while the host still writes arrives: refusals work that way.
 func TestAnswerBehindWrites(t *testing.T) {
+	dial := refusing(t, make([]byte, 100<<10))
+	for range 50 {
+		conn := dial()
+		go func() {
+			for {
+				if _, err := conn.Write(make([]byte, 4<<10)); err != nil {
+					return
+				}
+			}
+		}()
+		got := make([]byte, 100<<10)
+		if n, err := io.ReadFull(conn, got); err != nil {
+			t.Fatalf("%d bytes of the answer, %v", n, err)
+		}
+		conn.Close()
+	}
+}
+
+// A host that reads nothing before it has written all is not kept from it by an agent that has closed the stream with more to say
+// than sockets hold.
+func TestWritesBeforeAnswer(t *testing.T) {
+	const size = 240 << 10
+	conn := refusing(t, make([]byte, size))()
+	defer conn.Close()
+	_, _ = conn.Write(make([]byte, 4<<20)) // it may break
+	if n, err := io.Copy(io.Discard, conn); n != size {
+		t.Errorf("%d bytes of the answer, %v", n, err)
+	}
+}
+
+// refusing relays to an agent that answers the first byte of each stream and closes it. It returns a host's dial.
+func refusing(t *testing.T, answer []byte) (dial func() net.Conn) {
 	outside, inside := net.Pipe()
 	agent := wire.NewMuxAgent(inside)
-	defer agent.Close()
+	t.Cleanup(func() { agent.Close() })
 	host := wire.NewMuxHost(outside)
-	defer outside.Close()
+	t.Cleanup(func() { outside.Close() })
 	go func() {
 		for {
 			stream, err := agent.Accept()
@@ -28,7 +60,7 @@ func TestAnswerBehindWrites(t *testing.T) {
 			go func() {
 				defer stream.Close()
 				if _, err := stream.Read(make([]byte, 1)); err == nil {
-					_, _ = stream.Write(answer())
+					_, _ = stream.Write(answer)
 				}
 			}()
 		}
@@ -37,26 +69,13 @@ func TestAnswerBehindWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go relay(l, host)
-	for range 50 {
+	return func() net.Conn {
 		conn, err := net.Dial("unix", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		go func() {
-			for {
-				if _, err := conn.Write(make([]byte, 4<<10)); err != nil {
-					return
-				}
-			}
-		}()
-		got := make([]byte, len(answer()))
-		if n, err := io.ReadFull(conn, got); err != nil {
-			t.Fatalf("%d bytes of the answer, %v", n, err)
-		}
-		conn.Close()
+		return conn
 	}
 }
-
-func answer() []byte { return make([]byte, 100<<10) }

@@ -2,6 +2,8 @@ package debian
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +68,17 @@ func (o *Options) check() (recipe, []source, error) {
 		return recipe{}, nil, invalid("such as https://mirror.example/debian", "%q is not the address of a mirror", o.Mirror)
 	}
 	return r, []source{{uri: o.Mirror, suite: o.Suite, components: []string{"main"}}}, nil
+}
+
+// Digest is a hash, in hexadecimal, of what is known of an image before it is made: two images with the same one differ by the
+// versions of their packages at most.
+func Digest(o Options) (string, error) {
+	r, sources, err := o.check()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q", r.name, r.all(), r.finish, sources, unwanted(), []string{prepare, tidy, slim}))
+	return hex.EncodeToString(h[:]), nil
 }
 
 func invalid(hint, format string, args ...any) error {

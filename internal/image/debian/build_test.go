@@ -160,3 +160,24 @@ func TestNoTool(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A digest changes with all that an image is made of.
+func TestDigest(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range []Options{
+		{Name: "shell"}, {Name: "python"}, {Name: "shell", Packages: []string{"git"}}, {Name: "shell", Packages: []string{"git", "curl"}}, {Name: "shell", Suite: "trixie"},
+		{Name: "shell", Mirror: "https://other.example/debian"},
+	} {
+		if o.Mirror == "" {
+			o.Mirror = "https://mirror.example/debian"
+		}
+		d, err := Digest(o)
+		if again, _ := Digest(o); err != nil || seen[d] || again != d {
+			t.Errorf("%+v: %s, %s, %v", o, d, again, err)
+		}
+		seen[d] = true
+	}
+	if _, err := Digest(Options{Name: "nothing"}); err == nil {
+		t.Error("a digest of no image")
+	}
+}

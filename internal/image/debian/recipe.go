@@ -69,6 +69,3 @@ find "$1" -xdev -type f -perm /6000 -exec chmod ug-s '{}' +`
 const slim = `find "$1/usr/share/doc" -mindepth 1 -not -type d -not -name copyright -delete
 find "$1/usr/share/doc" -mindepth 1 -type d -empty -delete
 rm -rf "$1"/usr/share/man/* "$1"/usr/share/info/* "$1"/usr/share/locale/* "$1"/usr/share/lintian/*`
-
-// Version changes whenever a recipe does.
-const Version = "1"

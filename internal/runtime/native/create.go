@@ -136,7 +136,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	}
 	config := wire.AgentConfig{
 		ListenFD: int(listen.Fd()), CgroupFD: pl.execDir, LocksFD: pl.locks, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
-		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: lock, Relay: true,
+		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: lock, Relay: !r.unrelayed,
 	}
 	if spec.Lifetime != runtime.LifetimeDetached {
 		if config.LifelineFD, err = b.Lifeline(); err != nil {

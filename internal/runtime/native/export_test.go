@@ -11,6 +11,9 @@ import (
 // Edit lets f change the program of every birth to come; it returns descriptors that its changes need.
 func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 
+// Unrelayed makes sandboxes to come without the agent's relay.
+func (r *Runtime) Unrelayed(yes bool) { r.unrelayed = yes }
+
 // Reached calls f at each point of every later claim.
 func (r *Runtime) Reached(f func(point string)) { r.Jars.Reached = f }
 

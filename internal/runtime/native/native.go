@@ -44,6 +44,8 @@ type Runtime struct {
 
 	// edit breaks a birth, with descriptors that the breakage needs; nil but in tests.
 	edit func(*forkexec.Program) []int
+	// unrelayed makes agents without a relay, to measure what it costs; false but in tests.
+	unrelayed bool
 }
 
 var (

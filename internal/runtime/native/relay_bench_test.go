@@ -106,6 +106,36 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
+// A sandbox whose network is never used, compared with one whose agent has no relay at all, in turns: until its first command has run.
+func BenchmarkRelayUnused(b *testing.B) {
+	r := open(b, b.TempDir())
+	var took [2][]float64
+	for b.Loop() {
+		for i := range took {
+			r.Unrelayed(i == 1)
+			begin := time.Now()
+			box, err := r.Create(b.Context(), spec())
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, err := agent.New(box.Dial).Exec(b.Context(), command("/bin/true"))
+			if err == nil {
+				_, err = p.Output(b.Context(), func(int64, wire.Stream, []byte) error { return nil })
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			took[i] = append(took[i], time.Since(begin).Seconds()*1000)
+			p.Close()
+			if err := box.Destroy(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(median(took[0]), "ms/start")
+	b.ReportMetric(median(took[1]), "ms/start-without-relay")
+}
+
 func command(argv ...string) wire.Exec {
 	return wire.Exec{ID: belljar.NewID(), Argv: argv, Env: []string{}, UID: 1000, GID: 1000, KillAll: true, TimeoutMS: time.Minute.Milliseconds()}
 }

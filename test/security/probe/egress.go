@@ -202,6 +202,34 @@ func names(r *report, all []string) {
 	}
 }
 
+// rebound tries names that have a special address each, special-0.wild.test and so on, and other names that must not exist. A host
+// resolves a few new names in a second only, and each must be refused for its address rather than for that.
+func rebound(r *report, args []string) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		r.breach("control: %v", err)
+	}
+	all := args[1:]
+	for i := range n {
+		all = append(all, fmt.Sprintf("special-%d.wild.test", i))
+	}
+	reach(r, []string{"api.test"})
+	for _, name := range all {
+		for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			said, err := speak(frontAddress, "CONNECT "+name+":80 HTTP/1.1\r\n\r\n")
+			if strings.Contains(said, "limit") && time.Since(begin) < patience {
+				continue
+			}
+			if err != nil || !strings.HasPrefix(said, "HTTP/1.1 403 ") || !strings.Contains(said, "private_address") {
+				r.breach("CONNECT %s: %q, %v", name, said, err)
+			}
+			break
+		}
+		_, err := net.LookupHost(name)
+		r.deniedSoon("look up "+name, err)
+	}
+}
+
 // addresses tries addresses, host:port, that no rule has: by socket, and by the front.
 func addresses(r *report, all []string) {
 	reach(r, []string{"api.test"})

@@ -106,7 +106,12 @@ if [ $LANE_TIER = soak ]; then # some take seconds to start
 	client pip python3 'cd /tmp && python3 -m pip download --no-cache-dir --retries 0 -q -d pip-$host --no-deps --index-url https://$host/pip thing && ls pip-$host | grep thing && echo hello'
 	client npm npm 'cd /tmp && npm --cache /tmp/npm-$host --fetch-retries=0 --registry https://$host/npm view thing@1.0.0 version && echo hello'
 fi
-if [ $LANE_TIER-$LANE_IMAGE = soak-clients ]; then # a host's may be too old for sparse indexes
+# sparse reports whether cargo is there, and knows sparse indexes. That of a host may not, and that of the image does.
+sparse() {
+	[ $LANE_IMAGE = clients ] && return
+	cargo --version 2>/dev/null | (IFS=' .' read -r _ major minor _ && [ "$((major * 1000 + minor))" -ge 1068 ])
+}
+if [ $LANE_TIER = soak ] && sparse; then
 	export CARGO_HTTP_CAINFO=/workspace/peer.pem CARGO_NET_RETRY=0
 	client cargo cargo 'mkdir -p /tmp/c-$host/src /tmp/c-$host/.cargo && cd /tmp/c-$host && touch src/lib.rs &&
 		printf "[package]\nname = \"c\"\nversion = \"1.0.0\"\nedition = \"2021\"\n[dependencies]\nthing = \"1\"\n" >Cargo.toml &&

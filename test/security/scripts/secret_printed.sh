@@ -1,6 +1,7 @@
 # Attack: Print a secret: as it is, in base64, in hexadecimal and percent-encoded, in one piece and byte by byte, on both outputs.
 # Why it matters: Programs print their configuration by accident, and logs are read by more people than may know the secret.
 # What must hold: Each byte of it is an asterisk, and the output is as long as it was.
+# Needs: probe
 # Host: secret
 # Leaves: nothing
 
@@ -9,20 +10,10 @@ failed=0
 
 s=/run/secrets/API_TOKEN
 [ "$(wc -c <$s)" -ge 20 ] || breach "control: there is no secret"
-hex=$(od -An -v -tx1 $s | tr -d ' \n')
 cat $s
 cat $s >&2
 printf 'Authorization: Bearer %s\n' "$(cat $s)"
 base64 $s
 (printf 'user:' && cat $s) | base64
-(printf 'me:' && cat $s && printf tail) | base64
-echo "$hex"
-echo "$hex" | tr a-f A-F
-echo "$(cat $s | sed 's,/,%2F,g')"
-n=0
-while [ $n -lt "$(wc -c <$s)" ]; do
-	dd if=$s bs=1 skip=$n count=1 2>/dev/null
-	n=$((n + 1))
-done
-echo
+./probe printed "$(cat $s)" || failed=1
 exit $failed
