@@ -32,7 +32,7 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 		state = captureShell(ctx, w) // before the files: a command that ends in between is in neither
 		leave()
 	}
-	p, err := v.save(ctx, w)
+	p, err := v.save(ctx, w, false)
 	if err != nil {
 		return belljar.Fork{}, err
 	}

@@ -93,23 +93,10 @@ func (s *Snapshots) storedBytes(ctx context.Context, x belljar.Snapshot) (int64,
 	return io.Copy(io.Discard, r)
 }
 
-// store compresses an archive into the blobs, as far as its owner's quota allows, and returns the size there.
+// store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
-	r, w := io.Pipe()
-	packed := make(chan struct{})
-	go func() {
-		defer close(packed)
-		enc, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err == nil {
-			_, err = io.Copy(enc, p.reader())
-			err = errors.Join(err, enc.Close())
-		}
-		w.CloseWithError(err)
-	}()
-	within := &claimed{r: r, claim: claim}
+	within := &claimed{r: &during{ctx, p.reader()}, claim: claim}
 	info, err := s.opts.Blobs.Put(ctx, blobKey(x.UserID, x.Digest), within)
-	_ = r.CloseWithError(errStopped)
-	<-packed
 	if err == nil {
 		err = s.opts.Blobs.Sync(ctx, x.UserID, blobID(x.Digest))
 	}

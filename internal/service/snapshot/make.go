@@ -34,7 +34,7 @@ func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (b
 	if err := v.room(ctx, of.UserID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	p, err := v.save(ctx, w)
+	p, err := v.save(ctx, w, true)
 	if err != nil {
 		return belljar.Snapshot{}, err
 	}
@@ -65,9 +65,9 @@ func using(ctx context.Context, w Workspace) (context.Context, func()) {
 }
 
 // save takes the archive of a workspace.
-func (s *Snapshots) save(ctx context.Context, w Workspace) (*spool, error) {
+func (s *Snapshots) save(ctx context.Context, w Workspace, keep bool) (*spool, error) {
 	b := w.Box()
-	p, err := s.spool(ctx, w.Session().UserID, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
+	p, err := s.spool(ctx, w.Session().UserID, keep, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
 	if err != nil {
 		return nil, s.fault(ctx, w, err)
 	}
@@ -136,7 +136,7 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	if err := v.room(ctx, v.caller.ID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	p, err := v.spool(ctx, v.caller.ID, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
+	p, err := v.spool(ctx, v.caller.ID, true, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
 	if err != nil {
 		return belljar.Snapshot{}, givenUp(err)
 	}
