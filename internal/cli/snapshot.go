@@ -36,6 +36,7 @@ Examples:
 type snapshotMake struct {
 	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
 	Name string `placeholder:"NAME" help:"A name, for people."`
+	Live bool   `help:"With memory and processes, on a runtime that can save those."`
 	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
 }
 
@@ -46,7 +47,7 @@ func (m *snapshotMake) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name})
+		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name, Live: m.Live})
 		return printSnapshot(c, made, m.JSON, field.InFlags(err))
 	})
 }

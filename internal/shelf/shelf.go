@@ -183,8 +183,48 @@ func (s *Shelf) PutTree(key string, uid, gid int, now time.Time, files io.Reader
 	})
 }
 
+// PutState makes the layer of a key from a tar stream of files that only this process reads.
+func (s *Shelf) PutState(key string, now time.Time, files io.Reader) (*Layer, error) {
+	return s.put(key, record{Resolved: now}, func(dir string, rec *record) (err error) {
+		rec.Bytes, err = unpack(files, dir, s.Max, false)
+		return err
+	})
+}
+
+// Make makes a layer by fill, in a folder that only this process can open. It has no key: it is swept when it is released, unless [Shelf.Adopt]
+// gives it one.
+func (s *Shelf) Make(fill func(dir string) error) (*Layer, error) {
+	return s.make(&record{}, func(dir string, _ *record) error { return fill(dir) })
+}
+
+// Adopt makes a layer of so many bytes that of a key.
+func (s *Shelf) Adopt(key string, l *Layer, bytes int64) error {
+	return s.write(key, record{Folder: filepath.Base(l.Dir), Resolved: l.Resolved, Bytes: bytes})
+}
+
 // put makes the layer of a key by fill.
-func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) error) (_ *Layer, err error) {
+func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) error) (*Layer, error) {
+	l, err := s.make(&rec, fill)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(key, rec); err != nil {
+		l.discard()
+		return nil, err
+	}
+	s.Sweep()
+	return l, nil
+}
+
+// discard removes a layer that has no key.
+func (l *Layer) discard() {
+	l.Release()
+	_ = os.RemoveAll(l.Dir)
+	_ = os.Remove(l.Dir + lockExt)
+}
+
+// make makes a layer, held.
+func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (_ *Layer, err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -196,9 +236,7 @@ func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) e
 	l := rec.layer(s)
 	defer func() {
 		if err != nil {
-			l.Release()
-			_ = os.RemoveAll(dir)
-			_ = os.Remove(dir + lockExt)
+			l.discard()
 		}
 	}()
 	// Held from the first moment, so that another process does not take it for a stray.
@@ -208,14 +246,10 @@ func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) e
 	if err = flock.Try(l.lock, false); err != nil {
 		return nil, err
 	}
-	if err = fill(dir, &rec); err != nil {
+	if err = fill(dir, rec); err != nil {
 		return nil, err
 	}
 	l.Bytes, l.Files = rec.Bytes, rec.Files
-	if err = s.write(key, rec); err != nil {
-		return nil, err
-	}
-	s.Sweep()
 	return l, nil
 }
 

@@ -42,8 +42,9 @@ type Placement struct {
 	Env   map[string]string
 	Files []belljar.InlineFile
 
-	// Below is what its workspace begins with.
+	// Below is what its workspace begins with, and State the folder of a saved state that it is made of; "" for none.
 	Below runtime.Below
+	State string
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
 	// InstallMB is what the sandbox may hold in which packages are installed first, with its files, in MiB; 0 for none.

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 var _ snapshot.Workspace = Use{}
@@ -44,15 +46,14 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 			return nil, err
 		}
 	}
-	var below runtime.Below
+	var layer *shelf.Layer
 	if from != nil {
-		held, err := from.Lay(ctx, x.Placement())
-		if err != nil {
+		if layer, err = from.Lay(ctx, x.Placement()); err != nil {
 			return nil, err
 		}
-		packages, below = packages.Holding(held), snapshot.Below(held)
+		packages = packages.Holding(layer)
+		begin(x, from, layer)
 	}
-	setBelow(x, below)
 	order := box.Order{
 		ID: x.id, Caller: x.caller, Placement: x.place, OnImage: x.setImage,
 		Made: func(sandbox runtime.Sandbox) {
@@ -62,29 +63,37 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 		Egress: x.Network.recordEgress,
 	}
 	b, err = s.opts.Boxes.Make(ctx, order)
-	if b == nil && below.Dir != "" && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
-		below = runtime.Below{}
-		setBelow(x, below)
+	if b == nil && layer != nil && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
+		layer = nil
+		begin(x, from, nil)
 		b, err = s.opts.Boxes.Make(ctx, order)
 	}
-	setBelow(x, runtime.Below{}) // nothing else that is made for the session has it
-	if err != nil || from == nil {
+	if from == nil {
 		return b, err
 	}
-	cwd, err := from.Fill(ctx, Use{b, x}, below.Dir != "")
+	begin(x, from, nil) // nothing else that is made for the session has it
+	if err != nil {
+		return b, err
+	}
+	cwd, err := from.Fill(ctx, Use{b, x}, layer)
 	if err == nil && cwd != "" {
 		x.SetCwd(cwd)
 	}
-	if err == nil && below.Dir == "" {
+	if err == nil && from.Live() {
+		shells, err := agent.Shells(ctx, b.Agent)
+		x.Contexts.Recover(shells, err, s.now())
+	}
+	if err == nil && layer == nil {
 		err = b.Upload(ctx, nil, x.Placement().Files) // they come after the others
 	}
 	return b, err
 }
 
-func setBelow(x *Session, b runtime.Below) {
+// begin has the session's sandbox begin with a layer.
+func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.place.Below = b
+	from.On(x.place, l)
 }
 
 // Copy makes a session as a living one is, with the files of from. It has no secrets and no scope, and the network that the other one has now.
@@ -113,6 +122,9 @@ func (u Use) Shell() (leave func(), ok bool) {
 	}
 	return t.Leave, true
 }
+
+// Delivered reports whether a secret was given to the session's sandbox.
+func (u Use) Delivered() bool { return len(u.session.spec.Secrets) > 0 }
 
 // Private reports what no copy of the session may have.
 func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool) {

@@ -27,6 +27,9 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	if err := v.opts.Accounts.Room(ctx, v.caller.ID); err != nil {
 		return belljar.Fork{}, err
 	}
+	if spec.Live {
+		return v.forkLive(ctx, w, spec)
+	}
 	var state *shellState
 	if leave, ok := w.Shell(); ok {
 		state = captureShell(ctx, w) // before the files: a command that ends in between is in neither

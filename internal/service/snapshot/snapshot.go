@@ -63,6 +63,8 @@ type Workspace interface {
 	// Private reports what no copy of the session may have: variables that the service has set for its sandbox alone, and texts with the
 	// value of a secret.
 	Private() (names map[string]bool, secret func(text []byte) bool)
+	// Delivered reports whether a secret was given to its sandbox.
+	Delivered() bool
 	KeepAlive()
 	Release()
 }

@@ -17,7 +17,8 @@ type Source struct {
 	all   *Snapshots
 	of    belljar.Snapshot
 	open  opener
-	shell *shellState // nil for a new shell
+	shell *shellState  // nil for a new shell
+	state *shelf.Layer // of a live copy; nil for all others
 }
 
 // Source returns what a session begins with that is made of a snapshot.
@@ -38,10 +39,21 @@ const (
 	overlayFiles = 50
 )
 
-// Lay unpacks the files for the workspace of a sandbox that can begin with them without a copy. The layer is held; nil means that the files
-// have to be copied ([Source.Fill]).
+// Live reports whether a session of it begins with processes.
+func (f *Source) Live() bool { return f.of.Kind == kindLive }
+
+// Lay unpacks what a sandbox is made of: a saved state, or files for a workspace that can begin with them without a copy. The layer is held;
+// nil means that the files have to be copied ([Source.Fill]).
 func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, error) {
 	s := f.all
+	switch {
+	case f.state != nil:
+		return s.opts.Shelf.Hold(f.state.Dir)
+	case f.Live() && s.opts.Shelf != nil:
+		return s.unpacked(ctx, f.of, blobID(f.of.Digest), f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
+			return s.opts.Shelf.PutState(key, s.opts.Now(), r)
+		})
+	}
 	if s.opts.Shelf == nil || !p.Caps.Overlay || p.Fetch != "" || f.of.Bytes < overlayBytes && f.of.Files < overlayFiles || f.of.Bytes > int64(p.Limits.WorkspaceMB)<<20/2 {
 		return nil, nil
 	}
@@ -58,12 +70,16 @@ func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, 
 	return held, nil
 }
 
-// Below is a layer as a workspace begins with it; the zero value for nil.
-func Below(l *shelf.Layer) runtime.Below {
-	if l == nil {
-		return runtime.Below{}
+// On has a placement begin with a layer; with nil it begins with nothing.
+func (f *Source) On(p *placement.Placement, l *shelf.Layer) {
+	p.Below, p.State = runtime.Below{}, ""
+	switch {
+	case l == nil:
+	case f.Live():
+		p.State = l.Dir
+	default:
+		p.Below = runtime.Below{Dir: l.Dir, Bytes: l.Bytes, Files: l.Files}
 	}
-	return runtime.Below{Dir: l.Dir, Bytes: l.Bytes, Files: l.Files}
 }
 
 // ownKey is the key of the files of a digest that belong to a user.
@@ -84,10 +100,13 @@ func (s *Snapshots) Held(digest string, b *box.Box) (held []*shelf.Layer) {
 	return held
 }
 
-// Fill fills the workspace of a session's new sandbox, unless it has the files already, sets its shell, and returns the directory of that; "" if
+// Fill fills the workspace of a session's new sandbox, unless that began with a layer, sets its shell, and returns the directory of that; "" if
 // it has none.
-func (f *Source) Fill(ctx context.Context, w Workspace, has bool) (cwd string, err error) {
-	if !has {
+func (f *Source) Fill(ctx context.Context, w Workspace, began *shelf.Layer) (cwd string, err error) {
+	if f.Live() {
+		return resume(ctx, w, began)
+	}
+	if began == nil {
 		r, err := f.open(ctx)
 		if err != nil {
 			return "", err
