@@ -79,6 +79,9 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 	if err == nil && cwd != "" {
 		x.SetCwd(cwd)
 	}
+	if from.Live() {
+		layer.Release() // a state is only read once
+	}
 	if err == nil && from.Live() {
 		shells, err := agent.Shells(ctx, b.Agent)
 		x.Contexts.Recover(shells, err, s.now())

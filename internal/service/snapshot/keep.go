@@ -187,8 +187,11 @@ func (d *during) Read(b []byte) (int, error) {
 // expiredAtOnce is how many snapshots are removed in one step.
 const expiredAtOnce = 100
 
-// Sweep removes the snapshots whose time is over.
+// Sweep removes the snapshots whose time is over, and what is unpacked and not in use.
 func (s *Snapshots) Sweep(ctx context.Context, now time.Time) error {
+	if s.opts.Shelf != nil {
+		defer s.opts.Shelf.Sweep()
+	}
 	for {
 		list, err := s.opts.Store.Expired(ctx, now, expiredAtOnce)
 		if err != nil {
