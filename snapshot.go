@@ -18,7 +18,7 @@ type Snapshot struct {
 	Files        int    `json:"files"`         // with symbolic links
 	ArchiveBytes int64  `json:"archive_bytes"` // of the tar archive
 	StoredBytes  int64  `json:"stored_bytes"`  // of the compressed archive, which count to its owner's artifact_mb once for each digest
-	Kind         string `json:"kind"`          // workspace
+	Kind         string `json:"kind"`          // workspace: files; live: memory, files and processes
 	// Consistent reports that no program could change a file while the files were read. An imported snapshot always is.
 	Consistent bool       `json:"consistent"`
 	SessionID  string     `json:"session_id,omitempty"` // that it was made of; "" for an imported one
@@ -30,6 +30,9 @@ type Snapshot struct {
 // SnapshotSpec asks for a snapshot.
 type SnapshotSpec struct {
 	Name string `json:"name,omitempty"` // for people; at most 128 bytes
+	// Live saves the memory and processes of the session's sandbox, too. [CodeRuntimeUnavailable] on a runtime that cannot do that, and
+	// [CodeConflict] for a session with secrets.
+	Live bool `json:"live,omitempty"`
 }
 
 // Validate checks a request. The error is [CodeInvalidRequest].
@@ -49,7 +52,8 @@ const maxSnapshotName = 128
 
 // ForkSpec asks for copies of a session.
 type ForkSpec struct {
-	Count int `json:"count,omitempty" minimum:"1" maximum:"32"` // 0 is 1
+	Count int  `json:"count,omitempty" minimum:"1" maximum:"32"` // 0 is 1
+	Live  bool `json:"live,omitempty"`                           // with memory and processes, as in [SnapshotSpec]
 }
 
 // Validate checks a request. The error is [CodeInvalidRequest].
@@ -95,8 +99,8 @@ type Snapshots interface {
 	// Make saves the files of a session's workspace. Its programs stand still meanwhile, for 5 seconds at most, where the runtime can do
 	// that.
 	Make(ctx context.Context, sessionID string, spec SnapshotSpec) (Snapshot, error)
-	// Fork makes sessions with the files of a session, its limits and its network: all of them or none. They have no processes, no secrets
-	// and no scope.
+	// Fork makes sessions with the files of a session, its limits and its network: all of them or none. They have no secrets, no scope and,
+	// unless they are live, no processes.
 	Fork(ctx context.Context, sessionID string, spec ForkSpec) (Fork, error)
 	// Get returns a snapshot; [CodeNotFound] if there is none.
 	Get(ctx context.Context, id string) (Snapshot, error)
@@ -104,7 +108,7 @@ type Snapshots interface {
 	List(ctx context.Context, q SnapshotQuery) (SnapshotPage, error)
 	// Remove removes a snapshot. Sessions and runs that were made of it keep their files.
 	Remove(ctx context.Context, id string) error
-	// Export writes a snapshot to w as a tar archive. A damaged one is refused before the first byte.
+	// Export writes a snapshot to w as a tar archive. A damaged one is refused before the first byte, and so is a live one.
 	Export(ctx context.Context, id string, w io.Writer) error
 	// Import makes a snapshot of a tar archive, which may be compressed with gzip or zstd.
 	Import(ctx context.Context, spec SnapshotSpec, r io.Reader) (Snapshot, error)

@@ -27,6 +27,9 @@ const (
 	maxAttributes = 64 << 10 // bytes of the extended attributes of one file
 )
 
+// temporary is the workspace's folder for temporary files, which no tree has.
+const temporary = ".tmp"
+
 // attribute begins the names of the extended attributes that a tree may have.
 const attribute = "SCHILY.xattr.user."
 
@@ -122,10 +125,10 @@ func (t *treeWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// entry checks an entry and returns its header in the copy; nil for the tree's own folder.
+// entry checks an entry and returns its header in the copy; nil for the tree's own folder, and for temporary files.
 func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 	name, err := treeName(head.Name, head.Typeflag == tar.TypeDir)
-	if err != nil || name == "." {
+	if err != nil || name == "." || name == temporary || strings.HasPrefix(name, temporary+"/") {
 		return nil, err
 	}
 	out := &tar.Header{Typeflag: head.Typeflag, Name: name, Mode: head.Mode & 0o777, Format: tar.FormatPAX}

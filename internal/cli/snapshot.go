@@ -36,6 +36,7 @@ Examples:
 type snapshotMake struct {
 	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
 	Name string `placeholder:"NAME" help:"A name, for people."`
+	Live bool   `help:"With memory and processes, on a runtime that can save those."`
 	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
 }
 
@@ -46,7 +47,7 @@ func (m *snapshotMake) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name})
+		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name, Live: m.Live})
 		return printSnapshot(c, made, m.JSON, field.InFlags(err))
 	})
 }
@@ -135,13 +136,14 @@ func (i *snapshotImport) Run(ctx context.Context, c *console) error {
 type sessionFork struct {
 	ID    string          `arg:"" name:"session" help:"The session; the beginning of its id will do."`
 	Count *quantity.Count `placeholder:"N" help:"How many copies, 1 to 32 (default 1)."`
+	Live  bool            `help:"With memory and processes, on a runtime that can save those."`
 	JSON  bool            `name:"json" help:"Print the answer as one JSON object."`
 }
 
 // Help is the long help.
 func (f *sessionFork) Help() string {
 	return `The copies have the files of the session, its limits and network, and the directory, variables and functions of its shell.
-They have none of its processes, terminals and secrets.`
+They have none of its terminals and secrets and, without --live, none of its processes.`
 }
 
 // Run makes copies of a session and prints their ids.
@@ -151,7 +153,7 @@ func (f *sessionFork) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		made, err := s.Snapshots().Fork(ctx, id, belljar.ForkSpec{Count: int(whole(f.Count))})
+		made, err := s.Snapshots().Fork(ctx, id, belljar.ForkSpec{Count: int(whole(f.Count)), Live: f.Live})
 		switch {
 		case err != nil:
 			return field.InFlags(err)

@@ -93,6 +93,8 @@ type Capabilities struct {
 	Unpacked  bool `json:"unpacked_images,omitempty"`
 	// GoCache means that sandboxes are given the Go build cache of their image ([Root].GoCache).
 	GoCache bool `json:"-"`
+	// Overlay means that workspaces can begin with the files of a folder ([Workspace].Below).
+	Overlay bool `json:"-"`
 	// Layers means that sandboxes are given the layers of their root ([Root].Layers).
 	Layers bool `json:"-"`
 	// SharedTmp means that programs may be executed in /tmp where they may in the workspace, and that both share its size.

@@ -62,6 +62,9 @@ type Snapshotter interface {
 	Snapshot(ctx context.Context, dir string) error
 }
 
+// StepSnapshot is the step of a [StepError] of a snapshot that cannot be made, or does not fit what it is to be restored to.
+const StepSnapshot = "snapshot"
+
 // Restorer is a [Runtime] that makes sandboxes from what a [Snapshotter] has saved.
 type Restorer interface {
 	// Restore is Create, with the processes and files of a snapshot. spec has the image, workspace and limits of the

@@ -155,6 +155,17 @@ type Workspace struct {
 	Inodes int64
 	Exec   bool // programs in it may be executed
 	Medium Medium
+	Below  Below // what it begins with
+}
+
+// Below is a folder of the host whose files a workspace begins with, without a copy. They belong to the image's user ([Root].UID) and must
+// stay as they are while the sandbox lives. The zero value is none. A runtime with [Capabilities.Overlay] may still find, once, that it
+// cannot do that over the folder's file system: [errors.ErrUnsupported]. It leaves nothing then.
+type Below struct {
+	Dir string `json:",omitempty"`
+	// Bytes and Files are what the files take up. They count to the workspace's limits, of which they may be half.
+	Bytes int64 `json:",omitempty"`
+	Files int64 `json:",omitempty"`
 }
 
 // NetworkMode is how much network a sandbox has.

@@ -20,6 +20,10 @@ func (s Spec) Check(caps Capabilities) error {
 		return &StepError{Step: "mount", Err: errors.New("a workspace on disk is not available")}
 	case s.Workspace.Bytes <= 0 || s.Workspace.Inodes <= 0:
 		return &StepError{Step: "mount", Err: errors.New("a workspace needs a size and a number of inodes")}
+	case s.Workspace.Below.Dir != "" && !caps.Overlay:
+		return &StepError{Step: "overlay", Err: errors.ErrUnsupported}
+	case !s.Workspace.holds(s.Workspace.Below):
+		return &StepError{Step: "overlay", Err: fmt.Errorf("the files take up more than half of the workspace: %w", errors.ErrUnsupported)}
 	case len(s.Root.Layers) > 0 && !caps.Layers:
 		return &StepError{Step: "mount", Err: errors.New("layers are not available")}
 	}
@@ -34,6 +38,9 @@ func (s Spec) Check(caps Capabilities) error {
 	}
 	return nil
 }
+
+// holds reports whether a workspace has room for files below it: each that a program changes is copied, and what it removes counts on.
+func (w Workspace) holds(b Below) bool { return b.Bytes <= w.Bytes/2 && b.Files <= w.Inodes/2 }
 
 // Blank is what [Claimer.Blank] returns where memory and processor time can be changed from outside, and how many processes
 // and files there may be is settled at birth. Until it is claimed, a sandbox has the least memory that a caller can ask for,

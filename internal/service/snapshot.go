@@ -28,8 +28,8 @@ func newSnapshots(s *Service) *snapshot.Snapshots {
 		Acquire: func(ctx context.Context, caller belljar.Caller, id string) (snapshot.Workspace, error) {
 			return useWorkspace(ctx, s, caller, id)
 		},
-		Copy: func(ctx context.Context, caller belljar.Caller, of, digest string, fill snapshot.Fill) (belljar.Session, error) {
-			return copySession(ctx, s, caller, of, digest, fill)
+		Copy: func(ctx context.Context, caller belljar.Caller, of string, from *snapshot.Source) (belljar.Session, error) {
+			return copySession(ctx, s, caller, of, from)
 		},
 		Discard: func(id string) {
 			if x := s.sessions.Get(id); x != nil {
@@ -56,12 +56,12 @@ func useWorkspace(ctx context.Context, s *Service, caller belljar.Caller, id str
 }
 
 // copySession makes a session as another one is, with other files.
-func copySession(ctx context.Context, s *Service, caller belljar.Caller, of, digest string, fill snapshot.Fill) (belljar.Session, error) {
+func copySession(ctx context.Context, s *Service, caller belljar.Caller, of string, from *snapshot.Source) (belljar.Session, error) {
 	x, err := s.livingSession(caller, of)
 	if err != nil {
 		return belljar.Session{}, err
 	}
-	return session.Copy(ctx, x, caller, digest, fill)
+	return session.Copy(ctx, x, caller, from)
 }
 
 // snapshots is the snapshots as one caller sees them, with what is refused on the audit trail.

@@ -32,6 +32,8 @@ type Layer struct {
 	Dir      string
 	Lock     []belljar.Package
 	Resolved time.Time // when the versions were looked up
+	Bytes    int64     // that its files take up
+	Files    int64     // of a tree, folders included
 
 	lock *os.File
 	once sync.Once
@@ -56,6 +58,7 @@ type record struct {
 	Lock     []belljar.Package `json:"packages"`
 	Resolved time.Time         `json:"resolved_at"`
 	Bytes    int64             `json:"bytes"`
+	Files    int64             `json:"files,omitempty"`
 }
 
 // Endings of names on a shelf.
@@ -104,7 +107,8 @@ func (s *Shelf) hold(rec record) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layer{Dir: s.in(rec.Folder), Lock: rec.Lock, Resolved: rec.Resolved, lock: f}
+	l := rec.layer(s)
+	l.lock = f
 	if err := flock.Try(f, false); err != nil {
 		l.lock = nil
 		_ = f.Close()
@@ -118,6 +122,10 @@ func (s *Shelf) hold(rec record) (*Layer, error) {
 		return nil, nil
 	}
 	return l, nil
+}
+
+func (r record) layer(s *Shelf) *Layer {
+	return &Layer{Dir: s.in(r.Folder), Lock: r.Lock, Resolved: r.Resolved, Bytes: r.Bytes, Files: r.Files}
 }
 
 func (s *Shelf) read(key string) (rec record, err error) {
@@ -159,7 +167,64 @@ func (s *Shelf) Renew(key string, now time.Time) error {
 
 // Put makes the layer of a key from a tar stream, in place of an older one, and returns it held. The error is [ErrTooLarge], [ErrBad],
 // or that of the disk.
-func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.Reader) (_ *Layer, err error) {
+func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.Reader) (*Layer, error) {
+	return s.put(key, record{Lock: lock, Resolved: now}, func(dir string, rec *record) (err error) {
+		rec.Bytes, err = unpack(files, dir, s.Max, s.Links)
+		return errors.Join(err, os.Chmod(dir, 0o755)) // for the users of sandboxes
+	})
+}
+
+// PutTree makes the layer of a key as Put does, from the tar stream of a workspace that was checked before, with everything as it is there:
+// modes, times, links, holes and user attributes. All belong to uid and gid.
+func (s *Shelf) PutTree(key string, uid, gid int, now time.Time, files io.Reader) (*Layer, error) {
+	return s.put(key, record{Resolved: now}, func(dir string, rec *record) (err error) {
+		rec.Bytes, rec.Files, err = unpackTree(files, dir, s.Max, uid, gid)
+		return err
+	})
+}
+
+// PutState makes the layer of a key from a tar stream of files that only this process reads.
+func (s *Shelf) PutState(key string, now time.Time, files io.Reader) (*Layer, error) {
+	return s.put(key, record{Resolved: now}, func(dir string, rec *record) (err error) {
+		rec.Bytes, err = unpack(files, dir, s.Max, false)
+		return err
+	})
+}
+
+// Make makes a layer by fill, in a folder that only this process can open. It has no key: it is swept when it is released, unless [Shelf.Adopt]
+// gives it one.
+func (s *Shelf) Make(fill func(dir string) error) (*Layer, error) {
+	return s.make(&record{}, func(dir string, _ *record) error { return fill(dir) })
+}
+
+// Adopt makes a layer of so many bytes that of a key.
+func (s *Shelf) Adopt(key string, l *Layer, bytes int64) error {
+	return s.write(key, record{Folder: filepath.Base(l.Dir), Resolved: l.Resolved, Bytes: bytes})
+}
+
+// put makes the layer of a key by fill.
+func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) error) (*Layer, error) {
+	l, err := s.make(&rec, fill)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(key, rec); err != nil {
+		l.discard()
+		return nil, err
+	}
+	s.Sweep()
+	return l, nil
+}
+
+// discard removes a layer that has no key.
+func (l *Layer) discard() {
+	l.Release()
+	_ = os.RemoveAll(l.Dir)
+	_ = os.Remove(l.Dir + lockExt)
+}
+
+// make makes a layer, held.
+func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (_ *Layer, err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -167,12 +232,11 @@ func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.
 	if err != nil {
 		return nil, err
 	}
-	l := &Layer{Dir: dir, Lock: lock, Resolved: now}
+	rec.Folder = filepath.Base(dir)
+	l := rec.layer(s)
 	defer func() {
 		if err != nil {
-			l.Release()
-			_ = os.RemoveAll(dir)
-			_ = os.Remove(dir + lockExt)
+			l.discard()
 		}
 	}()
 	// Held from the first moment, so that another process does not take it for a stray.
@@ -182,17 +246,10 @@ func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.
 	if err = flock.Try(l.lock, false); err != nil {
 		return nil, err
 	}
-	bytes, err := unpack(files, dir, s.Max, s.Links)
-	if err != nil {
+	if err = fill(dir, rec); err != nil {
 		return nil, err
 	}
-	if err = os.Chmod(dir, 0o755); err != nil { // for the users of sandboxes
-		return nil, err
-	}
-	if err = s.write(key, record{Folder: filepath.Base(dir), Lock: lock, Resolved: now, Bytes: bytes}); err != nil {
-		return nil, err
-	}
-	s.Sweep()
+	l.Bytes, l.Files = rec.Bytes, rec.Files
 	return l, nil
 }
 

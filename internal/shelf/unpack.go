@@ -29,7 +29,8 @@ func unpack(files io.Reader, dir string, most int64, links bool) (total int64, e
 	for range maxEntries {
 		head, err := r.Next()
 		if err == io.EOF {
-			return total, nil
+			_, err = io.Copy(io.Discard, files) // what reads it may find at the end that it is damaged
+			return total, err
 		}
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrBad, err)

@@ -34,7 +34,8 @@ func addSnapshots(d *Door) {
 		OperationID: "create-snapshot", Method: http.MethodPost, Path: api.Prefix + "/sessions/{session_id}/snapshots", Tags: []string{"snapshots"},
 		Summary: "Save the files of a session's workspace",
 		Description: "Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still " +
-			"meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file.",
+			"meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file. With live, memory and " +
+			"processes are saved, too.",
 	}, func(c *call, p *sessionPath, body *SnapshotRequest) (belljar.Snapshot, error) {
 		return c.Snapshots().Make(c, p.ID, body.SnapshotSpec)
 	})
@@ -42,7 +43,7 @@ func addSnapshots(d *Door) {
 		OperationID: "fork-session", Method: http.MethodPost, Path: api.Prefix + "/sessions/{session_id}/fork", Tags: []string{"snapshots"},
 		Summary: "Make copies of a session",
 		Description: "Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no " +
-			"processes, secrets, terminals or scope.",
+			"secrets, terminals or scope and, unless they are live, no processes.",
 	}, func(c *call, p *sessionPath, body *ForkRequest) (belljar.Fork, error) {
 		return c.Snapshots().Fork(c, p.ID, body.ForkSpec)
 	})

@@ -24,6 +24,9 @@ type Birth struct {
 	Jar *Jar         // the jar as far as it is built
 	IDs *idmap.Range // nil until they are claimed
 
+	// Mapped is called when the first process has its ids, and waits before it builds the root; nil for nothing.
+	Mapped func(pid int) error
+
 	over    func()
 	heir    []int    // descriptors that the first process inherits
 	theirs  *os.File // the first process's end of the lifeline
@@ -147,11 +150,16 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 		return errs.Step(StepAgent, err, "")
 	}
 	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), b.Jar.rack.Agent.fd()}, b.tasks(), b.heir, uses)
-	var unmapped error
+	var unmapped, failed error
 	options := forkexec.Options{Flags: Namespaces, Only: only, Owner: b.IDs.Owner, Sync: func(pid int) error {
 		// As its owner, which has all rights in the new namespace, whatever rights we have in ours.
 		if unmapped = forkexec.As(b.IDs.Owner, func() error { return b.IDs.Write(pid) }); unmapped != nil {
 			return unmapped
+		}
+		if b.Mapped != nil {
+			if failed = b.Mapped(pid); failed != nil {
+				return failed
+			}
 		}
 		return b.Jar.rack.rescore(pid)
 	}}
@@ -161,6 +169,9 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	child, err := p.StartContext(ctx, options)
 	if unmapped != nil {
 		return errs.Step(StepUserNS, unmapped, "")
+	}
+	if failed != nil {
+		return failed
 	}
 	if err != nil {
 		return errs.explain(ctx, err)

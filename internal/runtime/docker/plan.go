@@ -210,6 +210,8 @@ func (e *engine) check(spec runtime.Spec, f *facts) error {
 		return &runtime.StepError{Step: stepMount, Err: errDisk}
 	case spec.Workspace.Bytes <= 0 || spec.Workspace.Inodes <= 0:
 		return &runtime.StepError{Step: stepMount, Err: errSize}
+	case spec.Workspace.Below.Dir != "":
+		return &runtime.StepError{Step: stepMount, Err: errors.ErrUnsupported}
 	}
 	caps := e.capabilities(f)
 	if len(spec.Root.Layers) > 0 && !caps.Layers {

@@ -155,6 +155,9 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	if spec.Workspace.ID != "" {
 		return &runtime.StepError{Step: "workspace", Err: errors.New("a workspace that outlives its sandbox is not available")}
 	}
+	if spec.Workspace.Below.Dir != "" {
+		return &runtime.StepError{Step: "mount", Err: errors.ErrUnsupported}
+	}
 	if len(spec.Root.Layers) > 0 {
 		return &runtime.StepError{Step: "mount", Err: errors.New("layers are not available")}
 	}

@@ -28,7 +28,7 @@ const (
 const (
 	stepProgram  = "runsc" // belljar-runsc is missing, or has failed
 	stepUser     = "user"
-	stepSnapshot = "snapshot"
+	stepSnapshot = runtime.StepSnapshot
 )
 
 // plan is what one sandbox is built from.

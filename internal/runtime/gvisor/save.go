@@ -145,6 +145,15 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 	return r.create(ctx, spec, f)
 }
 
+// sized is a workspace, for people.
+func sized(w runtime.Workspace) string {
+	text := fmt.Sprintf("%d MiB and %d inodes", w.Bytes>>20, w.Inodes)
+	if w.Exec {
+		text += ", to execute programs in"
+	}
+	return text
+}
+
 // fits refuses what a snapshot cannot become.
 func fits(was, is template) error {
 	differ := func(what string, was, is any) error {
@@ -164,7 +173,7 @@ func fits(was, is template) error {
 	case was.User != is.User:
 		return differ("the user", was.User, is.User)
 	case was.Workspace != is.Workspace:
-		return differ("the workspace", was.Workspace, is.Workspace)
+		return differ("a workspace of", sized(was.Workspace), sized(is.Workspace))
 	}
 	return differ("the limits", [3]int{was.TmpMB, was.Inodes, was.Pids}, [3]int{is.TmpMB, is.Inodes, is.Pids})
 }

@@ -38,6 +38,7 @@ type Runtime struct {
 	lastCap int
 	// overlays means that this kernel mounts overlays for a user namespace.
 	overlays bool
+	below    probes // of those that the host's root mounts
 
 	mu      sync.Mutex
 	filters map[bool]seccomp.Filter // by whether agent and user share an id

@@ -83,6 +83,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Step(jar.StepUserNS)
 	p.Sync()
 	// Not before Sync: the kernel gives the second a processor of its own only if one is idle as it is forked.
+	below := pl.openFolder(p, pl.workspace.Below.Dir != "", pl.workspace.Below.Dir) // only now is it there
 	p.Step(stepNetwork)
 	// The root will lie over it.
 	proc := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc"), forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), forkexec.Int(0))
@@ -90,7 +91,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Step(jar.StepUserNS)
 	pl.becomeOuterRoot(p)
 	pl.birth.BoundWatches(p)
-	root := pl.buildRoot(p, m, image, goCache, layers)
+	root := pl.buildRoot(p, m, image, goCache, below, layers)
 
 	jar.Pivot(p, root)
 	pl.enterNetwork(p, g)

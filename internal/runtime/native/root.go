@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/mount"
+	"github.com/belljar/belljar/internal/linux/overlay"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 )
 
@@ -22,8 +23,9 @@ const (
 )
 
 // buildRoot makes the whole root file system and returns it open. image is the open folder of an unpacked image, nil for the
-// host's own programs; goCache that of a Go build cache, nil for none; layers those of the plan's layers.
-func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache *forkexec.Arg, layers []*forkexec.Arg) forkexec.Arg {
+// host's own programs; goCache that of a Go build cache, below the file system of a workspace that begins with files, nil for none;
+// layers those of the plan's layers.
+func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache, below *forkexec.Arg, layers []*forkexec.Arg) forkexec.Arg {
 	p.Step(jar.StepMount)
 	b := &rootBuilder{rootfs.NewBuilder(p, m, pl.root, image, rootBytes, rootInodes), p, m}
 	for _, name := range []string{"proc", "dev", "tmp", "run", "workspace"} {
@@ -39,9 +41,13 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 	p.Step(jar.StepMount)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
 	if pl.workspace.Exec {
-		b.executable(pl, goCache)
+		b.executable(pl, goCache, below)
 	} else {
-		b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", true, pl.user)
+		if below != nil {
+			b.m.BindAt(*below, overlay.Workspace, b.Root, "workspace", mount.NoSUID|mount.NoDev|mount.NoExec)
+		} else {
+			b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", true, pl.user)
+		}
 		b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", true, pl.user)
 	}
 	for _, part := range pl.root.Parts {
@@ -74,7 +80,7 @@ func (b *rootBuilder) tmpfs(name string, bytes, inodes int64, mode string, noexe
 // The folders of the file system that /workspace and /tmp share. It lies below /tmp, where programs see the second. The last
 // two belong to the overlay of a Go build cache.
 const (
-	sharedWorkspace = "tmp/workspace"
+	sharedWorkspace = "tmp/" + overlay.Workspace
 	sharedTmp       = "tmp/files"
 	sharedUpper     = "tmp/upper"
 	sharedWork      = "tmp/work"
@@ -84,19 +90,28 @@ const (
 
 // executable mounts /workspace and /tmp where programs in them may be executed: two folders of one file system with the cap
 // of the workspace, so that compilers and linkers have room for their temporary files.
-func (b *rootBuilder) executable(pl *plan, goCache *forkexec.Arg) {
-	inodes := pl.workspace.Inodes + sharedInodes
-	if goCache != nil {
-		inodes += overlayInodes
+func (b *rootBuilder) executable(pl *plan, goCache, below *forkexec.Arg) {
+	if below != nil {
+		b.m.BindOpen(*below, b.Root, "tmp", mount.NoSUID|mount.NoDev)
+	} else {
+		b.tmpfs("tmp", pl.workspace.Bytes, pl.sharedInodes(), "0755", false, pl.user)
+		b.userDir(pl, sharedWorkspace, 0o755)
 	}
-	b.tmpfs("tmp", pl.workspace.Bytes, inodes, "0755", false, pl.user)
-	b.userDir(pl, sharedWorkspace, 0o755)
 	b.userDir(pl, sharedTmp, 0o1777)
 	b.m.BindAt(b.Root, sharedWorkspace, b.Root, "workspace", 0)
 	if goCache != nil {
 		b.goCache(pl, *goCache)
 	}
 	b.m.BindAt(b.Root, sharedTmp, b.Root, "tmp", 0)
+}
+
+// sharedInodes is how many inodes the file system has.
+func (pl *plan) sharedInodes() int64 {
+	inodes := pl.workspace.Inodes + sharedInodes
+	if pl.goCache != "" {
+		inodes += overlayInodes
+	}
+	return inodes
 }
 
 // userDir makes a folder of the sandbox's user.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -208,7 +209,7 @@ func (p *Pool) fill(k *kind) {
 	spec.ID, spec.Lease = e.id, p.opts.Lease
 	ctx, cancel := context.WithTimeout(p.ctx, birthTime)
 	defer cancel()
-	err := here(spec.Root.Layers)
+	err := here(spec)
 	if err == nil {
 		e.box, err = p.Runtime.Create(ctx, spec)
 	}
@@ -242,8 +243,13 @@ func (p *Pool) fill(k *kind) {
 	}
 }
 
-// here returns [runtime.ErrNoImage] if a layer was removed: it is not held for sandboxes that are made ahead.
-func here(layers []runtime.Layer) error {
+// here returns [runtime.ErrNoImage] if a layer was removed, or what a workspace begins with: they are not held for sandboxes that are
+// made ahead.
+func here(spec runtime.Spec) error {
+	layers := spec.Root.Layers
+	if dir := spec.Workspace.Below.Dir; dir != "" {
+		layers = append(slices.Clone(layers), runtime.Layer{Name: "below", Dir: dir})
+	}
 	for _, l := range layers {
 		if _, err := os.Stat(l.Dir); err != nil {
 			return fmt.Errorf("layer %s: %w", l.Name, runtime.ErrNoImage)

@@ -59,6 +59,7 @@ func Run(t *testing.T, o Options) {
 	}{
 		{"contract", testContract, false},
 		{"layers", testLayers, false},
+		{"overlay", testOverlay, false},
 		{"exec", testExec, false},
 		{"output", testOutput, true},
 		{"stdin", testStdin, true},

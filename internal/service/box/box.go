@@ -39,7 +39,8 @@ func (b *Box) Destroy(ctx context.Context) error {
 // Connect connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot
 // keep that user apart from the agent's (shared), as the agent's. The box is returned with an error too.
 func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*Box, error) {
-	b := &Box{Sandbox: sandbox, Agent: agent.New(sandbox.Dial), UID: cmp.Or(root.UID, uid), GID: cmp.Or(root.GID, gid)}
+	b := &Box{Sandbox: sandbox, Agent: agent.New(sandbox.Dial)}
+	b.UID, b.GID = User(root)
 	if caps.AgentUID == "shared" {
 		info, err := b.Agent.Ping(ctx)
 		if err != nil {
@@ -49,6 +50,9 @@ func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabili
 	}
 	return b, nil
 }
+
+// User is the user of an image.
+func User(root runtime.Root) (int, int) { return cmp.Or(root.UID, uid), cmp.Or(root.GID, gid) }
 
 // Exec starts a command, as soon as the sandbox's network is open. The folder that an image names to start in (optional) need not be there: a command that was to
 // start there then starts in the workspace.

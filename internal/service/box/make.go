@@ -138,7 +138,11 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 	go func() {
 		spec := p.Spec(id, m.Lifetime)
 		spec.Lease = m.Lease
-		sandbox, err := p.Host.Create(ctx, spec)
+		create := p.Host.Create
+		if p.State != "" {
+			create = restorer(p)
+		}
+		sandbox, err := create(ctx, spec)
 		made <- creation{sandbox, err}
 	}()
 	select {
@@ -157,6 +161,29 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 			}
 		})
 		return nil, context.Cause(ctx)
+	}
+}
+
+// restorer makes a sandbox of a saved state.
+func restorer(p *placement.Placement) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+	return func(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+		r, can := runtime.As[runtime.Restorer](p.Host.Runtime)
+		if !can {
+			return nil, &belljar.Error{
+				Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot continue the processes of a live snapshot", p.Host.Name()),
+				Details: map[string]any{"field": "snapshot", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
+				Hint:    "ask for the runtime that it was made on",
+			}
+		}
+		sandbox, err := r.Restore(ctx, spec, p.State)
+		var step *runtime.StepError
+		if errors.As(err, &step) && step.Step == runtime.StepSnapshot {
+			return nil, &belljar.Error{
+				Code: belljar.CodeConflict, Message: "the live snapshot cannot become this session: " + step.Err.Error(),
+				Details: map[string]any{"field": "snapshot"}, Hint: "ask for the image and the limits of the session that it was made of",
+			}
+		}
+		return sandbox, err
 	}
 }
 

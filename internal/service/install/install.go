@@ -98,6 +98,19 @@ func (r *Ready) With(l runtime.Layer, held *shelf.Layer) *Ready {
 	return r
 }
 
+// Holding holds further layers that no path shows, with packages that may be nil. Those that are nil are left out.
+func (r *Ready) Holding(held ...*shelf.Layer) *Ready {
+	if r == nil {
+		r = &Ready{}
+	}
+	for _, l := range held {
+		if l != nil {
+			r.held = append(r.held, l)
+		}
+	}
+	return r
+}
+
 // Release lets the packages go. It may be called twice, and on nil.
 func (r *Ready) Release() {
 	if r == nil {

@@ -42,6 +42,9 @@ type Placement struct {
 	Env   map[string]string
 	Files []belljar.InlineFile
 
+	// Below is what its workspace begins with, and State the folder of a saved state that it is made of; "" for none.
+	Below runtime.Below
+	State string
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
 	// InstallMB is what the sandbox may hold in which packages are installed first, with its files, in MiB; 0 for none.
@@ -85,6 +88,7 @@ func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
 			Inodes: int64(p.Limits.Inodes),
 			Exec:   p.Exec,
 			Medium: runtime.MediumMemory,
+			Below:  p.Below,
 		},
 		Network:   runtime.Network{Mode: runtime.NetworkNone},
 		Lifetime:  life,

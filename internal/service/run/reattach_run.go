@@ -154,6 +154,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 	}
 	if p.session == nil {
+		s.installer.Hold(p.Image.Layers).Holding(s.snapshots.Held(row.SnapshotDigest, b)...).Until(s.closed, b)
 		s.memory.Reclaim(r.id, r.owner, &p.Placement, b, func(why error) { r.stop(why) })
 	}
 	c := s.execution(r)

@@ -18,6 +18,12 @@ func (s *admitter) admitSnapshot(ctx context.Context, caller belljar.Caller, p *
 	if p.snapshot, err = s.snapshots.Find(ctx, caller, id); err != nil {
 		return err
 	}
+	if p.snapshot.Kind == "live" {
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is live: it has no files for a run to read", id), Details: map[string]any{"field": "snapshot"},
+			Hint: "make a session of it, and a snapshot of that session's files",
+		}
+	}
 	if !p.Caps.Layers {
 		return &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot show a snapshot at %s", p.Host.Name(), runtime.SnapshotDir),

@@ -26,8 +26,8 @@ func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req bellja
 	return create(ctx, s, caller, req, nil)
 }
 
-// create is Create for a session whose workspace is filled, unless fill is nil.
-func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, fill snapshot.Fill) (belljar.Session, error) {
+// create is Create for a session that is a copy of another one, with the files of from, unless that is nil.
+func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
 	if err != nil {
 		return belljar.Session{}, err
@@ -40,10 +40,12 @@ func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar
 		err = s.opts.Accounts.Room(ctx, caller.ID)
 	}
 	if err == nil {
-		x.fill = fill
+		if x.from = from; from != nil {
+			x.state.SnapshotDigest = from.Digest()
+		}
 		err = x.Approval.take()
 	}
-	if err == nil && fill != nil && x.Approval.entry != nil {
+	if err == nil && from != nil && x.Approval.entry != nil {
 		x.Approval.withdraw(true)
 		err = errAsks
 	}
@@ -209,23 +211,12 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	}
 	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
 	defer end()
-	b, err := s.opts.Boxes.Make(ctx, box.Order{
-		ID: x.id, Caller: x.caller, Placement: x.place, OnImage: x.setImage,
-		Made: func(sandbox runtime.Sandbox) {
-			packages.Until(s.opts.Closed, sandbox)
-			s.opts.Memory.Hold(x.id, sandbox, x.endForMemory)
-		},
-		Egress: x.Network.recordEgress,
-	})
+	b, err := makeBox(ctx, s, x, packages)
 	if b == nil {
-		packages.Release()
 		return makeError(x, err)
 	}
 	if err == nil {
 		err = tree.Unpack(ctx, b)
-	}
-	if err == nil {
-		err = restore(ctx, x, b)
 	}
 	if err == nil {
 		err = b.WriteSecrets(ctx, x.spec.Secrets)

@@ -29,7 +29,7 @@ type Session struct {
 	runs     *queue.Queue         // of its runs; their owners' bounds count everywhere
 	shell    *queue.Queue         // of its shell's commands, one of which runs at a time
 	gitPlace *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
-	fill     snapshot.Fill        // of the workspace of a copy; nil for other sessions
+	from     *snapshot.Source     // of a copy; nil for other sessions
 
 	Network  Network  // what it may reach
 	Approval Approval // that it waits for

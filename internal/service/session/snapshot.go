@@ -2,13 +2,18 @@ package session
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 var _ snapshot.Workspace = Use{}
@@ -27,42 +32,80 @@ func findSnapshot(ctx context.Context, s *Sessions, caller belljar.Caller, spec 
 	return s.opts.Snapshots.Find(ctx, caller, spec.Snapshot)
 }
 
-// restore fills the workspace of a session that is being made with a snapshot, or with the files of the session that it is a copy of. The
-// files that set its tools to its network come after these.
-func restore(ctx context.Context, x *Session, b *box.Box) error {
-	var err error
-	switch {
-	case x.fill != nil:
-		var cwd string
-		if cwd, err = x.fill(ctx, Use{b, x}); err == nil && cwd != "" {
-			x.SetCwd(cwd)
+// makeBox makes the sandbox of a session, with the files that its workspace begins with. The box is returned with an error too, if there is
+// a sandbox.
+func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Ready) (b *box.Box, err error) {
+	defer func() {
+		if b == nil {
+			packages.Release()
 		}
-	case x.spec.Snapshot != "":
-		err = x.all.opts.Snapshots.Fill(ctx, x.caller, x.spec.Snapshot, b)
-	default:
-		return nil
+	}()
+	from := x.from
+	if from == nil && x.spec.Snapshot != "" {
+		if from, err = s.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot); err != nil {
+			return nil, err
+		}
 	}
+	var layer *shelf.Layer
+	if from != nil {
+		if layer, err = from.Lay(ctx, x.Placement()); err != nil {
+			return nil, err
+		}
+		packages = packages.Holding(layer)
+		begin(x, from, layer)
+	}
+	order := box.Order{
+		ID: x.id, Caller: x.caller, Placement: x.place, OnImage: x.setImage,
+		Made: func(sandbox runtime.Sandbox) {
+			packages.Until(s.opts.Closed, sandbox)
+			s.opts.Memory.Hold(x.id, sandbox, x.endForMemory)
+		},
+		Egress: x.Network.recordEgress,
+	}
+	b, err = s.opts.Boxes.Make(ctx, order)
+	if b == nil && layer != nil && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
+		layer = nil
+		begin(x, from, nil)
+		b, err = s.opts.Boxes.Make(ctx, order)
+	}
+	if from == nil {
+		return b, err
+	}
+	begin(x, from, nil) // nothing else that is made for the session has it
 	if err != nil {
-		return err
+		return b, err
 	}
-	return b.Upload(ctx, nil, x.Placement().Files)
+	cwd, err := from.Fill(ctx, Use{b, x}, layer)
+	if err == nil && cwd != "" {
+		x.SetCwd(cwd)
+	}
+	if from.Live() {
+		layer.Release() // a state is only read once
+	}
+	if err == nil && from.Live() {
+		shells, err := agent.Shells(ctx, b.Agent)
+		x.Contexts.Recover(shells, err, s.now())
+	}
+	if err == nil && layer == nil {
+		err = b.Upload(ctx, nil, x.Placement().Files) // they come after the others
+	}
+	return b, err
 }
 
-// Copy makes a session as a living one is, with what fill puts into its workspace, whose digest is given. It has no secrets and no scope, and the
-// network that the other one has now.
-func Copy(ctx context.Context, x *Session, caller belljar.Caller, digest string, fill snapshot.Fill) (belljar.Session, error) {
+// begin has the session's sandbox begin with a layer.
+func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	from.On(x.place, l)
+}
+
+// Copy makes a session as a living one is, with the files of from. It has no secrets and no scope, and the network that the other one has now.
+func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot.Source) (belljar.Session, error) {
 	x.mu.Lock()
 	spec := x.spec
 	x.mu.Unlock()
 	spec.Secrets, spec.Git, spec.Snapshot, spec.Scope = nil, nil, "", belljar.Scope{}
-	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, func(ctx context.Context, w snapshot.Workspace) (string, error) {
-		if u, is := w.(Use); is {
-			u.session.mu.Lock()
-			u.session.state.SnapshotDigest = digest
-			u.session.mu.Unlock()
-		}
-		return fill(ctx, w)
-	})
+	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, from)
 }
 
 // Discard ends a session that was made and is not needed, without waiting.
@@ -82,6 +125,9 @@ func (u Use) Shell() (leave func(), ok bool) {
 	}
 	return t.Leave, true
 }
+
+// Delivered reports whether a secret was given to the session's sandbox.
+func (u Use) Delivered() bool { return len(u.session.spec.Secrets) > 0 }
 
 // Private reports what no copy of the session may have.
 func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool) {

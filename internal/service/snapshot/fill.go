@@ -17,20 +17,6 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// Fill unpacks a snapshot that caller may see into the workspace of a new sandbox.
-func (s *Snapshots) Fill(ctx context.Context, caller belljar.Caller, id string, b *box.Box) error {
-	x, err := s.Find(ctx, caller, id)
-	if err != nil {
-		return err
-	}
-	r, err := s.open(ctx, x)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return load(ctx, b, r)
-}
-
 // load unpacks an archive into the workspace of a new sandbox. A stream that fails leaves a part of it there.
 func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	err := agent.Load(ctx, b.Agent, b.File("."), r)
@@ -75,27 +61,36 @@ func (s *Snapshots) Layer(ctx context.Context, x belljar.Snapshot) (runtime.Laye
 			Code: belljar.CodeRuntimeUnavailable, Message: "snapshots cannot be unpacked here: there is no data folder", Details: map[string]any{"field": "snapshot"},
 		}
 	}
-	held, err := s.layer(ctx, x)
+	held, err := s.unpacked(ctx, x, blobID(x.Digest), s.opener(x), func(key string, r io.Reader) (*shelf.Layer, error) {
+		return s.opts.Shelf.Put(key, nil, s.opts.Now(), r)
+	})
 	if err != nil {
 		return runtime.Layer{}, nil, err
 	}
 	return runtime.Layer{Name: LayerName, Dir: held.Dir}, held, nil
 }
 
-func (s *Snapshots) layer(ctx context.Context, x belljar.Snapshot) (*shelf.Layer, error) {
-	key := blobID(x.Digest)
-	if _, err := hex.DecodeString(key); err != nil || !IsBlob(key) {
+// opener opens the archive of a snapshot.
+type opener func(ctx context.Context) (io.ReadCloser, error)
+
+func (s *Snapshots) opener(x belljar.Snapshot) opener {
+	return func(ctx context.Context) (io.ReadCloser, error) { return s.open(ctx, x) }
+}
+
+// unpacked returns the layer of a key, held, and makes it of an archive if there is none.
+func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string, open opener, put func(key string, r io.Reader) (*shelf.Layer, error)) (*shelf.Layer, error) {
+	if _, err := hex.DecodeString(blobID(x.Digest)); err != nil || !IsBlob(blobID(x.Digest)) {
 		return nil, damaged(x, errors.New("its record has no digest"))
 	}
-	defer s.locks.lock("", x.Digest)() // one unpacks it, and others wait
+	defer s.locks.lock("", key)() // one unpacks it, and others wait
 	held, err := s.opts.Shelf.Get(key)
 	if err == nil && held == nil {
 		var r io.ReadCloser
-		if r, err = s.open(ctx, x); err != nil {
+		if r, err = open(ctx); err != nil {
 			return nil, err
 		}
 		defer r.Close()
-		if held, err = s.opts.Shelf.Put(key, nil, s.opts.Now(), &during{ctx, r}); err != nil {
+		if held, err = put(key, &during{ctx, r}); err != nil {
 			err = cmp.Or(cause(&during{ctx, r}), err)
 		}
 	}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -26,12 +27,15 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	if err := v.opts.Accounts.Room(ctx, v.caller.ID); err != nil {
 		return belljar.Fork{}, err
 	}
+	if spec.Live {
+		return v.forkLive(ctx, w, spec)
+	}
 	var state *shellState
 	if leave, ok := w.Shell(); ok {
 		state = captureShell(ctx, w) // before the files: a command that ends in between is in neither
 		leave()
 	}
-	p, err := v.save(ctx, w)
+	p, err := v.save(ctx, w, false)
 	if err != nil {
 		return belljar.Fork{}, err
 	}
@@ -40,22 +44,18 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	if state != nil {
 		made.Omitted = state.omitted
 	}
-	fill := func(ctx context.Context, to Workspace) (string, error) {
-		if err := load(ctx, to.Box(), p.reader()); err != nil || state == nil {
-			return "", err
-		}
-		return state.restore(ctx, to)
-	}
-	made.Sessions, err = v.copies(ctx, id, p.digest, max(spec.Count, 1), fill)
+	from := &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: id}, shell: state}
+	from.open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(p.reader()), nil }
+	made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1))
 	if err != nil {
 		return belljar.Fork{}, err
 	}
-	v.record(event.SessionForked, v.caller, belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: id}, "")
+	v.record(event.SessionForked, v.caller, from.of, "")
 	return made, nil
 }
 
 // copies makes copies of a session, and ends them again if one cannot be made.
-func (v view) copies(ctx context.Context, id, digest string, count int, fill Fill) ([]belljar.Session, error) {
+func (v view) copies(ctx context.Context, id string, from *Source, count int) ([]belljar.Session, error) {
 	made, errs := make([]belljar.Session, count), make([]error, count)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -68,7 +68,7 @@ func (v view) copies(ctx context.Context, id, digest string, count int, fill Fil
 			if errs[i] = context.Cause(ctx); errs[i] != nil {
 				return
 			}
-			if made[i], errs[i] = v.opts.Copy(ctx, v.caller, id, digest, fill); errs[i] != nil {
+			if made[i], errs[i] = v.opts.Copy(ctx, v.caller, id, from); errs[i] != nil {
 				stop(errs[i])
 			}
 		})

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (s *Snapshots) room(ctx context.Context, user string) error {
 
 // keep keeps an archive as a snapshot x, whose id, owner and origin are set: its bytes first, then its record.
 func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (belljar.Snapshot, error) {
-	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, "workspace", p.frozen
+	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, cmp.Or(x.Kind, kindFiles), p.frozen
 	x.CreatedAt = s.opts.Now()
 	if s.opts.TTL > 0 {
 		x.ExpiresAt = new(x.CreatedAt.Add(s.opts.TTL))
@@ -93,23 +94,10 @@ func (s *Snapshots) storedBytes(ctx context.Context, x belljar.Snapshot) (int64,
 	return io.Copy(io.Discard, r)
 }
 
-// store compresses an archive into the blobs, as far as its owner's quota allows, and returns the size there.
+// store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
-	r, w := io.Pipe()
-	packed := make(chan struct{})
-	go func() {
-		defer close(packed)
-		enc, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err == nil {
-			_, err = io.Copy(enc, p.reader())
-			err = errors.Join(err, enc.Close())
-		}
-		w.CloseWithError(err)
-	}()
-	within := &claimed{r: r, claim: claim}
+	within := &claimed{r: &during{ctx, p.reader()}, claim: claim}
 	info, err := s.opts.Blobs.Put(ctx, blobKey(x.UserID, x.Digest), within)
-	_ = r.CloseWithError(errStopped)
-	<-packed
 	if err == nil {
 		err = s.opts.Blobs.Sync(ctx, x.UserID, blobID(x.Digest))
 	}
@@ -199,8 +187,11 @@ func (d *during) Read(b []byte) (int, error) {
 // expiredAtOnce is how many snapshots are removed in one step.
 const expiredAtOnce = 100
 
-// Sweep removes the snapshots whose time is over.
+// Sweep removes the snapshots whose time is over, and what is unpacked and not in use.
 func (s *Snapshots) Sweep(ctx context.Context, now time.Time) error {
+	if s.opts.Shelf != nil {
+		defer s.opts.Shelf.Sweep()
+	}
 	for {
 		list, err := s.opts.Store.Expired(ctx, now, expiredAtOnce)
 		if err != nil {

@@ -34,19 +34,27 @@ func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (b
 	if err := v.room(ctx, of.UserID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	p, err := v.save(ctx, w)
-	if err != nil {
-		return belljar.Snapshot{}, err
+	x := belljar.Snapshot{ID: belljar.NewID(), UserID: of.UserID, Name: spec.Name, SessionID: of.ID, ScopeKey: of.ScopeKey}
+	make := v.makeFiles
+	if spec.Live {
+		make = v.makeLive
 	}
-	defer p.close()
-	made, err := v.keep(ctx, p, belljar.Snapshot{
-		ID: belljar.NewID(), UserID: of.UserID, Name: spec.Name, SessionID: of.ID, ScopeKey: of.ScopeKey,
-	})
+	made, err := make(ctx, w, x)
 	if err != nil {
 		return belljar.Snapshot{}, v.fault(ctx, w, err)
 	}
 	v.record(event.SnapshotMade, v.caller, made, "session")
 	return made, nil
+}
+
+// makeFiles makes a snapshot of the files.
+func (v view) makeFiles(ctx context.Context, w Workspace, x belljar.Snapshot) (belljar.Snapshot, error) {
+	p, err := v.save(ctx, w, true)
+	if err != nil {
+		return x, err
+	}
+	defer p.close()
+	return v.keep(ctx, p, x)
 }
 
 // using returns a context that ends with a workspace's session, too, and what ends the use.
@@ -65,9 +73,9 @@ func using(ctx context.Context, w Workspace) (context.Context, func()) {
 }
 
 // save takes the archive of a workspace.
-func (s *Snapshots) save(ctx context.Context, w Workspace) (*spool, error) {
+func (s *Snapshots) save(ctx context.Context, w Workspace, keep bool) (*spool, error) {
 	b := w.Box()
-	p, err := s.spool(ctx, w.Session().UserID, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
+	p, err := s.spool(ctx, w.Session().UserID, keep, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
 	if err != nil {
 		return nil, s.fault(ctx, w, err)
 	}
@@ -109,6 +117,12 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if x.Kind == kindLive {
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is live: only this server can continue it", x.ID),
+			Details: map[string]any{"snapshot_id": x.ID}, Hint: "make a session of it, and a snapshot of that session's files",
+		}
+	}
 	if err := v.check(ctx, x); err != nil {
 		return err
 	}
@@ -136,7 +150,7 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	if err := v.room(ctx, v.caller.ID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	p, err := v.spool(ctx, v.caller.ID, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
+	p, err := v.spool(ctx, v.caller.ID, true, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
 	if err != nil {
 		return belljar.Snapshot{}, givenUp(err)
 	}

@@ -63,12 +63,11 @@ type Workspace interface {
 	// Private reports what no copy of the session may have: variables that the service has set for its sandbox alone, and texts with the
 	// value of a secret.
 	Private() (names map[string]bool, secret func(text []byte) bool)
+	// Delivered reports whether a secret was given to its sandbox.
+	Delivered() bool
 	KeepAlive()
 	Release()
 }
-
-// Fill fills the workspace of a new session, and returns the directory of its shell; "" if it has none.
-type Fill func(ctx context.Context, w Workspace) (cwd string, err error)
 
 // Options is what the snapshots of a service are made of.
 type Options struct {
@@ -84,8 +83,8 @@ type Options struct {
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (Workspace, error)
 	// Ended is the error of using a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
-	// Copy makes a session as another one is, without its files, secrets and scope, and Discard ends it again.
-	Copy    func(ctx context.Context, caller belljar.Caller, of, digest string, fill Fill) (belljar.Session, error)
+	// Copy makes a session as another one is, with the files of from and without its secrets and scope, and Discard ends it again.
+	Copy    func(ctx context.Context, caller belljar.Caller, of string, from *Source) (belljar.Session, error)
 	Discard func(id string)
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)

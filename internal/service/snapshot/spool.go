@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -24,11 +26,12 @@ func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(s
 // blobID is the name of the bytes of a digest among the blobs.
 func blobID(digest string) string { return strings.TrimPrefix(digest, digestPrefix) }
 
-// spool is the checked archive of a workspace in an unnamed file.
+// spool is the checked archive of a workspace in an unnamed file, compressed if it is to be kept.
 type spool struct {
 	archive.Tree
 	digest string
 	size   int64 // of the archive
+	held   int64 // of the file
 	frozen bool  // no program could change the workspace while it was read
 
 	file  *os.File
@@ -36,8 +39,8 @@ type spool struct {
 	leave func()
 }
 
-// spool takes the archive of a user that send writes, and checks it. send reports whether it is consistent.
-func (s *Snapshots) spool(ctx context.Context, user string, send func(w io.Writer) (frozen bool, err error)) (*spool, error) {
+// spool takes the archive of a user that send writes, checks it, and compresses it if it is to be kept. send reports whether it is consistent.
+func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func(w io.Writer) (frozen bool, err error)) (*spool, error) {
 	leave, err := s.turns.take(user)
 	if err != nil {
 		return nil, err
@@ -59,8 +62,16 @@ func (s *Snapshots) spool(ctx context.Context, user string, send func(w io.Write
 		w.CloseWithError(err)
 		sent <- err
 	}()
-	sum, count := sha256.New(), &counter{}
-	p.Tree, err = archive.CopyTree(ctx, io.MultiWriter(f, sum, count), r, s.opts.archive())
+	sum, count, held := sha256.New(), &counter{}, &counter{}
+	var to io.WriteCloser = plain{io.MultiWriter(f, held)}
+	if keep {
+		// With two encoders, a block is compressed while the next one is received.
+		to, err = zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
+	}
+	if err == nil {
+		p.Tree, err = archive.CopyTree(ctx, io.MultiWriter(to, sum, count), r, s.opts.archive())
+		err = errors.Join(err, to.Close())
+	}
 	_ = r.CloseWithError(errStopped)
 	if failed := <-sent; failed != nil && !errors.Is(failed, errStopped) {
 		err = failed // it is the reason of what the copy saw
@@ -72,7 +83,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, send func(w io.Write
 		}
 		return nil, err
 	}
-	p.digest, p.size = digestOf(sum), count.n
+	p.digest, p.size, p.held = digestOf(sum), count.n, held.n
 	return p, nil
 }
 
@@ -87,8 +98,13 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// reader reads the archive from its beginning. Several may read at once.
-func (p *spool) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.size) }
+// plain needs no close.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }
+
+// reader reads the file from its beginning. Several may read at once.
+func (p *spool) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.held) }
 
 func (p *spool) close() {
 	_ = p.file.Close()

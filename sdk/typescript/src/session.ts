@@ -159,18 +159,21 @@ export class Session {
     return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id) }, options);
   }
 
-  /** snapshot saves the files of the workspace. Programs stand still meanwhile where the runtime can do that: `consistent` tells. */
-  snapshot(spec: { name?: string } = {}, options?: CallOptions): Promise<Snapshot> {
+  /**
+   * snapshot saves the files of the workspace. Programs stand still meanwhile where the runtime can do that: `consistent` tells.
+   * `live` saves memory and processes, too, on runtime gvisor.
+   */
+  snapshot(spec: { name?: string; live?: boolean } = {}, options?: CallOptions): Promise<Snapshot> {
     return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "snapshots"), json: spec, once: true, longerMs: 600_000 }, options);
   }
 
   /**
    * fork makes copies: with the files, limits and network of this session, and the directory, variables and functions of its shell;
-   * without its processes, secrets and scope. All of them or none.
+   * without its secrets, its scope and, unless `live`, its processes. All of them or none.
    */
-  async fork(count = 1, options?: CallOptions): Promise<Session[]> {
+  async fork(count = 1, options?: CallOptions & { live?: boolean }): Promise<Session[]> {
     const made = await this.#parts.doorway.connection.json<Fork>(
-      { method: "POST", path: route("sessions", this.id, "fork"), json: { count }, once: true, longerMs: 600_000 }, options,
+      { method: "POST", path: route("sessions", this.id, "fork"), json: { count, live: options?.live }, once: true, longerMs: 600_000 }, options,
     );
     return made.sessions.map(({ session_id }) => new Session(this.#parts, session_id, true));
   }

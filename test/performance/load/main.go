@@ -42,7 +42,7 @@ func main() {
 	readers := flag.Int("readers", 1000, "readers of one run")
 	folder := flag.String("folder", "/var/tmp", "where the servers' data folders are made")
 	asJSON := flag.Bool("json", false, "print one JSON object")
-	parts := flag.String("parts", "", "measure these only: runs, streams, sessions, threads, networks, packages, lists, runtimes; all if empty")
+	parts := flag.String("parts", "", "measure these only: runs, streams, sessions, snapshots, threads, networks, packages, lists, runtimes; all if empty")
 	dockerImage := flag.String("docker-image", "", "an image of the engine at DOCKER_HOST, with /bin/true and busybox, to measure the docker runtime with")
 	flag.Parse()
 	if role := os.Getenv(relayRole); role != "" {
@@ -81,6 +81,7 @@ func measure(ctx context.Context, binary, folder string, seconds, rows, readers 
 		{"streams", func() error { return stream(ctx, server, s) }},
 		{"streams", func() error { return gather(ctx, server, s, readers) }},
 		{"sessions", func() error { return sessions(ctx, server, s, length) }},
+		{"snapshots", func() error { return snapshots(ctx, server, s) }},
 		{"threads", func() error { return threads(ctx, binary, dir+"/t", seconds, s) }},
 		{"networks", func() error { return networks(ctx, binary, dir+"/n", s) }},
 		{"runtimes", func() error { return runtimes(ctx, binary, dir, dockerImage, s) }},

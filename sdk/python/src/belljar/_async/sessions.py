@@ -255,15 +255,18 @@ class AsyncSession:
         """Ends a preview, and its connections, at once."""
         await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
 
-    async def snapshot(self, name: Optional[str] = None) -> types.Snapshot:
-        """Saves the files of its workspace. Its programs stand still meanwhile where the runtime can do that: ``consistent`` tells."""
-        return await AsyncSnapshots(self._transport)._make(self.id, name)
-
-    async def fork(self, count: int = 1) -> List[AsyncSession]:
-        """Makes copies: with its files, limits and network, and the directory, variables and functions of its shell; without its
-        processes, secrets and scope. All of them or none.
+    async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
+        """Saves the files of its workspace. Its programs stand still meanwhile where the runtime can do that: ``consistent`` tells.
+        ``live`` saves memory and processes, too, on runtime gvisor.
         """
-        made = await self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), {"count": count}, longer=FORK), "sessions")
+        return await AsyncSnapshots(self._transport)._make(self.id, name, live)
+
+    async def fork(self, count: int = 1, *, live: bool = False) -> List[AsyncSession]:
+        """Makes copies: with its files, limits and network, and the directory, variables and functions of its shell; without its
+        secrets, its scope and, unless ``live``, its processes. All of them or none.
+        """
+        body = {"count": count, "live": live}
+        made = await self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), body, longer=FORK), "sessions")
         return [type(self)(self._sessions, raw) for raw in made["sessions"]]
 
 

@@ -59,6 +59,6 @@ class AsyncSnapshots:
     def _archive(self, id: str) -> Ask:
         return Ask("GET", path("snapshots", id, "archive"), headers={"Accept": "*/*", "Accept-Encoding": "identity"}, longer=LONGER)
 
-    async def _make(self, session: str, name: Optional[str]) -> types.Snapshot:
-        ask = Ask("POST", path("sessions", session, "snapshots"), _spec.given({"name": name}), longer=LONGER)
+    async def _make(self, session: str, name: Optional[str], live: bool) -> types.Snapshot:
+        ask = Ask("POST", path("sessions", session, "snapshots"), _spec.given({"name": name, "live": live or None}), longer=LONGER)
         return cast("types.Snapshot", await self._transport.ask(ask, "snapshot_id"))

@@ -1,0 +1,70 @@
+//go:build linux
+
+package native
+
+import (
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/overlay"
+	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+const stepOverlay = "overlay"
+
+// layBelow returns what makes the file system of a workspace that begins with files, in the first process's mounts; nil for others. The
+// process cannot make it: see package overlay.
+func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User) func(pid int) error {
+	below := spec.Workspace.Below
+	if below.Dir == "" {
+		return nil
+	}
+	inodes := spec.Workspace.Inodes
+	if spec.Workspace.Exec {
+		inodes += sharedInodes + overlayInodes
+	}
+	o := overlay.Order{
+		Dir: below.Dir, Bytes: spec.Workspace.Bytes - below.Bytes, Files: inodes - below.Files, HostUID: ids.HostUID(user.UID), HostGID: ids.HostGID(user.GID),
+	}
+	return func(pid int) error {
+		err := r.below.of(o.Dir, func() error { return overlay.Probe(pid, o, user.UID, user.GID) })
+		if err == nil {
+			err = overlay.Mount(pid, o)
+		}
+		if err != nil {
+			return &runtime.StepError{Step: stepOverlay, Err: err}
+		}
+		return nil
+	}
+}
+
+// probes are what is known of overlays over the file systems of this host.
+type probes struct {
+	mu    sync.Mutex
+	known map[uint64]error // by the file system's device
+}
+
+// of finds out, once, whether a workspace can be laid over the file system that a folder is in.
+func (p *probes) of(dir string, probe func() error) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err, known := p.known[st.Dev]
+	if !known {
+		if err = probe(); err != nil {
+			err = errors.Join(errors.ErrUnsupported, err)
+		}
+		if p.known == nil {
+			p.known = map[uint64]error{}
+		}
+		p.known[st.Dev] = err
+	}
+	return err
+}

@@ -1,0 +1,173 @@
+package snapshot
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// The kinds of snapshots.
+const (
+	kindFiles = "workspace"
+	kindLive  = "live"
+)
+
+// besideName is the file with what a live snapshot has of its session, besides the runtime's own.
+const besideName = "session.json"
+
+type beside struct {
+	Cwd string `json:"cwd,omitempty"` // of its shell
+}
+
+// saveLive saves the memory, files and processes of a session's sandbox into a layer without a key.
+func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, error) {
+	of := w.Session()
+	saver, can := w.Box().Sandbox.(runtime.Snapshotter)
+	switch {
+	case !can || s.opts.Shelf == nil:
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("the processes of a session on runtime %s cannot be saved", of.Runtime),
+			Details: map[string]any{"field": "live", "runtime": of.Runtime, "available": true, "suggested": []string{}},
+			Hint:    "use a session on runtime gvisor, or leave out live: files, and the shell of a copy, are saved on every runtime",
+		}
+	case w.Delivered():
+		return nil, &belljar.Error{
+			Code: belljar.CodeConflict, Message: "the session has secrets, which may be in the memory of its programs",
+			Details: map[string]any{"field": "live", "session_id": of.ID}, Hint: "leave out live, or use a session without secrets",
+		}
+	}
+	l, err := s.opts.Shelf.Make(func(dir string) error {
+		if err := saver.Snapshot(ctx, dir); err != nil {
+			return err
+		}
+		raw, err := json.Marshal(beside{of.Cwd})
+		return errors.Join(err, os.WriteFile(filepath.Join(dir, besideName), raw, 0o600))
+	})
+	if err != nil {
+		if fault.Full(err) {
+			err = fault.DiskFull(err)
+		}
+		return nil, s.fault(ctx, w, err)
+	}
+	w.KeepAlive()
+	return l, nil
+}
+
+// packLive writes a saved state as a tar stream.
+func packLive(dir string, to io.Writer) error {
+	out := tar.NewWriter(to)
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		if e.IsDir() {
+			return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
+		}
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err == nil {
+			err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size()})
+		}
+		if err == nil {
+			_, err = io.Copy(out, file)
+		}
+		return err
+	})
+	return errors.Join(err, out.Close())
+}
+
+// makeLive makes a live snapshot.
+func (v view) makeLive(ctx context.Context, w Workspace, x belljar.Snapshot) (belljar.Snapshot, error) {
+	l, err := v.saveLive(ctx, w)
+	if err != nil {
+		return belljar.Snapshot{}, err
+	}
+	defer l.Release()
+	p, err := v.spool(ctx, x.UserID, true, func(to io.Writer) (bool, error) { return true, packLive(l.Dir, to) })
+	if err != nil {
+		return belljar.Snapshot{}, err
+	}
+	defer p.close()
+	x.Kind = kindLive
+	if x, err = v.keep(ctx, p, x); err == nil {
+		_ = v.opts.Shelf.Adopt(blobID(x.Digest), l, x.Bytes) // it need not be unpacked then
+	}
+	return x, err
+}
+
+// forkLive makes copies of a session with its memory and processes.
+func (v view) forkLive(ctx context.Context, w Workspace, spec belljar.ForkSpec) (belljar.Fork, error) {
+	leave, err := v.turns.take(w.Session().UserID)
+	if err != nil {
+		return belljar.Fork{}, err
+	}
+	defer leave()
+	l, err := v.saveLive(ctx, w)
+	if err != nil {
+		return belljar.Fork{}, err
+	}
+	defer func() {
+		l.Release()
+		v.opts.Shelf.Sweep()
+	}()
+	sum, size, err := sumLive(l.Dir)
+	if err != nil {
+		return belljar.Fork{}, fault.Record("read a saved state", err)
+	}
+	of := w.Session()
+	from := &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: sum, Bytes: size, SessionID: of.ID, Kind: kindLive}, state: l}
+	made := belljar.Fork{Consistent: true, Shell: of.Cwd != ""}
+	if made.Sessions, err = v.copies(ctx, of.ID, from, max(spec.Count, 1)); err != nil {
+		return belljar.Fork{}, err
+	}
+	v.record(event.SessionForked, v.caller, from.of, kindLive)
+	return made, nil
+}
+
+// sumLive returns the digest and the size of a saved state.
+func sumLive(dir string) (digest string, size int64, err error) {
+	sum, count := sha256.New(), &counter{}
+	err = packLive(dir, io.MultiWriter(sum, count))
+	return digestOf(sum), count.n, err
+}
+
+// resume takes over what a session's sandbox was in the midst of, and returns the directory of its shell. Runs and terminals are those of
+// the session that was saved: their commands are ended.
+func resume(ctx context.Context, w Workspace, state *shelf.Layer) (cwd string, err error) {
+	raw, err := os.ReadFile(filepath.Join(state.Dir, besideName))
+	var was beside
+	if err == nil {
+		err = json.Unmarshal(raw, &was)
+	}
+	if err != nil {
+		return "", fault.Record("read a saved state", err)
+	}
+	b := w.Box()
+	known, err := b.Agent.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range known {
+		if err := b.End(e.ID, endTime); err != nil {
+			return "", err
+		}
+	}
+	return was.Cwd, nil
+}

@@ -1,0 +1,123 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// Source is what a new session begins with.
+type Source struct {
+	all   *Snapshots
+	of    belljar.Snapshot
+	open  opener
+	shell *shellState  // nil for a new shell
+	state *shelf.Layer // of a live copy; nil for all others
+}
+
+// Source returns what a session begins with that is made of a snapshot.
+func (s *Snapshots) Source(ctx context.Context, caller belljar.Caller, id string) (*Source, error) {
+	x, err := s.Find(ctx, caller, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{all: s, of: x, open: s.opener(x)}, nil
+}
+
+// Digest is that of the files.
+func (f *Source) Digest() string { return f.of.Digest }
+
+// Below which a copy of the files costs less than an overlay, which has to be made with the sandbox.
+const (
+	overlayBytes = 1 << 20
+	overlayFiles = 50
+)
+
+// Live reports whether a session of it begins with processes.
+func (f *Source) Live() bool { return f.of.Kind == kindLive }
+
+// Lay unpacks what a sandbox is made of: a saved state, or files for a workspace that can begin with them without a copy. The layer is held;
+// nil means that the files have to be copied ([Source.Fill]).
+func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, error) {
+	s := f.all
+	switch {
+	case f.state != nil:
+		return s.opts.Shelf.Hold(f.state.Dir)
+	case f.Live() && s.opts.Shelf != nil:
+		return s.unpacked(ctx, f.of, blobID(f.of.Digest), f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
+			return s.opts.Shelf.PutState(key, s.opts.Now(), r)
+		})
+	}
+	if s.opts.Shelf == nil || !p.Caps.Overlay || p.Fetch != "" || f.of.Bytes < overlayBytes && f.of.Files < overlayFiles || f.of.Bytes > int64(p.Limits.WorkspaceMB)<<20/2 {
+		return nil, nil
+	}
+	uid, gid := box.User(p.Image)
+	held, err := s.unpacked(ctx, f.of, ownKey(f.of.Digest, uid, gid), f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
+		return s.opts.Shelf.PutTree(key, uid, gid, s.opts.Now(), r)
+	})
+	if ctx.Err() != nil || belljar.CodeOf(err) == belljar.CodeConflict {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil // a copy needs nothing of the disk
+	}
+	return held, nil
+}
+
+// On has a placement begin with a layer; with nil it begins with nothing.
+func (f *Source) On(p *placement.Placement, l *shelf.Layer) {
+	p.Below, p.State = runtime.Below{}, ""
+	switch {
+	case l == nil:
+	case f.Live():
+		p.State = l.Dir
+	default:
+		p.Below = runtime.Below{Dir: l.Dir, Bytes: l.Bytes, Files: l.Files}
+	}
+}
+
+// ownKey is the key of the files of a digest that belong to a user.
+func ownKey(digest string, uid, gid int) string {
+	return fmt.Sprintf("%s-%d-%d", blobID(digest), uid, gid)
+}
+
+// Held holds what a sandbox of a former process may have of a digest.
+func (s *Snapshots) Held(digest string, b *box.Box) (held []*shelf.Layer) {
+	if digest == "" || s.opts.Shelf == nil {
+		return nil
+	}
+	for _, key := range []string{blobID(digest), ownKey(digest, b.UID, b.GID)} {
+		if l, err := s.opts.Shelf.Get(key); err == nil {
+			held = append(held, l)
+		}
+	}
+	return held
+}
+
+// Fill fills the workspace of a session's new sandbox, unless that began with a layer, sets its shell, and returns the directory of that; "" if
+// it has none.
+func (f *Source) Fill(ctx context.Context, w Workspace, began *shelf.Layer) (cwd string, err error) {
+	if f.Live() {
+		return resume(ctx, w, began)
+	}
+	if began == nil {
+		r, err := f.open(ctx)
+		if err != nil {
+			return "", err
+		}
+		defer r.Close()
+		if err := load(ctx, w.Box(), r); err != nil {
+			return "", err
+		}
+	}
+	if f.shell == nil {
+		return "", nil
+	}
+	return f.shell.restore(ctx, w)
+}

@@ -1,0 +1,122 @@
+package shelf
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestPutTree holds that a workspace is unpacked as it is, and that a stream that fails leaves nothing.
+func TestPutTree(t *testing.T) {
+	at := time.Unix(1e9, 123456789)
+	long := strings.Repeat("n", 255)
+	var raw bytes.Buffer
+	w := tar.NewWriter(&raw)
+	for _, h := range []tar.Header{
+		{Typeflag: tar.TypeReg, Name: "a\nb\xff", Mode: 0o600},
+		{Typeflag: tar.TypeReg, Name: "closed/deep/file", Mode: 0o400, Size: 4, PAXRecords: map[string]string{paxAttribute + "user.origin": "x\x00y"}},
+		{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500},
+		{Typeflag: tar.TypeLink, Name: "further", Linkname: "closed/deep/file"},
+		{Typeflag: tar.TypeReg, Name: "hole", Mode: 0o644, Size: 8 << 20},
+		{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "/etc/passwd"},
+		{Typeflag: tar.TypeReg, Name: long, Mode: 0o755, Size: 4},
+	} {
+		h.Format, h.ModTime = tar.FormatPAX, at
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 4 {
+			_, _ = w.Write(make([]byte, h.Size-4))
+		}
+		if h.Size > 0 {
+			_, _ = io.WriteString(w, "text")
+		}
+	}
+	_ = w.Close()
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 20, Max: 1 << 20}
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 1000, 1001
+	}
+	l, err := s.PutTree("a", uid, gid, at, bytes.NewReader(raw.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	// The last 64 KiB of the hole have text in them, and two files a page each.
+	if want := int64(64<<10 + 2*page); l.Bytes != want || l.Files != 7 {
+		t.Errorf("%d bytes, want %d; %d files", l.Bytes, want, l.Files)
+	}
+	stat := func(name string) (st unix.Stat_t) {
+		if err := unix.Lstat(filepath.Join(l.Dir, name), &st); err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		if int(st.Uid) != uid || int(st.Gid) != gid {
+			t.Errorf("%q is of %d:%d", name, st.Uid, st.Gid)
+		}
+		return st
+	}
+	for name, mode := range map[string]uint32{
+		"": syscall.S_IFDIR | 0o755, "a\nb\xff": syscall.S_IFREG | 0o600, "closed": syscall.S_IFDIR | 0o500, "closed/deep": syscall.S_IFDIR | 0o755,
+		"closed/deep/file": syscall.S_IFREG | 0o400, "hole": syscall.S_IFREG | 0o644, "link": syscall.S_IFLNK | 0o777, long: syscall.S_IFREG | 0o755,
+	} {
+		st := stat(name)
+		if st.Mode != mode {
+			t.Errorf("%q has mode %o, want %o", name, st.Mode, mode)
+		}
+		if name != "" && name != "closed/deep" && (st.Mtim.Sec != at.Unix() || st.Mtim.Nsec != int64(at.Nanosecond())) {
+			t.Errorf("%q is of %v", name, st.Mtim)
+		}
+	}
+	if st := stat("further"); st.Nlink != 2 || st.Ino != stat("closed/deep/file").Ino {
+		t.Errorf("%+v", st)
+	}
+	if st := stat("hole"); st.Size != 8<<20 || st.Blocks*512 > 1<<20 {
+		t.Errorf("%d bytes in %d blocks", st.Size, st.Blocks)
+	}
+	value := make([]byte, 8)
+	if n, err := unix.Getxattr(filepath.Join(l.Dir, "further"), "user.origin", value); !errors.Is(err, unix.ENOTSUP) && (err != nil || string(value[:n]) != "x\x00y") {
+		t.Errorf("%q, %v", value, err)
+	}
+	if again, err := s.Get("a"); err != nil || again.Dir != l.Dir || again.Bytes != l.Bytes || again.Files != l.Files {
+		t.Errorf("%+v, %v", again, err)
+	} else {
+		again.Release()
+	}
+
+	before, _ := os.ReadDir(s.Dir)
+	large := &Shelf{Dir: s.Dir, Max: 100}
+	broken := errors.New("broken")
+	for what, c := range map[string]struct {
+		of   *Shelf
+		in   io.Reader
+		want error
+	}{
+		"too large":        {large, bytes.NewReader(raw.Bytes()), ErrTooLarge},
+		"cut":              {s, bytes.NewReader(raw.Bytes()[:2000]), io.ErrUnexpectedEOF},
+		"damaged, at last": {s, io.MultiReader(bytes.NewReader(raw.Bytes()), failing{broken}), broken},
+		"above":            {s, stream(t, file{name: "../x", text: "x"}), ErrBad},
+		"below a link":     {s, stream(t, file{name: "l", target: "/etc"}, file{name: "l/x", text: "x"}), os.ErrExist},
+		"device":           {s, stream(t, file{name: "d", kind: tar.TypeChar}), ErrBad},
+	} {
+		if l, err := c.of.PutTree("b", uid, gid, at, c.in); !errors.Is(err, c.want) || l != nil {
+			t.Errorf("%s: %v, %v", what, l, err)
+		}
+	}
+	if after, _ := os.ReadDir(s.Dir); len(after) != len(before) {
+		t.Errorf("%v are left of %v", after, before)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// copies is how many copies of a session are made.
+const copies = 16
+
+// snapshots measures snapshots, restores and copies of a workspace of 10 MB in 500 files. The scale is a session that begins with nothing.
+func snapshots(ctx context.Context, s *daemon, out *sheet) error {
+	roomy := map[string]any{"workspace_mb": 64}
+	id, err := openSession(ctx, s, roomy)
+	if err != nil {
+		return err
+	}
+	defer closeSession(ctx, s, id)
+	if err := s.ask(ctx, http.MethodPost, prefix+"/runs?wait=30s", map[string]any{
+		"spec_version": "1.1", "session_id": id, "command": []string{"sh", "-c", "for i in $(seq 500); do head -c 21000 /dev/urandom >f$i; done"},
+	}, nil); err != nil {
+		return err
+	}
+	var made struct {
+		ID string `json:"snapshot_id"`
+	}
+	save := func() error { return s.ask(ctx, http.MethodPost, session(id)+"/snapshots", map[string]any{}, &made) }
+	remove := func() error { return s.ask(ctx, http.MethodDelete, prefix+"/snapshots/"+made.ID, nil, nil) }
+	times, err := apart(20, save, remove)
+	if err == nil {
+		err = save()
+	}
+	if err != nil {
+		return err
+	}
+	out.put("snapshot of 10 MB in 500 files, p50", "80 ms", "%.0f ms", ms(quantile(times, 0.5)))
+
+	var opened []string
+	closeAll := func() error {
+		for _, id := range opened {
+			if err := closeSession(ctx, s, id); err != nil {
+				return err
+			}
+		}
+		opened = nil
+		return nil
+	}
+	begin := func(snapshot string) func() error {
+		return func() error {
+			var made struct {
+				ID string `json:"session_id"`
+			}
+			body := map[string]any{"spec_version": "1.1", "base_image": "host", "resources": roomy}
+			if snapshot != "" {
+				body["snapshot"] = snapshot
+			}
+			err := s.ask(ctx, http.MethodPost, prefix+"/sessions", body, &made)
+			opened = append(opened, made.ID)
+			return err
+		}
+	}
+	empty, err := apart(30, begin(""), closeAll)
+	if err != nil {
+		return err
+	}
+	restored, err := apart(30, begin(made.ID), closeAll)
+	if err != nil {
+		return err
+	}
+	out.put("a session of it, in comparison with an empty one, p50", "5 ms more", "%.1f and %.1f ms", ms(quantile(restored, 0.5)), ms(quantile(empty, 0.5)))
+	forks, err := apart(8, func() error {
+		var made struct {
+			Sessions []struct {
+				ID string `json:"session_id"`
+			} `json:"sessions"`
+		}
+		err := s.ask(ctx, http.MethodPost, session(id)+"/fork", map[string]any{"count": copies}, &made)
+		for _, x := range made.Sessions {
+			opened = append(opened, x.ID)
+		}
+		return err
+	}, closeAll)
+	if err != nil {
+		return err
+	}
+	crowd, err := apart(8, func() error {
+		ids, errs := make([]string, copies), make([]error, copies)
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() { ids[i], errs[i] = openSession(ctx, s, roomy) })
+		}
+		all.Wait()
+		opened = ids
+		return errors.Join(errs...)
+	}, closeAll)
+	if err != nil {
+		return err
+	}
+	out.put("16 copies of the session, in comparison with 16 empty ones at once, p50", "100 ms", "%.0f and %.0f ms", ms(quantile(forks, 0.5)), ms(quantile(crowd, 0.5)))
+	return remove()
+}
+
+// apart measures what is done, and not what undoes it.
+func apart(n int, do, undo func() error) (times []time.Duration, err error) {
+	for i := range n + 2 {
+		begin := time.Now()
+		if err := do(); err != nil {
+			return nil, err
+		}
+		if i >= 2 {
+			times = append(times, time.Since(begin))
+		}
+		if err := undo(); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
