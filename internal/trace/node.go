@@ -71,7 +71,7 @@ func nodePlace(line string) (Frame, bool) {
 
 // nodeTop puts the place above the error in front, unless the stack has it: an error of syntax has no frame of its own.
 func (t *Trace) nodeTop(f Frame) {
-	if f.Skipped != "" || skipped(f.File) != "" {
+	if f.Skipped != "" || skipped(f.File) != "" && !strings.HasPrefix(f.File, "<cell-") { // code in a context
 		return
 	}
 	for _, other := range t.Frames {
