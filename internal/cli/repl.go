@@ -25,8 +25,7 @@ type replCommand struct {
 func (x *replCommand) Help() string {
 	return `Code is executed when it is complete: of Python, a block ends with an empty line. Tab completes names, Ctrl-C
 interrupts and keeps the variables, Ctrl-D ends. What was typed before is on the up arrow, of former times too.
-Code that does not come from a terminal is executed to its end; the exit status is then that of the last code that
-failed, or 0.
+Input from a file or pipe goes on after errors; the exit status is that of the last code that failed.
 
 Examples:
   belljar repl                       Python, in a sandbox on this machine
@@ -68,9 +67,8 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	r := repl.REPL{Service: e.Service, Session: id, Context: on, Stdin: c.stdin, Stdout: c.stdout, Stderr: c.Stderr, Notice: &c.Writer}
-	status, err := r.Run(ctx)
-	if err == nil && status != 0 {
-		err = exitStatus(status)
+	if status, err := r.Run(ctx); err != nil || status != 0 {
+		return cmp.Or[error](err, exitStatus(status))
 	}
-	return err
+	return nil
 }

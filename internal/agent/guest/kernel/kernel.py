@@ -691,6 +691,9 @@ def ipython(kernel):
     """Makes a shell of the image's IPython, which executes cells in this module and shows results as this program does."""
     import tempfile
 
+    import warnings
+
+    warnings.filterwarnings("ignore", "To exit: ")  # of sys.exit()
     kernel.hooks.after.pop("IPython.display")  # it displays by the shell
     from IPython.core.compilerop import CachingCompiler
     from IPython.core.displayhook import DisplayHook
@@ -731,6 +734,9 @@ def ipython(kernel):
             pass
 
         showsyntaxerror = showtraceback
+
+        def enable_gui(self, gui=None):  # there is none
+            pass
 
         def system(self, cmd):
             kernel.flush()
