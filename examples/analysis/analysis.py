@@ -81,7 +81,7 @@ class Analysis:
                 self.session, forks[best] = forks[best], self.session
         finally:
             for session in forks.values():
-                session.delete()
+                session.close()
         return "".join(f"{name}: {error}{' <- kept' if name == best else ''}\n" for name, error in errors.items())
 
 
@@ -119,7 +119,7 @@ def main(file, question):
                 if not message.get("tool_calls"):
                     return
         finally:
-            analysis.session.delete()
+            analysis.session.close()
     raise SystemExit(f"analysis: it is not done after {MOST_TURNS} turns")
 
 
