@@ -85,8 +85,9 @@ RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress .
 # These have tests that run without the race detector, and others with it.
 BOTH := ./internal/agent ./internal/api/thread ./internal/runtime/pool
 
-# Editors that make soak tries belljar lsp in.
-EDITORS := neovim emacs-nox elpa-eglot
+# Editors that make soak tries belljar lsp in, and libraries whose values contexts show.
+EDITORS   := neovim emacs-nox elpa-eglot
+LIBRARIES := python3-pandas python3-matplotlib python3-pil ipython3
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
@@ -133,7 +134,7 @@ test-web:
 
 .PHONY: soak
 soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere
-	@.ci/packages $(EDITORS)
+	@.ci/packages $(EDITORS) $(LIBRARIES)
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
 		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)

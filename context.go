@@ -12,7 +12,7 @@ import (
 
 // ContextSpec asks for a context in a session: a living interpreter, whose variables stay from one run to the next.
 type ContextSpec struct {
-	Language string `json:"language"`       // python, javascript or bash, or another name of these
+	Language string `json:"language"`       // python, ipython, javascript or bash, or another name of these
 	Name     string `json:"name,omitempty"` // letters, digits, and ._- after the first, at most 40; "" is the language's
 	Cwd      string `json:"cwd,omitempty"`  // in the workspace, where it starts; "" is its root
 }
@@ -30,7 +30,7 @@ const (
 // Context is a living interpreter of a session.
 type Context struct {
 	Name       string       `json:"name"`
-	Language   string       `json:"language"` // python, javascript or bash
+	Language   string       `json:"language"` // python, ipython, javascript or bash
 	Cwd        string       `json:"cwd,omitempty"`
 	State      ContextState `json:"state"`
 	Runs       int          `json:"runs"` // that were executed in it
@@ -45,6 +45,8 @@ type ContextRun struct {
 	// State is kept, or replaced if the run began in a new interpreter, although there had been one, or has ended its own: the
 	// variables are gone. "" until the run has ended.
 	State string `json:"state,omitempty"`
+	// Replayed is how many pieces of earlier code were executed again before this run's ([RunSpec.Replay]).
+	Replayed int `json:"replayed,omitempty"`
 }
 
 // Completion is what may follow the beginning of code.
@@ -55,7 +57,7 @@ type Completion struct {
 
 // Contexts is the contexts of a caller's sessions. A run is executed in one with [RunSpec.Context].
 type Contexts interface {
-	// Create starts a context. One of that name and language is returned as it is; [CodeConflict] if it has another language.
+	// Create starts a context. One of that name is returned as it is; [CodeConflict] if its language or cwd is another.
 	Create(ctx context.Context, sessionID string, spec ContextSpec) (Context, error)
 	// List returns a session's contexts, sorted by name.
 	List(ctx context.Context, sessionID string) ([]Context, error)
@@ -70,8 +72,12 @@ type Contexts interface {
 // maxContextName is the length of the longest name of a context.
 const maxContextName = 40
 
-// ContextLanguage is the name of a language as contexts have it: python, javascript or bash; false for one that has no contexts.
+// ContextLanguage is the name of a language as contexts have it: python, ipython (Python, with the image's IPython), javascript or bash;
+// false for one that has no contexts.
 func ContextLanguage(name string) (string, bool) {
+	if name == "ipython" {
+		return name, true
+	}
 	switch l, _ := LanguageOf(name); l.Name {
 	case "Python":
 		return "python", true
@@ -119,7 +125,7 @@ func checkContextLanguage(name string) error {
 		return nil
 	}
 	e := invalid("language", "language %q has no contexts", name)
-	e.Details["provided"], e.Details["supported"] = name, []string{"python", "javascript", "bash"}
+	e.Details["provided"], e.Details["supported"] = name, []string{"python", "ipython", "javascript", "bash"}
 	e.Hint = "use one of these, or a run without a context"
 	return e
 }

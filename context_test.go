@@ -13,13 +13,16 @@ func TestContextRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*belljar.RunSpec){
-		"context":      func(s *belljar.RunSpec) { s.Context = "../x" },
-		"code":         func(s *belljar.RunSpec) { s.Code = " \n" },
-		"command":      func(s *belljar.RunSpec) { s.Command = []string{"true"} },
-		"cwd":          func(s *belljar.RunSpec) { s.Cwd = "src" },
-		"env":          func(s *belljar.RunSpec) { s.Env = map[string]string{"A": "b"} },
-		"shell":        func(s *belljar.RunSpec) { s.Shell = &belljar.ShellCommand{Cmd: "true"} },
-		"language":     func(s *belljar.RunSpec) { s.Language = "ruby" },
+		"context":  func(s *belljar.RunSpec) { s.Context = "../x" },
+		"code":     func(s *belljar.RunSpec) { s.Code = " \n" },
+		"command":  func(s *belljar.RunSpec) { s.Command = []string{"true"} },
+		"cwd":      func(s *belljar.RunSpec) { s.Cwd = "src" },
+		"env":      func(s *belljar.RunSpec) { s.Env = map[string]string{"A": "b"} },
+		"shell":    func(s *belljar.RunSpec) { s.Shell = &belljar.ShellCommand{Cmd: "true"} },
+		"language": func(s *belljar.RunSpec) { s.Language = "ruby" },
+		"replay": func(s *belljar.RunSpec) {
+			s.Context, s.Replay, s.Code, s.Command = "", true, "", []string{"true"}
+		},
 		"cpu_time_sec": func(s *belljar.RunSpec) { s.CPUTimeSec = 1 },
 	} {
 		spec := good
@@ -28,7 +31,7 @@ func TestContextRuns(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	for _, name := range []string{"py", "JS", "node", "bash", "sh"} {
+	for _, name := range []string{"py", "ipython", "JS", "node", "bash", "sh"} {
 		if err := (belljar.ContextSpec{Language: name}).Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -22,6 +22,7 @@ type RunSpec struct {
 	Code              string            `json:"code,omitempty"`     // a program's text, in place of command. Belljar's own
 	Language          string            `json:"language,omitempty"` // of Code, or of the file that Command begins with: python, c … ([Languages])
 	Context           string            `json:"context,omitempty"`  // of a session, in which Code is executed; with Language it is made if it does not exist. Belljar's own
+	Replay            bool              `json:"replay,omitempty"`   // if Context has lost its interpreter, its earlier code is executed again first. Belljar's own
 	Shell             *ShellCommand     `json:"shell,omitempty"`    // in place of command, in a session. Belljar's own
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`

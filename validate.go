@@ -172,6 +172,9 @@ func (s *RunSpec) checkProgram() error {
 		e.Hint = "leave it out where files can be there that the request does not name"
 		return e
 	}
+	if s.Replay && s.Context == "" {
+		return invalid("replay", "replay needs context, whose code is executed again")
+	}
 	switch {
 	case s.Context != "":
 		return s.checkContext()

@@ -47,6 +47,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
 		c.Note("the interpreter of context %s was replaced: its variables are gone", run.Context.Name)
 	}
+	if run.Context != nil && run.Context.Replayed > 0 {
+		c.Note("context %s has a new interpreter, in which %d pieces of earlier code were executed again", run.Context.Name, run.Context.Replayed)
+	}
 	if run.Shell != nil && run.Shell.State == belljar.ShellReplaced {
 		c.Note("the shell has ended; the next command gets a new one, in %s", cmp.Or(run.Shell.Cwd, belljar.WorkspaceDir))
 	}

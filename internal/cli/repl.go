@@ -15,7 +15,7 @@ import (
 // replCommand is belljar repl.
 type replCommand struct {
 	Session string `arg:"" optional:"" name:"session" help:"A session on a server; without it, one of its own that ends with it."`
-	Lang    string `default:"py" placeholder:"EXT" help:"Language: py, js or sh."`
+	Lang    string `default:"py" placeholder:"EXT" help:"Language: py, ipython, js or sh."`
 	Context string `placeholder:"NAME" help:"The context; the language's own if it is not given."`
 	Image   string `placeholder:"REF" help:"Root file system of its own session (default host)."`
 	Runtime string `placeholder:"NAME" help:"Isolation of its own session."`
@@ -25,6 +25,7 @@ type replCommand struct {
 func (x *replCommand) Help() string {
 	return `Code is executed when it is complete: of Python, a block ends with an empty line. Tab completes names, Ctrl-C
 interrupts and keeps the variables, Ctrl-D ends. What was typed before is on the up arrow, of former times too.
+Input from a file or pipe goes on after errors; the exit status is that of the last code that failed.
 
 Examples:
   belljar repl                       Python, in a sandbox on this machine
@@ -36,7 +37,7 @@ Examples:
 func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 	language, ok := belljar.ContextLanguage(x.Lang)
 	if !ok {
-		return mistake.New("--lang py, js or sh", "there are no contexts for %q", x.Lang)
+		return mistake.New("--lang py, ipython, js or sh", "there are no contexts for %q", x.Lang)
 	}
 	if x.Session != "" && !c.server.given() {
 		return mistake.New("--server URL, or BELLJAR_SERVER", "a session is on a server")
@@ -66,5 +67,8 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	r := repl.REPL{Service: e.Service, Session: id, Context: on, Stdin: c.stdin, Stdout: c.stdout, Stderr: c.Stderr, Notice: &c.Writer}
-	return r.Run(ctx)
+	if status, err := r.Run(ctx); err != nil || status != 0 {
+		return cmp.Or[error](err, exitStatus(status))
+	}
+	return nil
 }

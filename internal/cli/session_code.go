@@ -16,7 +16,8 @@ type sessionCode struct {
 	File    string  `arg:"" optional:"" name:"file" help:"The code's file; - or nothing is standard input."`
 	Code    *string `group:"what" short:"c" placeholder:"TEXT" help:"Execute this text instead of a file."`
 	Context string  `group:"what" placeholder:"NAME" help:"The context; the language's own if it is not given."`
-	Lang    string  `group:"what" placeholder:"EXT" help:"Language: py, js or sh (default py, or that of the file's extension)."`
+	Lang    string  `group:"what" placeholder:"EXT" help:"Language: py, ipython, js or sh (default py, or that of the file's extension)."`
+	Replay  bool    `group:"what" help:"If the context has lost its interpreter, execute its earlier code again first."`
 	timeFlags
 	outcomeFlags
 }
@@ -41,6 +42,7 @@ func (x *sessionCode) Run(ctx context.Context, c *console) error {
 		if run.snippet, err = repl.ReadSnippet(x.Code, x.File, x.Context, x.Lang, c.stdin); err != nil {
 			return err
 		}
+		run.snippet.Replay = x.Replay
 		run.session, err = ident.Session(ctx, s, x.ID)
 		return err
 	})

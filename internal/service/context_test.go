@@ -4,7 +4,9 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,13 +44,21 @@ func TestContexts(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	made, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "py", Name: "data"})
-	if err != nil || made.Name != "data" || made.Language != "python" || made.State != belljar.ContextIdle || made.Runs != 1 {
+	if err != nil || made.Name != "data" || made.Language != "python" || made.State != belljar.ContextIdle || made.Runs != 0 {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "js", Name: "data"}); belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("%v", err)
 	}
-	b.run(inContext(id, "data", "x = 41")).want(t, belljar.PhaseCompleted, 0, "")
+	if again, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "python", Name: "data"}); err != nil || again.CreatedAt != made.CreatedAt {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "py", Name: "data", Cwd: "src"}); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("%v", err)
+	}
+	if _, list := b.shows(inContext(id, "data", "x = 41\n1")); len(list) != 1 || list[0].Count != 1 {
+		t.Errorf("%+v", list)
+	}
 	r, list := b.shows(inContext(id, "data", "print('out')\nx + 1"))
 	r.want(t, belljar.PhaseCompleted, 0, "")
 	if r.stdout != "out\n" || r.Shell != nil || r.Context == nil || *r.Context != (belljar.ContextRun{Name: "data", Language: "python", State: belljar.ShellKept}) {
@@ -81,6 +91,25 @@ func TestContexts(t *testing.T) {
 	if _, list := b.shows(inContext(id, "data", "x")); len(list) != 1 || list[0].Name != "NameError" {
 		t.Errorf("%+v", list)
 	}
+	// Its earlier code can be executed again, once it has no interpreter.
+	replay := inContext(id, "data", "x, y, open('log').read()")
+	replay.Replay = true
+	if r, list := b.shows(replay); r.ReasonCode != belljar.ReasonNonZeroExit || len(list) != 1 || list[0].Name != "NameError" || r.Context.Replayed != 0 {
+		t.Errorf("%+v %+v", r.Run, list)
+	}
+	b.run(inContext(id, "data", "open('log', 'a').write('once ')\nx = 43; y = 1; print('shown'); 1/0"))
+	b.run(inContext(id, "data", "import os; os.kill(os.getpid(), 9)"))
+	if r, list := b.shows(replay); r.stdout != "" || len(list) != 1 || list[0].Data["text/plain"] != "(43, 1, 'once once ')" || r.Context.Replayed < 5 || r.Context.State != belljar.ShellKept {
+		t.Errorf("%q %+v %+v", r.stdout, r.Context, list)
+	}
+	b.run(inContext(id, "data", "assert open('log').read().count('once') < 3"))
+	b.run(inContext(id, "data", "import os; os._exit(1)"))
+	for range 2 {
+		if r := b.run(replay); r.ReasonCode != belljar.ReasonExecFailed || !strings.Contains(r.Message, "this time it ended with status 1") || r.Context.Replayed != 0 {
+			t.Errorf("%+v %+v", r.Run, r.Context)
+		}
+	}
+	b.run(inContext(id, "data", "x = 1"))
 	// With a language the context is made; bash keeps its state, too.
 	if _, err := b.service.As(service.Local()).Runs().Start(t.Context(), inContext(id, "none", "1")); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("%v", err)
@@ -96,6 +125,18 @@ func TestContexts(t *testing.T) {
 	}
 	if c, err := all.Complete(t.Context(), id, "data", "import o\no.pa"); err != nil || c.Word != "o.pa" {
 		t.Errorf("%+v, %v", c, err)
+	}
+	// What is wrong with JavaScript has its place.
+	js := inContext(id, "js", "1\nlet 5 = 3")
+	js.Language = "js"
+	if r := b.run(js); r.Failure == nil || r.Failure.Type != "SyntaxError" || len(r.Failure.Frames) != 1 || r.Failure.Frames[0].File != "<cell-1>" || r.Failure.Frames[0].Line != 2 {
+		t.Errorf("%+v", r.Failure)
+	}
+	if r := b.run(inContext(id, "js", "function f() { null.x }\nawait f()")); r.Failure == nil || len(r.Failure.Frames) != 2 || r.Failure.Frames[0].Function != "f" || r.Failure.Frames[1].Line != 2 {
+		t.Errorf("%+v", r.Failure)
+	}
+	if err := all.Delete(t.Context(), id, "js"); err != nil {
+		t.Error(err)
 	}
 	// Another caller has none of it.
 	other := b.service.As(belljar.Caller{ID: "other"}).Contexts()
@@ -132,6 +173,9 @@ func TestContexts(t *testing.T) {
 	if _, list := b.shows(inContext(id, "data", "x")); len(list) != 1 || list[0].Name != "NameError" {
 		t.Errorf("%+v", list)
 	}
+	if r, _ := b.shows(replay); r.Context.Replayed != 0 {
+		t.Errorf("after a restart: %+v", r.Context)
+	}
 	for range 2 {
 		if err := all.Delete(t.Context(), id, "data"); err != nil {
 			t.Error(err)
@@ -151,9 +195,16 @@ func TestContextLimits(t *testing.T) {
 	if err != nil || made.Name != "bash" {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "python"}); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
-		t.Errorf("%v", err)
+	var many sync.WaitGroup
+	for i := range 100 {
+		many.Go(func() {
+			spec := belljar.ContextSpec{Language: "python", Name: fmt.Sprint(i)}
+			if _, err := all.Create(t.Context(), id, spec); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+				t.Errorf("%v", err)
+			}
+		})
 	}
+	many.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {

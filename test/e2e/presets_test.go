@@ -115,6 +115,32 @@ func TestPresets(t *testing.T) {
 			c.use(t, s, p, "host")
 		})
 	}
+	t.Run("a context", func(t *testing.T) { s.magicPip(p) })
+}
+
+// magicPip has code in a context install a package.
+func (s *server) magicPip(p *peer.Peer) {
+	s.t.Helper()
+	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{
+		"spec_version": "1.0", "base_image": "host", "network_policy": "allowlist", "egress": map[string]any{"presets": []string{"pip"}},
+		"env": map[string]string{"PIP_CERT": "/workspace/ca.pem"},
+	})
+	if status != http.StatusOK && status != http.StatusCreated {
+		s.t.Fatalf("%d %v", status, made)
+	}
+	code := func(code string) map[string]any {
+		s.t.Helper()
+		_, run := s.ask(http.MethodPost, api+"/sessions/"+made["session_id"].(string)+"/contexts/python/execute?wait=200s", map[string]any{
+			"code": code, "language": "python", "files": []any{map[string]any{"path": "ca.pem", "content_b64": p.CA}},
+		})
+		return run
+	}
+	if run := code("%pip install -q greeter\nimport greeter"); run["stdout"] != "from pip\n" || run["exit_code"] != 0.0 {
+		s.t.Errorf("%v", run)
+	}
+	if run := code("%pip install -q --index-url https://other.test/pip another"); run["exit_code"] != 1.0 || !strings.Contains(toText(run["results"]), "pip ended with exit code 1") {
+		s.t.Errorf("%v", run)
+	}
 }
 
 // TestPresetsOfClients is [TestPresets] with all tools but apt, of an image, on every runtime.

@@ -5,6 +5,7 @@ package image
 import (
 	"archive/tar"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,8 +20,8 @@ import (
 // library is a line of ldd.
 var library = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\t(?:.* => )?(/\S+) \(0x`) })
 
-// Programs returns the tar of a root file system with busybox and these programs of the machine, given by their paths, with the libraries
-// that they are linked to. It takes a second, where an image of packages takes minutes.
+// Programs returns the tar of a root file system with busybox and these programs and folders of the machine, given by their paths, with the
+// libraries that the programs are linked to. It takes a second, where an image of packages takes minutes.
 func Programs(t testing.TB, paths ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "programs.tar")
@@ -79,6 +80,18 @@ func Programs(t testing.TB, paths ...string) string {
 		put(&tar.Header{Name: inside, Typeflag: tar.TypeReg, Mode: 0o755, Size: info.Size()}, f)
 	}
 	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
+				if err == nil && e.Type().IsRegular() {
+					add(file)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		add(path)
 		text, err := exec.Command("ldd", path).CombinedOutput()
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 type kernel struct {
 	program string
 	args    []string // it reads its descriptors' numbers from the source
+	asks    bool     // an interrupt is a request, and not SIGINT
 }
 
 //go:embed kernel/kernel.py
@@ -29,8 +30,10 @@ var nodeKernel string
 
 // kernels are the known kernels, by their names on the wire.
 var kernels = map[string]*kernel{
-	wire.KernelPython: {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonKernel}},
-	wire.KernelNode:   {program: "node", args: []string{"node", "-e", nodeKernel}},
+	wire.KernelPython:  {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonKernel}},
+	wire.KernelIPython: {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonKernel, "ipython"}},
+	// Terminating a timer's callback would otherwise end Node, which finds its records of callbacks inconsistent.
+	wire.KernelNode: {program: "node", args: []string{"node", "--no-force-async-hooks-checks", "-e", nodeKernel}, asks: true},
 }
 
 // Descriptors of a kernel. The socket is closed on execve; user code does not meet it by accident.
@@ -64,11 +67,11 @@ func (p *shellProcess) prepareKernel(l *launcher) error {
 
 // kernelRequest is one line to a kernel. The code is in the file.
 type kernelRequest struct {
-	ID     string `json:"id"`
-	Op     string `json:"op"` // run | complete
-	Stdin  string `json:"stdin"`
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
+	ID     string `json:"id,omitempty"`
+	Op     string `json:"op"` // run | complete | interrupt
+	Stdin  string `json:"stdin,omitempty"`
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
 }
 
 // sendTime is how long a kernel may leave a full socket unread. It is full only if the kernel reads no requests.
@@ -80,6 +83,10 @@ func (p *shellProcess) ask(c *command) error {
 	if c.e.spec.Shell.Complete {
 		req.Op = "complete"
 	}
+	return p.request(req)
+}
+
+func (p *shellProcess) request(req kernelRequest) error {
 	line, err := json.Marshal(req)
 	if err != nil {
 		return err
@@ -211,7 +218,12 @@ func (c *command) interruptKernel() int {
 	pid := c.proc.exec.pid
 	started := c.processes()
 	if !isClosed(c.proc.exec.exited) { // first: it may wait for one of the others
-		_ = unix.Kill(pid, unix.SIGINT)
+		if c.proc.kernel.asks {
+			_ = c.proc.request(kernelRequest{Op: "interrupt"})
+			c.e.closeInlet() // it may read, which only the end of its input interrupts
+		} else {
+			_ = unix.Kill(pid, unix.SIGINT)
+		}
 		_ = unix.Kill(pid, unix.SIGCONT)
 	}
 	for _, p := range started {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -235,6 +236,7 @@ func TestPythonKernel(t *testing.T) {
 		}
 	}
 	n.wants("x", "41")
+	testTroublemakers(n)
 	// The death of a kernel is reported, and the next cell has a new one.
 	if c := n.run("import os, signal; print('last'); os.kill(os.getpid(), signal.SIGKILL)"); c.out != "last\n" || c.exit.Signal != int(unix.SIGKILL) || !c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
@@ -263,6 +265,55 @@ func TestPythonKernel(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	n.fails("y", "NameError")
+}
+
+// testTroublemakers runs objects and cells that would break a careless kernel. None costs the variables.
+func testTroublemakers(n *notebook) {
+	n.Helper()
+	n.run("class Bad:\n  def __init__(self, do): self.do = do\n  def __repr__(self): return self.do()\n  __str__ = __repr__\ndef dies(): raise SystemExit(3)\ndef waits():\n  while True: pass")
+	n.wants("Bad(dies)", "<Bad whose repr failed: SystemExit>")
+	n.wants("Bad(lambda: 5)", "<Bad whose repr failed: TypeError>")
+	if c := n.run("Bad(lambda: 'x' * (8 << 20))"); len(c.plain()) < 1<<18 || len(c.plain()) > 1<<19 || !strings.HasSuffix(c.plain(), "more characters]") {
+		n.Errorf("%d characters, %+v", len(c.plain()), c.exit)
+	}
+	if e := n.fails("class E(Exception):\n  def __str__(self): dies()\nraise E", "E"); e.Value != "<no text>" {
+		n.Errorf("%+v", e)
+	}
+	if e := n.fails("def down(): return down() + 1\ndown()", "RecursionError"); len(e.Frames) != 50 {
+		n.Errorf("%d frames", len(e.Frames))
+	}
+	n.wants("import sys\nsys.displayhook = lambda x: eval('waits()')\nsys.excepthook = None\n6", "6")
+	n.wants("sys.stdout.flush = dies; 7", "7")
+	n.wants("sys.stdout = sys.stderr = None; 8", "8")
+	n.wants("out = !echo 9\nout", "['9']")
+	for _, code := range []string{"print('up', flush=True); Bad(waits)", "print('up', flush=True)\nclass F(Exception):\n  def __str__(self): waits()\nraise F",
+		"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); print('up', flush=True); waits()"} {
+		l := n.exec(n.cell(code))
+		n.follow(l, "up")
+		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced {
+			n.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.wants("x", "41")
+	// One that takes what its kernel needs itself ends it, and not the next.
+	if c := n.run("import builtins, json\njson.dumps = builtins.len = builtins.str = None\n5"); c.exit.Code == 0 || !c.exit.Shell.Replaced {
+		n.Errorf("%+v", c)
+	}
+	n.wants("x = 41; len('abc')", "3")
+}
+
+// The kernel of an image without IPython refuses each command.
+func TestNoIPython(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelIPython)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "IPython.py"), []byte("raise ImportError('not here')"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	if e := n.fails("1", "ModuleNotFoundError"); e.Value != "the image has no IPython: not here" || len(e.Frames) != 0 {
+		t.Errorf("%+v", e)
+	}
 }
 
 func TestNodeKernel(t *testing.T) {
@@ -305,8 +356,10 @@ func TestNodeKernel(t *testing.T) {
 	n.wants("10n", "10n")
 	n.wants("null", "null")
 	n.wants("NaN", "NaN")
-	// The second waits first: for a moment between running and waiting, Node leaves SIGINT to its default, which ends it.
-	for _, code := range []string{"console.log('up'); while (true) {}", "await null; console.log('up'); await new Promise((ok) => setTimeout(ok, 1e6))",
+	for _, code := range []string{"console.log('up'); while (true) {}", "console.log('up'); await new Promise((ok) => setTimeout(ok, 1e6))",
+		"setTimeout(() => { console.log('up'); while (true) {} }); await new Promise(() => {})", "await null; console.log('up'); for (;;) await null",
+		"console.log('up'); require('child_process').execSync('sleep 1000')", "process.removeAllListeners('SIGINT'); console.log('up'); await new Promise(() => {})",
+		"console.log('up'); display({'text/plain': {toString() { while (true) {} }}})",
 		"console.log('up'); process.stdout._write = () => { while (true) {} }; console.log('in a write'); while (true) {}"} {
 		t.Log(code)
 		l := n.exec(n.cell(code))
@@ -315,6 +368,18 @@ func TestNodeKernel(t *testing.T) {
 		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {
 			t.Errorf("%q: %+v", code, c)
 		}
+	}
+	// One that reads has read all that there is.
+	asks := n.cell("prompt('up')")
+	asks.Stdin = true
+	l := n.exec(asks)
+	n.follow(l, "up")
+	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	if e := n.fails("setTimeout(() => {}); (() => { [1].map(() => { null.x }) })()", "TypeError"); strings.Contains(e.Traceback, "node:") || len(e.Frames) != 3 {
+		t.Errorf("%+v", e)
 	}
 	// Neither a stream that was interrupted while it wrote, nor one that was closed, loses what later cells write.
 	if c := n.run("delete process.stdout._write; for (const fd of [0, 1, 2]) require('fs').closeSync(fd); console.log('lost'); console.error('lost')"); c.exit.Code != 0 || c.exit.Shell.Replaced {

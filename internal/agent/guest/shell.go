@@ -67,7 +67,7 @@ func (a *Agent) enqueue(e *exec) error {
 	if kernel := sh.spec.Shell.Kernel; kernel != e.spec.Shell.Kernel {
 		return fault.Invalid("shell %q is of kernel %q", e.spec.Shell.Name, kernel)
 	}
-	sh.busy()
+	sh.busy(!e.spec.Shell.Complete)
 	c := &command{e: e, shell: sh, before: sh.last, after: make(chan struct{})}
 	sh.last = c.after
 	e.command, e.began = c, time.Now()

@@ -10,8 +10,10 @@ import (
 )
 
 // busy notes a command. The agent is locked.
-func (sh *shell) busy() {
-	sh.runs++
+func (sh *shell) busy(counts bool) {
+	if counts {
+		sh.runs++
+	}
 	if sh.idle != nil {
 		sh.idle.Stop()
 		sh.idle = nil

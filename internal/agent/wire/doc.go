@@ -66,7 +66,7 @@
 // is killed, and the next command gets a new one in the same directory. Output of jobs that outlive their command is dropped. An
 // agent without [FeatureShell] among its [Hello.Features] replies [CodeInvalid].
 //
-// Kernels. With [ShellRun.Kernel] the shell is an interpreter of a language (python, node), whose variables stay from one command to
+// Kernels. With [ShellRun.Kernel] the shell is an interpreter of a language, whose variables stay from one command to
 // the next. Requests and reports are lines on a socket that its children do not have; reports of other processes are ignored. What it
 // displays is lines of JSON on the stream [Result], in order with the output that it printed before: at most [MaxResult] bytes a line
 // and [MaxResults] a command. A kernel that closes its socket is killed. A timeout and a Kill with End interrupt it as a shell.

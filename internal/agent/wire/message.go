@@ -106,10 +106,11 @@ type ShellRun struct {
 	Cmd  []byte `json:"cmd"`
 	// Separate gives the command two pipes instead of a terminal, so that stdout and stderr stay separate.
 	Separate bool `json:"separate,omitempty"`
-	// Kernel makes it an interpreter in place of a shell: [KernelPython] or [KernelNode]. It needs Separate, and an agent that lists
+	// Kernel makes it an interpreter in place of a shell, such as [KernelPython]. It needs Separate, and an agent that lists
 	// [FeatureKernel]. What it displays is lines of JSON on the stream [Result].
 	Kernel string `json:"kernel,omitempty"`
-	// Complete makes Cmd the beginning of code that the kernel completes, and does not execute.
+	// Complete makes Cmd the beginning of code that the kernel completes, and does not execute. A shell executes it, but as for a
+	// kernel it does not count as a command of the user's.
 	Complete bool `json:"complete,omitempty"`
 	// IdleMS ends the process when no command has come for so long; the next one gets a new process. 0 is never.
 	IdleMS int64 `json:"idle_ms,omitempty"`
@@ -117,8 +118,9 @@ type ShellRun struct {
 
 // The kernels.
 const (
-	KernelPython = "python"
-	KernelNode   = "node"
+	KernelPython  = "python"
+	KernelIPython = "ipython" // Python by the image's IPython; without one, each command fails
+	KernelNode    = "node"
 )
 
 // FeatureKernel means that an agent supports ShellRun.Kernel, [OpShells] and [OpEndShell].
@@ -139,7 +141,7 @@ type ShellInfo struct {
 	Busy   bool   `json:"busy,omitempty"`  // a command runs or waits
 	AgeMS  int64  `json:"age_ms"`
 	IdleMS int64  `json:"idle_ms"` // since its last command ended; 0 while it is busy
-	Runs   int    `json:"runs"`    // commands so far
+	Runs   int    `json:"runs"`    // commands so far, completions apart
 }
 
 // Size is the size of a terminal.

@@ -17,7 +17,7 @@ type (
 	codeInput struct {
 		SandboxID      string `json:"sandbox_id" about:"From sandbox_open"`
 		Code           string `json:"code" about:"The code; the value of its last expression is shown"`
-		Language       string `json:"language,omitempty" about:"python (default), javascript or bash"`
+		Language       string `json:"language,omitempty" about:"python (default), ipython, javascript or bash"`
 		TimeoutSeconds int64  `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
 	}
 	codeOutput struct {
@@ -61,7 +61,7 @@ func code(c *call, in codeInput) (*reply, error) {
 	if !ok {
 		return nil, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q remembers nothing", in.Language),
-			Details: map[string]any{"field": "language"}, Hint: "python, javascript or bash; sandbox_exec runs any other program",
+			Details: map[string]any{"field": "language"}, Hint: "python, ipython, javascript or bash; sandbox_exec runs any other program",
 		}
 	}
 	run, out, err := c.finish(belljar.RunSpec{

@@ -17,7 +17,8 @@ type ContextList struct {
 // ContextCode is code for a context.
 type ContextCode struct {
 	Code            string               `json:"code" doc:"The code, at most 1 MiB"`
-	Language        string               `json:"language,omitempty" doc:"python, javascript or bash; the context is made if it does not exist"`
+	Language        string               `json:"language,omitempty" doc:"python, ipython, javascript or bash; the context is made if it does not exist"`
+	Replay          bool                 `json:"replay,omitempty" doc:"If the context has lost its interpreter, its earlier code is executed again first, without output"`
 	TimeoutSec      float64              `json:"timeout_sec,omitempty" minimum:"0.001" doc:"Limit for the code, in seconds; default: the session's timeout. It is then interrupted, and the variables stay"`
 	Stdin           string               `json:"stdin,omitempty" doc:"The whole standard input"`
 	Interactive     bool                 `json:"interactive,omitempty" doc:"Whether standard input stays open for the caller, as for any run"`
@@ -56,8 +57,8 @@ func addContexts(d *Door) {
 	handle(d, huma.Operation{
 		OperationID: "create-context", Method: http.MethodPost, Path: of, Tags: tags,
 		Summary: "Start a context in a session",
-		Description: "A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. " +
-			"One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.",
+		Description: "A context is a living interpreter (python, ipython, javascript or bash), whose variables stay from one run to the next. " +
+			"One of that name is returned as it is; if its language or cwd is another, the request is refused. Its interpreter ends when it is idle for long; the next code starts a new one.",
 	}, func(c *call, p *sessionPath, body *belljar.ContextSpec) (belljar.Context, error) {
 		return c.Contexts().Create(c, p.ID, *body)
 	})
@@ -111,7 +112,7 @@ func addContexts(d *Door) {
 // run is the code as a run.
 func (b *ContextCode) run(session, name string) *belljar.RunSpec {
 	return &belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: session, Context: name, Code: b.Code, Language: b.Language, TimeoutSec: b.TimeoutSec,
+		SpecVersion: belljar.SpecVersion, SessionID: session, Context: name, Code: b.Code, Language: b.Language, Replay: b.Replay, TimeoutSec: b.TimeoutSec,
 		Stdin: b.Stdin, Interactive: b.Interactive, Files: b.Files, CapturePatterns: b.CapturePatterns, Labels: b.Labels,
 	}
 }

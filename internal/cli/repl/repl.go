@@ -28,7 +28,8 @@ type REPL struct {
 	Stdout, Stderr io.Writer
 	Notice         *notice.Writer
 
-	lines lines
+	lines  lines
+	failed int // exit status of the last code that has failed
 }
 
 // lines reads what is typed.
@@ -41,11 +42,9 @@ type lines interface {
 
 var errInterrupt = errors.New("interrupted")
 
-// Run reads and executes code until the input ends.
-func (r *REPL) Run(ctx context.Context) error {
-	if err := r.open(ctx); err != nil {
-		return err
-	}
+// Run reads and executes code until the input ends. status is that of the last code that failed, or 0; at a terminal it is 0.
+func (r *REPL) Run(ctx context.Context) (status int, err error) {
+	r.open(ctx)
 	defer r.lines.close()
 	for {
 		code, err := r.code()
@@ -53,20 +52,24 @@ func (r *REPL) Run(ctx context.Context) error {
 		case errors.Is(err, errInterrupt):
 			continue
 		case errors.Is(err, io.EOF):
-			return nil
+			if _, typed := r.lines.(*typed); typed {
+				return 0, nil
+			}
+			return r.failed, nil
 		case err != nil:
-			return err
+			return 0, err
 		case strings.TrimSpace(code) == "":
 			continue
 		}
 		if err := r.execute(ctx, code); err != nil {
 			var refused *belljar.Error
 			if !errors.As(err, &refused) || ctx.Err() != nil {
-				return err
+				return 0, err
 			}
 			r.Notice.Print("%s", refused.Message)
+			r.failed = refused.Code.Info().Exit
 			if code := refused.Code; code == belljar.CodeNotFound || code == belljar.CodeConflict {
-				return err // its session has ended
+				return 0, err // its session has ended
 			}
 		}
 	}
@@ -74,7 +77,7 @@ func (r *REPL) Run(ctx context.Context) error {
 
 // code reads lines until they are complete.
 func (r *REPL) code() (string, error) {
-	prompt, more := map[string][2]string{"python": {">>> ", "... "}, "javascript": {"> ", "... "}, "bash": {"$ ", "> "}}[r.Context.Language], ""
+	prompt, more := map[string][2]string{"python": {">>> ", "... "}, "javascript": {"> ", "... "}, "bash": {"$ ", "> "}}[r.grammar()], ""
 	code := ""
 	for {
 		at := prompt[0]
@@ -90,10 +93,18 @@ func (r *REPL) code() (string, error) {
 		}
 		code += more + line
 		more = "\n"
-		if Complete(r.Context.Language, code) {
+		if Complete(r.grammar(), code) {
 			return code, nil
 		}
 	}
+}
+
+// grammar is the language as it is written.
+func (r *REPL) grammar() string {
+	if r.Context.Language == "ipython" {
+		return "python"
+	}
+	return r.Context.Language
 }
 
 // Complete reports whether code looks whole: its brackets and quotes are closed, and a block of Python ends with an empty line.
@@ -220,6 +231,9 @@ func (r *REPL) execute(ctx context.Context, code string) error {
 	if run, err = r.Service.Runs().Get(ctx, run.ID); err != nil {
 		return err
 	}
+	if run.Phase != belljar.PhaseCompleted {
+		r.failed = run.ExitStatus()
+	}
 	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
 		r.Notice.Print("the interpreter was replaced: its variables are gone")
 	}
@@ -290,11 +304,11 @@ func safe(text string) string {
 }
 
 // open prepares for what is typed at a terminal, or comes from elsewhere.
-func (r *REPL) open(ctx context.Context) error {
+func (r *REPL) open(ctx context.Context) {
 	f, ok := r.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		r.lines = &plain{bufio.NewReader(r.Stdin)}
-		return nil
+		return
 	}
 	t := &typed{fd: int(f.Fd())}
 	t.terminal = term.NewTerminal(struct {
@@ -314,7 +328,6 @@ func (r *REPL) open(ctx context.Context) error {
 		return r.complete(ctx, t, line, pos)
 	}
 	r.lines = t
-	return nil
 }
 
 // complete completes a line at a position.

@@ -12,7 +12,10 @@ import (
 )
 
 // Snippet is code for a context.
-type Snippet struct{ context, language, code string }
+type Snippet struct {
+	Replay                  bool // as [belljar.RunSpec.Replay]
+	context, language, code string
+}
 
 // ReadSnippet reads code: a text, or a file; - or "" is standard input. Without a context it is for the language's own, and without a language
 // the file's extension decides.
@@ -22,7 +25,7 @@ func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Sn
 	}
 	language, ok := belljar.ContextLanguage(cmp.Or(lang, "py"))
 	if !ok {
-		return nil, mistake.New("--lang py, js or sh", "there are no contexts for %q", lang)
+		return nil, mistake.New("--lang py, ipython, js or sh", "there are no contexts for %q", lang)
 	}
 	out := &Snippet{context: cmp.Or(context, language), language: language}
 	var raw []byte
@@ -43,5 +46,5 @@ func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Sn
 
 // Fill makes a run one of code in a context.
 func (x *Snippet) Fill(spec *belljar.RunSpec) {
-	spec.Context, spec.Language, spec.Code, spec.Command = x.context, x.language, x.code, nil
+	spec.Context, spec.Language, spec.Code, spec.Replay, spec.Command = x.context, x.language, x.code, x.Replay, nil
 }

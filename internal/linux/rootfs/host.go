@@ -20,7 +20,7 @@ var (
 // nothing that reveals this machine or a user of it.
 var etcAllowed = []string{
 	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
-	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "crypto-policies",
+	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "matplotlibrc", "crypto-policies",
 }
 
 // Host returns the root with the machine's own programs.

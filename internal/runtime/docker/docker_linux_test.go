@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
+	testimage "github.com/belljar/belljar/test/image"
+	"github.com/belljar/belljar/test/need"
 )
 
 func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
@@ -69,7 +72,7 @@ func TestConformance(t *testing.T) {
 		names[r] = installation
 		return r
 	}
-	runtimetest.Run(t, runtimetest.Options{
+	o := runtimetest.Options{
 		New: func(t *testing.T) runtime.Runtime { return make(t, name()) },
 		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 			mu.Lock()
@@ -81,5 +84,22 @@ func TestConformance(t *testing.T) {
 			return make(t, installation)
 		},
 		RestartKills: true, AgentUser: true, Parallel: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
+	}
+	runtimetest.Run(t, o)
+	t.Run("kernels", func(t *testing.T) { // that image has no interpreters
+		t.Parallel()
+		link, err := os.Readlink("/usr/bin/python3")
+		if err != nil {
+			need.Missing(t, "Debian's Python: %v", err)
+		}
+		root, err := os.Open(testimage.Programs(t, "/usr/bin/node", "/usr/bin/python3", filepath.Join("/usr/lib", link)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		o := o
+		o.Root = runtime.Root{Ref: "belljar-test/interpreters:latest", Name: "belljar-test/interpreters:latest"}
+		engine.Import(t, o.Root.Ref, root, `CMD ["sh"]`)
+		runtimetest.Kernels(t, o)
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
+// Kernels runs the suite's part about interpreters, for another image.
+func Kernels(t *testing.T, o Options) { testKernel(t, o) }
+
 // testKernel is what every runtime's interpreters do: they remember, end their commands, and come back. Where the image has no
 // interpreter, a named shell is one.
 func testKernel(t *testing.T, o Options) {
@@ -41,6 +44,17 @@ func testKernel(t *testing.T, o Options) {
 		j.sub("node", func(j *jar) {
 			j.run(cell(j, wire.KernelNode, "const x = 41"))
 			if got := j.run(cell(j, wire.KernelNode, "const x2 = await Promise.resolve(x + 1); x2")); valueOf(got) != "42" || got.exit.Code != 0 {
+				j.Errorf("%+v", got)
+			}
+			e := cell(j, wire.KernelNode, "console.log('up'); for (;;) await null")
+			e.TimeoutMS, e.GraceMS = 500, 60_000
+			if got := j.run(e); got.exit.Cause != wire.CauseTimeout || got.exit.Shell.Replaced || !strings.Contains(got.err, "KeyboardInterrupt") {
+				j.Errorf("%+v", got)
+			}
+			if got := j.run(cell(j, wire.KernelNode, "x")); valueOf(got) != "41" {
+				j.Errorf("%+v", got)
+			}
+			if got := j.run(cell(j, wire.KernelNode, "process.kill(process.pid, 'SIGKILL')")); got.exit.Signal != int(unix.SIGKILL) || !got.exit.Shell.Replaced {
 				j.Errorf("%+v", got)
 			}
 		})
@@ -89,6 +103,12 @@ func testKernel(t *testing.T, o Options) {
 		if n := len(got.out); n > wire.MaxResults || n < wire.MaxResults/2 || !strings.HasSuffix(got.out, "a run are kept\"}\n") || got.exit.Code != 0 {
 			j.Errorf("%d bytes, %+v", n, got.exit)
 		}
+	})
+	j.sub("a result of a gigabyte", func(j *jar) {
+		if got := python(j, "display({'text/html': 'x' * (1 << 30)}, raw=True)"); got.exit.Code == 0 || len(got.out) > 1000 {
+			j.Errorf("%d bytes, %+v", len(got.out), got.exit)
+		}
+		works(j)
 	})
 	j.sub("an endless line", func(j *jar) {
 		got := python(j, find+"k.sock.sendall(k.id.encode() + b' = \"' + b'x' * (20 << 20) + b'\"\\n' + b'no kernel 3\\n' + b'\\0' * 100 + b'\\n')\nk.send('= {not json')\n6")

@@ -96,6 +96,12 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 		if err != nil {
 			return err
 		}
+		if !fresh && spec.Cwd != e.cwd {
+			return &belljar.Error{
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q has started in another directory", e.name),
+				Details: map[string]any{"context": e.name, "cwd": e.cwd}, Hint: "use another name, or delete it first",
+			}
+		}
 		if made, err = v.look(ctx, x, e); err == nil && made.State == belljar.ContextStopped {
 			if err = v.start(ctx, x, e); err == nil {
 				made, err = v.look(ctx, x, e)
@@ -103,7 +109,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 		}
 		if err != nil {
 			if fresh {
-				x.Contexts().remove(e.name)
+				x.Contexts().remove(e.name, time.Time{})
 			}
 			return err
 		}
@@ -117,8 +123,16 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 
 // start starts the interpreter of a context.
 func (v view) start(ctx context.Context, x Session, e *entry) error {
-	nothing := map[string]string{"python": "pass", "javascript": "void 0", "bash": ":"}[e.language]
-	_, err := v.execute(ctx, x, x.Contexts().direct(x.Execution(), e, nothing))
+	nothing := map[string]string{"bash": ":"}[e.language]
+	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(nothing, " "))
+	exec.Shell.Complete = true
+	out, err := v.execute(ctx, x, exec)
+	var shown belljar.ResultReader
+	for _, r := range shown.Add(belljar.Frame{Type: belljar.FrameResult, Output: out}) {
+		if r.Type == belljar.ResultError { // of one that lacks a module
+			return noInterpreter(e, r.Value)
+		}
+	}
 	var refused *wire.Error
 	if errors.As(err, &refused) && refused.Code == wire.CodeExecFailed && refused.Errno == wire.ENOENT {
 		if refused.Step == wire.StepChdir {
@@ -126,41 +140,50 @@ func (v view) start(ctx context.Context, x Session, e *entry) error {
 				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("cwd %q is no directory of the workspace", e.cwd), Details: map[string]any{"field": "cwd"},
 			}
 		}
-		return &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: "the session's image has no interpreter for " + e.language,
-			Details: map[string]any{"field": "language", "language": e.language}, Hint: "make the session with an image that has one",
-		}
+		return noInterpreter(e, "the image has no interpreter for "+e.language)
 	}
 	return err
 }
 
+func noInterpreter(e *entry, why string) error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: why, Details: map[string]any{"field": "language", "language": e.language},
+		Hint: "make the session with an image that has it",
+	}
+}
+
 // execute runs a command that is no run, and returns what it has shown and printed.
-func (v view) execute(ctx context.Context, x Session, exec wire.Exec) (out []byte, err error) {
+func (v view) execute(ctx context.Context, x Session, exec wire.Exec) ([]byte, error) {
+	out, exit, err := execute(ctx, x.Box(), x.Execution().Cwd, exec) // not the folder that the caller names
+	if err == nil && (exit.Cause != wire.CauseExited || exit.Code != 0) {
+		err = &belljar.Error{
+			Code: belljar.CodeInternal, Message: "the interpreter does not answer", Details: map[string]any{"exit_code": exit.Code, "cause": string(exit.Cause)},
+		}
+	}
+	return out, err
+}
+
+func execute(ctx context.Context, b *box.Box, optional string, exec wire.Exec) (out []byte, exit wire.Exit, err error) {
 	exec.ID = "context:" + belljar.NewID()
 	exec.OutputLimit = mostMatched
 	if until, ok := ctx.Deadline(); ok {
 		exec.TimeoutMS = max(1, time.Until(until).Milliseconds())
 	}
-	proc, err := x.Box().Exec(ctx, exec, x.Execution().Cwd) // not the folder that the caller names
+	proc, err := b.Exec(ctx, exec, optional)
 	if err != nil {
-		return nil, err
+		return nil, exit, err
 	}
 	defer proc.Close()
-	exit, err := proc.Output(ctx, func(_ int64, _ wire.Stream, b []byte) error {
+	exit, err = proc.Output(ctx, func(_ int64, _ wire.Stream, b []byte) error {
 		out = append(out, b...)
 		return nil
 	})
 	if err != nil {
 		_ = proc.End(0)
-		return nil, err
+		return nil, exit, err
 	}
 	_ = proc.Forget()
-	if exit.Cause != wire.CauseExited || exit.Code != 0 {
-		return nil, &belljar.Error{
-			Code: belljar.CodeInternal, Message: "the interpreter does not answer", Details: map[string]any{"exit_code": exit.Code, "cause": string(exit.Cause)},
-		}
-	}
-	return out, nil
+	return out, exit, nil
 }
 
 // look returns a context as it stands.
@@ -211,6 +234,7 @@ func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Co
 		e, err := x.Contexts().find(name)
 		if err == nil {
 			err = v.end(ctx, x, e)
+			x.Contexts().restart(e, v.opts.Now())
 		}
 		if err == nil {
 			err = v.start(ctx, x, e)
@@ -231,7 +255,7 @@ func (v view) Delete(ctx context.Context, sessionID, name string) error {
 		if err != nil {
 			return nil
 		}
-		x.Contexts().remove(name)
+		x.Contexts().remove(name, v.opts.Now())
 		if err := v.end(ctx, x, e); err != nil {
 			return err
 		}

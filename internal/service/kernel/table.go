@@ -32,58 +32,55 @@ type Table struct {
 	limits Limits
 	branch func() *queue.Queue
 
-	mu   sync.Mutex
-	list map[string]*entry
-	old  bool // the session's agent has no kernels
+	mu      sync.Mutex
+	list    map[string]*entry
+	removed map[string]time.Time // when contexts of these names ended that are not in the list
+	from    time.Time            // when the session was recovered: no context that is not in the list was older
+	old     bool                 // the session's agent has no kernels
 }
 
 // entry is one context.
 type entry struct {
 	name, language, cwd string
 	made                time.Time
+	since               time.Time // no code from before is executed again
 	queue               *queue.Queue
 }
 
 // NewTable returns a table without contexts. branch makes the queue in which the runs of a context wait for each other.
 func NewTable(limits Limits, branch func() *queue.Queue) *Table {
-	return &Table{limits: limits.complete(), branch: branch, list: map[string]*entry{}}
+	return &Table{limits: limits.complete(), branch: branch, list: map[string]*entry{}, removed: map[string]time.Time{}}
 }
 
 // prefix begins the names of contexts among the shells of an agent.
 const prefix = "context/"
 
-// Recover notes the contexts that an agent knows from a former process. An error says that it knows none, being an older one.
-func (t *Table) Recover(shells []wire.ShellInfo, err error, now time.Time) {
+// Recover notes the contexts that an agent knows from a former process. An error says that it knows none, being an older one. cwd is where
+// the session's commands start.
+func (t *Table) Recover(shells []wire.ShellInfo, err error, cwd string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.old = err != nil
+	t.old, t.from = err != nil, now
 	for _, s := range shells {
 		if name, ok := strings.CutPrefix(s.Name, prefix); ok {
-			t.list[name] = &entry{
-				name: name, language: language(s.Kernel), cwd: strings.TrimPrefix(strings.TrimPrefix(s.Cwd, belljar.WorkspaceDir), "/"), queue: t.branch(),
-				made: now.Add(-time.Duration(s.AgeMS) * time.Millisecond),
+			made := now.Add(-time.Duration(s.AgeMS) * time.Millisecond)
+			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch()} // about: we asked later
+			if s.Cwd != cwd {
+				e.cwd, _ = strings.CutPrefix(s.Cwd, belljar.WorkspaceDir+"/")
 			}
+			t.list[name] = e
 		}
 	}
 }
 
-// kernelOf and language translate between the names of languages and of kernels; a shell has no kernel.
-func kernelOf(language string) string {
-	switch language {
-	case "python":
-		return wire.KernelPython
-	case "javascript":
-		return wire.KernelNode
-	}
-	return ""
-}
+// kernelOf are the kernels of languages. A shell has none.
+var kernelOf = map[string]string{"python": wire.KernelPython, "ipython": wire.KernelIPython, "javascript": wire.KernelNode, "bash": ""}
 
 func language(kernel string) string {
-	switch kernel {
-	case wire.KernelPython:
-		return "python"
-	case wire.KernelNode:
-		return "javascript"
+	for name, of := range kernelOf {
+		if of == kernel {
+			return name
+		}
 	}
 	return "bash"
 }
@@ -123,8 +120,11 @@ func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made b
 			Details: map[string]any{"quota": "contexts_per_session", "used": len(t.list), "limit": t.limits.Most}, Hint: "delete one that is no longer needed",
 		}
 	}
-	e = &entry{name: spec.Name, language: wanted, cwd: spec.Cwd, made: now, queue: t.branch()}
-	t.list[spec.Name] = e
+	e = &entry{name: spec.Name, language: wanted, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch()}
+	if at, ok := t.removed[e.name]; ok {
+		e.since = at
+	}
+	t.list[e.name] = e
 	return e, true, nil
 }
 
@@ -145,11 +145,21 @@ func notFound(name string) error {
 	}
 }
 
-// remove forgets a context.
-func (t *Table) remove(name string) {
+// remove forgets a context, and with a time all code from before.
+func (t *Table) remove(name string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.list, name)
+	if !now.IsZero() {
+		t.removed[name] = now
+	}
+}
+
+// restart has code from before a time not executed again.
+func (t *Table) restart(e *entry, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.since = now
 }
 
 // all returns the contexts, sorted by name.
@@ -180,7 +190,7 @@ func (t *Table) Direct(e wire.Exec, name, code string) wire.Exec {
 
 func (t *Table) direct(e wire.Exec, of *entry, code string) wire.Exec {
 	e.Argv, e.CPUTimeMS, e.KillAll = nil, 0, false
-	e.Shell = &wire.ShellRun{Name: prefix + of.name, Cmd: []byte(code), Separate: true, Kernel: kernelOf(of.language)}
+	e.Shell = &wire.ShellRun{Name: prefix + of.name, Cmd: []byte(code), Separate: true, Kernel: kernelOf[of.language]}
 	if t.limits.Idle > 0 {
 		e.Shell.IdleMS = t.limits.Idle.Milliseconds()
 	}

@@ -37,6 +37,9 @@ func (e Ending) byStart() Outcome {
 	case belljar.CodeOf(e.Err) == belljar.CodePolicyDenied:
 		o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, e.Err.Error())
 		o.Hint = belljar.HintOf(e.Err)
+	case belljar.CodeOf(e.Err) == belljar.CodeConflict: // its context cannot be what it was
+		o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, e.Err.Error())
+		o.Hint = belljar.HintOf(e.Err)
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
 	case e.Sandbox != nil:

@@ -152,6 +152,9 @@ func (c *execution) start() bool {
 			return false
 		}
 	}
+	if e.Err = c.replay(ctx); e.Err != nil {
+		return false
+	}
 	started := c.now()
 	if c.proc, e.Err = c.box.Exec(ctx, c.plan.command(c.id, c.box), c.plan.Image.WorkingDir); e.Err != nil {
 		return false

@@ -1,8 +1,10 @@
 package run
 
 import (
+	"context"
 	"maps"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/kernel"
 )
@@ -35,4 +37,36 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 	e.Rlimits = maps.Clone(e.Rlimits)
 	delete(e.Rlimits, "cpu") // the shell outlives many commands; the clock ends each
 	return e
+}
+
+// replay executes the earlier code of the run's context again, if the request asks for it and the context has lost its interpreter.
+func (c *execution) replay(ctx context.Context) error {
+	p := c.plan
+	if !p.request.Replay {
+		return nil
+	}
+	n, err := p.session.Contexts.Replay(ctx, c.box, p.command(c.id, c.box), p.Image.WorkingDir, p.request.Context, func(yield func(belljar.Run, error) bool) {
+		q := belljar.RunQuery{SessionID: p.request.SessionID, Sort: "created_at:asc", Limit: belljar.MaxPage}
+		for more := true; more; q.Offset += q.Limit {
+			page, total, err := c.store.List(ctx, q)
+			if err != nil {
+				yield(belljar.Run{}, err)
+				return
+			}
+			for _, row := range page {
+				if !yield(row.Run, nil) {
+					return
+				}
+			}
+			more = q.Offset+q.Limit < total
+		}
+	})
+	if n > 0 && err == nil {
+		c.run.mu.Lock()
+		of := *c.run.state.Context
+		of.Replayed = n
+		c.run.state.Context = &of
+		c.run.mu.Unlock()
+	}
+	return err
 }

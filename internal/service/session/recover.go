@@ -103,7 +103,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Held(row.SnapshotDigest, b)...).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	shells, err := agent.Shells(ctx, b.Agent)
-	x.Contexts.Recover(shells, err, s.now())
+	x.Contexts.Recover(shells, err, Use{b, x}.Execution().Cwd, s.now())
 	x.begin(b)
 	go x.watch(b)
 	s.opts.RecoverTerminals(ctx, Use{b, x}, known)

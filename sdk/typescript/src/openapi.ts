@@ -744,7 +744,7 @@ export interface paths {
         put?: never;
         /**
          * Start a context in a session
-         * @description A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.
+         * @description A context is a living interpreter (python, ipython, javascript or bash), whose variables stay from one run to the next. One of that name is returned as it is; if its language or cwd is another, the request is refused. Its interpreter ends when it is idle for long; the next code starts a new one.
          */
         post: operations["create-context"];
         delete?: never;
@@ -2211,7 +2211,7 @@ export interface components {
             created_at: string;
             /** @description Directory of the workspace in which it started */
             cwd?: string;
-            /** @description python, javascript or bash */
+            /** @description python, ipython, javascript or bash */
             language: string;
             /**
              * Format: date-time
@@ -2222,7 +2222,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Commands that its interpreters were given
+             * @description How many pieces of code its interpreters were given
              */
             runs: number;
             /** @description idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one */
@@ -2241,8 +2241,10 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description python, javascript or bash; the context is made if it does not exist */
+            /** @description python, ipython, javascript or bash; the context is made if it does not exist */
             language?: string;
+            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
+            replay?: boolean;
             /** @description The whole standard input */
             stdin?: string;
             /**
@@ -2264,13 +2266,18 @@ export interface components {
             language: string;
             /** @description Name of the context */
             name: string;
+            /**
+             * Format: int64
+             * @description How many pieces of earlier code were executed again before this one
+             */
+            replayed?: number;
             /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
             state?: string;
         };
         ContextSpec: {
             /** @description Directory of the workspace to start in; default: its root */
             cwd?: string;
-            /** @description python, javascript or bash */
+            /** @description python, ipython (Python, with the image's IPython), javascript or bash */
             language: string;
             /** @description Its name; default: the language */
             name?: string;
@@ -3858,6 +3865,8 @@ export interface components {
             network_policy?: string;
             /** @description Packages to install first, for the sandbox to read below /packages */
             packages?: components["schemas"]["Packages"];
+            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
+            replay?: boolean;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**

@@ -21,10 +21,12 @@ interface Parts {
 
 /** How code is executed. */
 export interface CodeOptions extends RunOptions {
-  /** python, javascript or bash; python if it is not given. */
+  /** python, ipython, javascript or bash; python if it is not given. */
   language?: string | undefined;
   /** The name of a context other than the language's own. */
   context?: string | undefined;
+  /** If the context has lost its interpreter, its earlier code is executed again first, without output. */
+  replay?: boolean | undefined;
   /** How long the code may take, in seconds. It is then interrupted, and the variables stay. */
   timeoutSec?: number | undefined;
   /** Its whole standard input. */
@@ -81,12 +83,12 @@ export class Session {
    * code executes code in an interpreter that remembers: variables and imports stay from one call to the next. `value` of the answer is
    * the last expression's, `results` is all that was shown, and `error` how it failed.
    */
-  code(code: string, { language = "python", context, timeoutSec, stdin, ...options }: CodeOptions = {}): Promise<RunResult> {
+  code(code: string, { language = "python", context, replay, timeoutSec, stdin, ...options }: CodeOptions = {}): Promise<RunResult> {
     const name = context ?? ({ py: "python", js: "javascript", node: "javascript", sh: "bash" }[language] ?? language);
-    return this.run({ code, language, context: name, timeout_sec: timeoutSec, stdin }, options);
+    return this.run({ code, language, context: name, replay, timeout_sec: timeoutSec, stdin }, options);
   }
 
-  /** createContext starts a context, or returns the one of that name and language as it is. */
+  /** createContext starts a context, or returns the one of that name as it is. Its language and cwd must be the same. */
   createContext(spec: ContextSpec, options?: CallOptions): Promise<Context> {
     return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "contexts"), json: spec }, options);
   }

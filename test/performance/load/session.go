@@ -35,6 +35,9 @@ func sessions(ctx context.Context, s *daemon, out *sheet, d time.Duration) error
 		{"a shell command in a session, p50", "3 ms", func() error {
 			return s.ask(ctx, http.MethodPost, session(id)+"/shell", map[string]any{"cmd": "true"}, nil)
 		}},
+		{"print(1) in a context over HTTP, p50", "3 ms", func() error {
+			return s.ask(ctx, http.MethodPost, session(id)+"/contexts/python/execute?wait=30s", map[string]any{"code": "print(1)", "language": "python"}, nil)
+		}},
 		{"fs write and read of 4 KB, p50", "2 ms", func() error { return writeAndRead(ctx, s, id) }},
 		{"session open, first exec and close, p50", "", func() error { return wholeSession(ctx, s) }},
 	} {

@@ -3,9 +3,13 @@
 // Requests are lines of JSON on the socket 98, and the code of each is in the file 99. Reports are lines of an id, and either "open" (the
 // cell's streams are open), an exit status, or "= " and a result in JSON. Cells are evaluated as in a debugger's console: with await, and
 // with const and let that may be declared again.
+//
+// A second thread reads the requests, because a cell may keep this one busy. It interrupts cells as a debugger does, and not by a signal:
+// Node handles SIGINT in two ways, for code that runs and for code that waits, and dies of one that comes between the two.
 'use strict';
 {
-  const fs = require('fs'), vm = require('vm'), net = require('net'), util = require('util'), path = require('path');
+  const fs = require('fs'), vm = require('vm'), util = require('util'), path = require('path');
+  const { Worker } = require('worker_threads');
   const { createRequire, builtinModules } = require('module');
   const { pathToFileURL } = require('url');
   const inspector = require('inspector');
@@ -17,7 +21,6 @@
 
   const session = new inspector.Session();
   session.connect();
-  const socket = new net.Socket({ fd: SOCKET, readable: true, writable: true });
   // A stream of Node that is interrupted while it writes, or that fails once, writes nothing again. These write at once to what is open.
   for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
     stream.write = (chunk, encoding, done) => {
@@ -34,14 +37,14 @@
       return true;
     };
   }
-  let id = null, cell = 0, interrupt = null, hasStdin = false;
+  let id = null, now = null, cell = 0, hasStdin = false;
 
   // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
   // other side reads nothing, this waits.
   const nap = new Int32Array(new SharedArrayBuffer(4));
-  function send(text) {
+  function send(text, before = '') {
     if (id === null) return;
-    const line = Buffer.from(id + ' ' + text + '\n');
+    const line = Buffer.from(before + id + ' ' + text + '\n');
     for (let at = 0; at < line.length;) {
       try {
         at += fs.writeSync(SOCKET, line, at);
@@ -161,8 +164,9 @@
       if (!hasStdin) throw new Error('this run has no standard input: set stdin or interactive');
       result('input', { prompt: text.slice(0, 1000), password: false });
       const bytes = [], one = Buffer.alloc(1);
-      while (fs.readSync(0, one, 0, 1, null) === 1 && one[0] !== 10) bytes.push(one[0]);
-      return Buffer.from(bytes).toString();
+      let more;
+      while ((more = fs.readSync(0, one, 0, 1, null)) === 1 && one[0] !== 10) bytes.push(one[0]);
+      return more === 0 && bytes.length === 0 ? null : Buffer.from(bytes).toString();
     };
   }
 
@@ -185,31 +189,20 @@
     return value;
   };
 
-  // evaluate resolves with the value of a cell, or rejects with what it threw.
-  function evaluate(code, name) {
-    return new Promise((resolve, reject) => {
-      interrupt = reject;
-      const expression = `${imports(code)}\n//# sourceURL=${name}`;
-      globalThis.__go__ = () => session.post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, silent: true }, (err, answer) => {
-        if (err) return reject(new Error(err.message));
-        if (answer.exceptionDetails) {
-          const { exception, text, lineNumber, columnNumber } = answer.exceptionDetails;
-          const e = exception ? take(exception) : new Error(text);
-          if (e instanceof SyntaxError && /^[^\n]*\n\s+at Session\.post /.test(e.stack)) { // of the cell itself
-            const lines = expression.split('\n').slice(0, -1), at = Math.min(lineNumber, lines.length - 1);
-            const column = at < lineNumber ? lines[at].length : columnNumber;
-            e.stack = `${name}:${at + 1}\n${lines[at]}\n${' '.repeat(column)}^\n\n${e.stack}`;
-          }
-          return reject(e);
-        }
-        resolve(take(answer.result));
-      });
-      try {
-        new vm.Script('__go__()').runInThisContext({ breakOnSigint: true, displayErrors: false });
-      } catch (e) {
-        reject(e && e.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' ? interrupted() : e);
+  // evaluate calls done with the value of a cell, or failed with what it threw: at once, or when it has waited.
+  function evaluate(code, name, done, failed) {
+    const expression = `${imports(code)}\n//# sourceURL=${name}`;
+    session.post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, silent: true }, (err, answer) => {
+      if (err) return failed(/terminated/.test(err.message) ? interrupted() : new Error(err.message));
+      if (!answer.exceptionDetails) return done(take(answer.result));
+      const { exception, text, lineNumber, columnNumber } = answer.exceptionDetails;
+      const e = exception ? take(exception) : new Error(text);
+      if (e instanceof SyntaxError && !trace(e).some((line) => line.includes(name))) { // of the cell itself
+        const lines = expression.split('\n').slice(0, -1), at = Math.min(lineNumber, lines.length - 1);
+        const column = at < lineNumber ? lines[at].length : columnNumber;
+        e.stack = `${name}:${at + 1}\n${lines[at]}\n${' '.repeat(column)}^\n\n${e.name}: ${e.message}`;
       }
-      delete globalThis.__go__;
+      failed(e);
     });
   }
 
@@ -221,15 +214,20 @@
     return e;
   }
 
-  function report(e, source) {
+  // trace returns the lines of an error's stack, without what lies between the cell and this program, and this program itself.
+  function trace(e) {
+    const lines = String(e.stack).split('\n');
+    const ours = lines.findIndex((line) => /^\s+at Session\.post \(node:inspector/.test(line));
+    return (ours < 0 ? lines : lines.slice(0, ours)).filter((line) => !line.includes('belljar:kernel'));
+  }
+
+  function report(e) {
     const isError = util.types.isNativeError(e) || e instanceof Error;
     const name = isError ? String(e.name) : 'Error', value = cut(isError ? String(e.message) : inspect(e));
-    const stack = (isError && typeof e.stack === 'string' ? e.stack : `${name}: ${value}`).split('\n');
-    const ours = stack.findIndex((line) => /__go__|at Session\.post|node:inspector/.test(line));
-    const kept = ours < 0 ? stack : stack.slice(0, ours);
+    const kept = isError && typeof e.stack === 'string' ? trace(e) : [`${name}: ${value}`];
     const frames = [];
     for (const line of kept) {
-      const m = /^\s+at (?:(.*?) \()?(.*?):(\d+):(\d+)\)?$/.exec(line) || /^()(<cell-\d+>):(\d+)$/.exec(line);
+      const m = /^\s+at (?:async )?(?:(.*?) \()?(.*?):(\d+):\d+\)?$/.exec(line) || /^()(<cell-\d+>):(\d+)$/.exec(line);
       if (!m || frames.length >= MOST_FRAMES) continue;
       const text = m[2].startsWith('<cell') ? (sources.get(m[2]) || '').split('\n')[m[3] - 1] || '' : '';
       frames.push({ file: m[2], line: Number(m[3]), function: m[1] || '', source: text.slice(0, 500) });
@@ -263,62 +261,116 @@
     result('completions', { word, matches: names.map((n) => word.slice(0, dot + 1) + n) });
   }
 
-  async function run(code) {
+  // ended is the number of the last request that has been answered; the gate reads it.
+  const ended = new Int32Array(new SharedArrayBuffer(4));
+
+  function begin(req) {
+    if (req.number <= ended[0]) return; // it was interrupted before
+    const size = fs.fstatSync(TEXT).size, text = Buffer.alloc(size);
+    fs.readSync(TEXT, text, 0, size, 0);
+    openStreams([req.stdin, req.stdout, req.stderr]);
+    [id, now] = [req.id, req];
+    send('open');
+    setGlobals();
+    if (req.op === 'complete') {
+      try { complete(text.toString()); } catch { /* nothing follows */ }
+      return end(req, 0);
+    }
+    run(req, text.toString());
+  }
+
+  function run(req, code) {
     cell++;
     const name = `<cell-${cell}>`;
     sources.set(name, code);
     sources.delete(`<cell-${cell - 500}>`);
-    try {
-      const value = await evaluate(code, name);
-      interrupt = null;
-      if (value !== undefined) {
-        globalThis._ = value;
-        if (!/;\s*$/.test(code)) result('value', { data: bounded(bundle(value)), count: cell });
-      }
-      return 0;
-    } catch (e) {
-      interrupt = null;
+    const failed = (e) => {
+      if (now !== req) return; // it was interrupted
       report(e);
-      return e instanceof KeyboardInterrupt ? 130 : 1;
-    }
+      end(req, e instanceof KeyboardInterrupt ? 130 : 1);
+    };
+    evaluate(code, name, (value) => {
+      if (now !== req) return;
+      try {
+        if (value !== undefined) {
+          globalThis._ = value;
+          if (!/;\s*$/.test(code)) result('value', { data: bounded(bundle(value)), count: cell });
+        }
+      } catch (e) {
+        return failed(e);
+      }
+      end(req, 0);
+    }, failed);
   }
 
-  async function handle(req) {
-    let status = 1;
-    const size = fs.fstatSync(TEXT).size, text = Buffer.alloc(size);
-    fs.readSync(TEXT, text, 0, size, 0);
-    openStreams([req.stdin, req.stdout, req.stderr]);
-    id = req.id;
-    send('open');
-    setGlobals();
-    try {
-      if (req.op === 'complete') {
-        complete(text.toString());
-        status = 0;
-      } else {
-        status = await run(text.toString());
-      }
-    } catch (e) {
-      try { report(e); } catch { /* a fault of ours */ }
-    }
+  function end(req, status) {
+    now = null;
     openStreams([devices, devices, devices]);
     send(String(status & 255));
     id = null;
+    Atomics.store(ended, 0, req.number);
   }
 
-  process.on('SIGINT', () => { if (interrupt) interrupt(interrupted()); });
+  // interrupt ends a request, wherever it was. What it was about to report may be torn.
+  function interrupt(req) {
+    if (req.number <= ended[0]) return;
+    id = req.id;
+    send('open', '\n');
+    try { report(interrupted()); } catch { /* a cell has broken what it needs */ }
+    end(req, 130);
+  }
+
+  process.on('SIGINT', () => { if (now) interrupt(now); });
   // What a cell leaves running may fail later: the variables stay.
   for (const event of ['uncaughtException', 'unhandledRejection']) {
     process.on(event, (e) => { if (id !== null) report(e); });
   }
-  let data = '', turn = Promise.resolve();
-  socket.on('data', (chunk) => {
-    data += chunk;
-    for (let at; (at = data.indexOf('\n')) >= 0; data = data.slice(at + 1)) {
-      const req = JSON.parse(data.slice(0, at));
-      turn = turn.then(() => handle(req)).catch(() => process.exit(1));
+
+  // gate is the other thread. It passes on requests, and interrupts a cell in two ways: a cell that waits is ended by a message, and
+  // what keeps the main thread from that message is terminated. It goes on when the cell has ended.
+  function gate() {
+    const { parentPort, workerData } = require('worker_threads');
+    const { Session } = require('inspector');
+    const socket = new (require('net').Socket)({ fd: 98, readable: true, writable: false });
+    const quit = () => process.kill(process.pid, 'SIGKILL');
+    let last = { number: 0 }, turn = Promise.resolve(), data = '';
+    const pause = (ms) => new Promise((ok) => setTimeout(ok, ms));
+    const terminate = () => new Promise((ok) => {
+      const main = new Session();
+      main.connectToMainThread();
+      main.post('Runtime.terminateExecution', () => { main.disconnect(); ok(); });
+    });
+    async function interrupt(req) {
+      while (Atomics.load(workerData, 0) < req.number) {
+        parentPort.postMessage({ ...req, op: 'interrupt' });
+        await pause(20);
+        if (Atomics.load(workerData, 0) < req.number) await terminate();
+      }
+    }
+    socket.on('data', (chunk) => {
+      data += chunk;
+      for (let at; (at = data.indexOf('\n')) >= 0; data = data.slice(at + 1)) {
+        const req = JSON.parse(data.slice(0, at));
+        turn = turn.then(() => {
+          if (req.op === 'interrupt') return interrupt(last);
+          last = { ...req, number: last.number + 1 };
+          parentPort.postMessage(last);
+        });
+      }
+    });
+    socket.on('end', quit);
+    socket.on('error', quit);
+  }
+  const worker = new Worker(`(${gate})()`, { eval: true, workerData: ended, stdin: false });
+  worker.on('message', (req) => {
+    if (req.op === 'interrupt') return interrupt(req);
+    try {
+      begin(req);
+    } catch (e) { // a cell has broken what we need
+      try { report(e); } catch { /* that, too */ }
+      end(req, 1);
     }
   });
-  socket.on('end', () => process.exit(0));
-  socket.on('error', () => process.exit(1));
+  worker.on('error', () => process.exit(1));
 }
+//# sourceURL=belljar:kernel

@@ -38,7 +38,7 @@ class Kernel:
         self.lock = threading.RLock()
         self.id = None  # of the cell
         self.cell = 0
-        self.busy = False  # an interrupt is for the cell
+        self.fault = self.shell = None  # of IPython
         self.holding = False  # an interrupt waits until a report is out
         self.pending = False
         self.loop = None
@@ -48,14 +48,20 @@ class Kernel:
         self.module.__dict__.update(__builtins__=builtins, display=self.display)
         sys.modules["__main__"] = self.module
         self.ns = self.module.__dict__
-        sys.argv = [""]
+        wanted, sys.argv = sys.argv[1:], [""]
         builtins.display = self.display
         builtins.input = self.input
         os.environ.setdefault("MPLBACKEND", "Agg")
-        sys.meta_path.insert(0, Hooks(self))
+        self.hooks = Hooks(self)
+        sys.meta_path.insert(0, self.hooks)
         sys.meta_path.append(Shims(self))
         for name in ("stdout", "stderr"):
             self.open_output(name)
+        if wanted == ["ipython"]:
+            try:
+                self.shell = ipython(self)
+            except ImportError as e:
+                self.fault = "the image has no IPython: %s" % e
 
     # Reports.
 
@@ -71,16 +77,23 @@ class Kernel:
                 self.holding = False
         if self.pending and threading.current_thread() is threading.main_thread():
             self.pending = False
-            raise KeyboardInterrupt
+            self.interrupt(None, sys._getframe())
 
     def result(self, kind, **fields):
         self.flush()
         self.send("= " + json.dumps(dict(type=kind, **fields), ensure_ascii=False, default=str))
 
-    def interrupt(self, *_):
+    def user(self, call, *args):
+        """Calls what may run code of the user's. An interrupt raises below it and nowhere else, so it cannot end this program."""
+        return call(*args)
+
+    def interrupt(self, _, frame):
         if self.holding:
             self.pending = True
-        elif self.busy:
+            return
+        while frame is not None and frame.f_code is not Kernel.user.__code__:
+            frame = frame.f_back
+        if frame is not None:
             raise KeyboardInterrupt
 
     # Streams.
@@ -109,7 +122,9 @@ class Kernel:
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             try:
                 stream.flush()
-            except (AttributeError, OSError, ValueError):
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 pass
 
     def input(self, prompt="", *, password=False):
@@ -167,22 +182,20 @@ class Kernel:
             self.id = req["id"]
             self.shown = set()
             self.send("open")
-            self.busy = True
-            if req["op"] == "complete":
+            if self.fault:
+                status = self.fail(ModuleNotFoundError(self.fault))
+            elif req["op"] == "complete":
                 status = self.complete(code)
             else:
                 status = self.run(code)
-            self.busy = False
-        except BaseException as e:  # an interrupt as the cell ended, or a fault of ours
-            self.busy = False
+            self.user(self.flush)
+        except BaseException as e:  # an interrupt as it ended, or a fault of ours
             if not isinstance(e, KeyboardInterrupt):
-                self.report(e)
-        self.busy = self.pending = False
+                self.fail(e)
+        self.pending = False
         if os.getpid() != PID:  # a fork that came back from the cell
-            self.flush()
             os._exit(status)
         signal.signal(signal.SIGINT, self.interrupt)
-        self.flush()
         self.close_streams()
         self.send(str(status & 255))
         with self.lock:
@@ -191,22 +204,32 @@ class Kernel:
     def run(self, code):
         self.cell += 1
         try:
-            value = self.execute(code, "<cell %d>" % self.cell)
-            self.show_figures()
-            if value is not None:
-                self.ns["_"] = value
-                self.result("value", data=bounded(bundle(value, self.shown)), count=self.cell)
+            self.user(self.execute, code, "<cell %d>" % self.cell)
             return 0
         except SystemExit as e:
             if e.code is None or isinstance(e.code, int):
                 return e.code or 0
-            print(e.code, file=sys.stderr)
+            sys.stderr.write("%s\n" % (e.code,))
             return 1
         except BaseException as e:
-            self.report(e)
-            return 130 if isinstance(e, KeyboardInterrupt) else 1
+            return self.fail(e)
 
     def execute(self, code, name):
+        """Executes a cell, and shows what it leaves."""
+        if self.shell:
+            done = self.shell.run_cell(code, store_history=True)
+            self.show_figures()
+            if done.error_before_exec or done.error_in_exec:
+                raise done.error_before_exec or done.error_in_exec
+            return
+        value = self.value(code, name)
+        data = None if value is None else bounded(bundle(value, self.shown))
+        self.show_figures()  # but for the value
+        if data is not None:
+            self.ns["_"] = value
+            self.result("value", data=data, count=self.cell)
+
+    def value(self, code, name):
         """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         cache(name, code)
@@ -256,33 +279,32 @@ class Kernel:
                 pass
             raise
 
-    def report(self, e):
-        """Reports an error: as a result, and as text on stderr."""
-        tb, seen = e.__traceback__, e
+    def fail(self, e):
+        """Reports an error: as a result, and as text on stderr. It returns the exit status."""
+        tb = e.__traceback__
         while tb is not None and not tb.tb_frame.f_code.co_filename.startswith("<cell "):
             tb = tb.tb_next
         tb = without_kernel(tb)
         e = e.with_traceback(tb)
-        if isinstance(seen, SyntaxError) and tb is None:
-            frames = []
-        else:
-            frames = [
-                {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
-                for f in traceback.StackSummary.extract((f, n) for f, n in traceback.walk_tb(tb))[-MOST_FRAMES:]
-            ]
+        frames = [
+            {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
+            for f in traceback.StackSummary.extract(traceback.walk_tb(tb))[-MOST_FRAMES:]
+        ]
+        name = type(e).__name__
         try:
-            value = str(e)
+            value = self.user(str, e)
         except BaseException:
             value = "<no text>"
         try:
-            text = "".join(traceback.format_exception(type(e), e, tb))
+            text = "".join(self.user(traceback.format_exception, type(e), e, tb))
         except BaseException:
-            text = type(e).__name__ + ": " + value + "\n"
-        self.result("error", name=type(e).__name__, value=cut(value), frames=frames, traceback=cut(text))
+            text = "%s: %s\n" % (name, value)
+        self.result("error", name=name, value=cut(value), frames=frames, traceback=cut(text))
         try:
             sys.stderr.write(text)
         except (AttributeError, OSError, ValueError):
             pass
+        return 130 if isinstance(e, KeyboardInterrupt) else 1
 
     def complete(self, code):
         import rlcompleter
@@ -296,11 +318,11 @@ class Kernel:
             elif word:
                 finder = rlcompleter.Completer(self.ns)
                 while len(matches) < 200:
-                    m = finder.complete(word, len(matches))
+                    m = self.user(finder.complete, word, len(matches))
                     if m is None:
                         break
                     matches.append(m)
-        except Exception:
+        except (Exception, KeyboardInterrupt):
             pass
         matches = sorted({m.rstrip("( ") for m in matches})
         self.result("completions", word=word, matches=matches)
@@ -529,7 +551,11 @@ def table(o, data):
     """Adds a table of pandas as a tabular data resource."""
     try:
         frame = o.to_frame() if hasattr(o, "to_frame") and not hasattr(o, "columns") else o
-        made = json.loads(frame.head(MOST_ROWS).to_json(orient="table", index=True, default_handler=str))
+        head = frame.head(MOST_ROWS)
+        try:
+            made = json.loads(head.to_json(orient="table", index=True, default_handler=str))
+        except Exception:  # it has values without a form in JSON
+            made = json.loads(head.astype(str).to_json(orient="table", index=True))
         made["total_rows"] = len(frame)
         data["application/vnd.dataresource+json"] = made
     except Exception:
@@ -659,6 +685,70 @@ def shim(name, mime):
 
     Display.__name__ = Display.__qualname__ = name
     return Display
+
+
+def ipython(kernel):
+    """Makes a shell of the image's IPython, which executes cells in this module and shows results as this program does."""
+    import tempfile
+
+    import warnings
+
+    warnings.filterwarnings("ignore", "To exit: ")  # of sys.exit()
+    kernel.hooks.after.pop("IPython.display")  # it displays by the shell
+    from IPython.core.compilerop import CachingCompiler
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets import Type
+    from traitlets.config import Config
+
+    class Compiler(CachingCompiler):
+        def get_code_name(self, raw_code, transformed_code, number):
+            return "<cell %d>" % kernel.cell
+
+    class Hook(DisplayHook):
+        def write_output_prompt(self):
+            pass
+
+        def compute_format_data(self, result):
+            data, about = super().compute_format_data(result)
+            return dict(bundle(result, kernel.shown), **data), about
+
+        def write_format_data(self, format_dict, md_dict=None):
+            kernel.result("value", data=bounded(format_dict), count=kernel.cell)
+
+        def finish_displayhook(self):
+            pass
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data, *_, **__):
+            kernel.result("display", data=bounded(data))
+
+        def clear_output(self, wait=False):
+            pass
+
+    class Shell(InteractiveShell):
+        compiler_class, displayhook_class, display_pub_class = Type(Compiler), Type(Hook), Type(Publisher)
+
+        def showtraceback(self, *_, **__):  # the error is reported when the cell has ended
+            pass
+
+        showsyntaxerror = showtraceback
+
+        def enable_gui(self, gui=None):  # there is none
+            pass
+
+        def system(self, cmd):
+            kernel.flush()
+            self.system_raw(cmd)
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    del kernel.ns["display"]
+    shell = Shell.instance(config=config, user_module=kernel.module, ipython_dir=tempfile.mkdtemp(prefix="ipython-"))
+    shell.register_magic_function(kernel.pip, "line", "pip")
+    return shell
 
 
 Kernel().serve()

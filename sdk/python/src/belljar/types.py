@@ -303,13 +303,13 @@ class _Context(TypedDict):
     created_at: str
     """When it was accepted."""
     language: str
-    """python, javascript or bash."""
+    """python, ipython, javascript or bash."""
     last_used_at: str
     """When its last code ended."""
     name: str
     """Its name in the session."""
     runs: int
-    """Commands that its interpreters were given."""
+    """How many pieces of code its interpreters were given."""
     state: str
     """idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one."""
 
@@ -334,7 +334,9 @@ class ContextCode(_ContextCode, total=False):
     labels: Dict[str, str]
     """Names and values by which runs are found."""
     language: str
-    """python, javascript or bash; the context is made if it does not exist."""
+    """python, ipython, javascript or bash; the context is made if it does not exist."""
+    replay: bool
+    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
     stdin: str
     """The whole standard input."""
     timeout_sec: float
@@ -359,13 +361,15 @@ class _ContextRun(TypedDict):
 
 
 class ContextRun(_ContextRun, total=False):
+    replayed: int
+    """How many pieces of earlier code were executed again before this one."""
     state: str
     """kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own."""
 
 
 class _ContextSpec(TypedDict):
     language: str
-    """python, javascript or bash."""
+    """python, ipython (Python, with the image's IPython), javascript or bash."""
 
 
 class ContextSpec(_ContextSpec, total=False):
@@ -1687,6 +1691,8 @@ class RunSpec(_RunSpec, total=False):
     """deny_all, or allowlist: what egress lists."""
     packages: Packages
     """Packages to install first, for the sandbox to read below /packages."""
+    replay: bool
+    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     resume_from_seq: int

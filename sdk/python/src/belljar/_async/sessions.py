@@ -173,6 +173,7 @@ class AsyncSession:
         *,
         language: str = "python",
         context: Optional[str] = None,
+        replay: bool = False,
         timeout: Optional[float] = None,
         stdin: Optional[str] = None,
         files: Optional[Mapping[str, Union[bytes, str]]] = None,
@@ -184,17 +185,19 @@ class AsyncSession:
     ) -> AsyncRun:
         """Executes code in an interpreter that remembers: variables and imports stay from one call to the next.
 
-        ``language`` is python, javascript or bash. Each has a context of its own; ``context`` names another one. ``value`` of the answer
-        is the last expression's, ``results`` is all that was shown, and ``error`` how it failed. The rest is as for :meth:`run`.
+        ``language`` is python, ipython, javascript or bash. Each has a context of its own; ``context`` names another one. ``value`` of
+        the answer is the last expression's, ``results`` is all that was shown, and ``error`` how it failed. With ``replay``, a context
+        that has lost its interpreter executes its earlier code again first, without output. The rest is as for :meth:`run`.
         """
         name = context or {"py": "python", "js": "javascript", "node": "javascript", "sh": "bash"}.get(language, language)
         spec = _spec.run(
             session=self.id, code=code, language=language, context=name, timeout=timeout, stdin=stdin, files=files, capture=capture,
+            replay=replay or None,
         )  # fmt: skip
         return await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
     async def create_context(self, language: str, *, name: Optional[str] = None, cwd: Optional[str] = None) -> types.Context:
-        """Starts a context, or returns the one of that name and language as it is."""
+        """Starts a context, or returns the one of that name as it is. Its language and cwd must be the same."""
         body = _spec.given({"language": language, "name": name, "cwd": cwd})
         return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts"), body, again=True, longer=STARTUP), "name"))
 
