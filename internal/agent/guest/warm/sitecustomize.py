@@ -1,0 +1,143 @@
+"""Makes a Python interpreter wait for its program. The interpreter imports this file while it starts, in place of the image's own
+sitecustomize, which it then imports itself. What the interpreter does afterwards, it does as if it had never waited.
+
+Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then jobs: 1 if a standard
+input comes with it, the directory, and the resource limits. To the agent: the number of threads; for each job its outcome.
+"""
+import os
+import sys
+
+SOCKET = 97
+
+
+def own():
+    """Removes the traces of this file, and imports the image's sitecustomize."""
+    here = os.path.dirname(__file__)
+    rest = os.environ["PYTHONPATH"][len(here) + 1:]
+    if rest:
+        os.environ["PYTHONPATH"] = rest
+    else:
+        del os.environ["PYTHONPATH"]
+    sys.path.remove(here)
+    sys.path_importer_cache.pop(here, None)
+    del sys.modules["sitecustomize"]
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as e:
+        if e.name != "sitecustomize":
+            raise
+        return e
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def sight():
+    """Returns what an interpreter that starts now would find in its search path."""
+    import site
+
+    found = []
+    for path in [*sys.path, site.getusersitepackages() if site.ENABLE_USER_SITE is not None else ""]:
+        try:
+            s = os.stat(path or "/dev/null")
+            found.append((path, s.st_ino, s.st_mtime_ns))
+        except OSError:
+            found.append((path, 0, 0))
+    return found
+
+
+def receive(sock):
+    text, extra, _, _ = sock.recvmsg(64 << 10, 256)
+    fds = [fd for _, _, data in extra for fd in memoryview(data).cast("i").tolist()]
+    if not text:
+        os._exit(0)
+    return text.split(b"\0"), fds
+
+
+def become(sock, job, fds):
+    """Makes this process the one of a job. Its program has not begun before the agent says so."""
+    stdin, cwd, *limits = job
+    try:
+        for fd, to in zip(fds, (0, 1, 2) if stdin == b"1" else (1, 2)):
+            os.dup2(fd, to)
+            os.close(fd)
+        os.chdir(cwd)
+        if limits:
+            import resource
+
+            for limit in limits:
+                name, value = limit.split(b"=")
+                resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
+            del sys.modules["resource"]
+    except (OSError, ValueError, AttributeError, ImportError):
+        os._exit(1)
+    if stdin == b"1":
+        import io
+
+        old, raw = sys.stdin, io.FileIO(0, "r", closefd=False)
+        raw.name = "<stdin>"
+        sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(raw), encoding=old.encoding, errors=old.errors, newline="\n")
+        sys.stdin.mode = "r"
+    for name in ("random", "numpy.random"):
+        if name in sys.modules:
+            sys.modules[name].seed()
+    sock.send(b"ready")
+    if not sock.recv(8):
+        os._exit(1)
+    sock.close()
+
+
+def fork(sock, socket):
+    """Forks a process for each job. Its parent exits, so that the agent's keeper becomes its parent and learns its status."""
+    seen = sight()
+    while True:
+        job, fds = receive(sock)
+        if threads() != 1 or sight() != seen:
+            sock.send(b"stale")
+            os._exit(0)
+        child = os.fork()
+        if child == 0:
+            try:
+                if os.fork():
+                    os._exit(0)
+                os.setsid()
+                sock.close()
+                return become(socket(fileno=fds[0]), job, fds[1:])
+            except OSError:
+                os._exit(1)
+        for fd in fds:
+            os.close(fd)
+        os.waitpid(child, 0)
+        sock.send(b"forked")
+
+
+def park():
+    absent = own()
+    before = set(sys.modules)
+    from _socket import socket
+
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+    sock = socket(fileno=SOCKET)
+    os.set_inheritable(SOCKET, False)
+    (how, *names), _ = receive(sock)
+    for name in names:
+        try:
+            __import__(name.decode())
+        except Exception:  # the image does not have it
+            pass
+    sock.send(b"%d" % threads())
+    if how == b"fork" and threads() == 1:
+        fork(sock, socket)
+    else:
+        seen = sight()
+        job, fds = receive(sock)
+        if sight() != seen:
+            os._exit(0)
+        become(sock, job, fds)
+    if absent:
+        raise absent
+
+
+park()
