@@ -52,7 +52,7 @@ func warmPrograms() (list []warmProgram) {
 	}
 	for _, field := range []string{
 		"Umask", "Uid", "Gid", "Groups", "Threads", "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
-		"Seccomp", "Seccomp_filters", "Speculation_Store_Bypass", "Cpus_allowed", "Mems_allowed", "CoreDumping", "THP_enabled", "TracerPid", "FDSize",
+		"Seccomp", "Seccomp_filters", "Speculation_Store_Bypass", "Cpus_allowed", "Mems_allowed", "CoreDumping", "THP_enabled", "TracerPid",
 	} {
 		add(fmt.Sprintf("for line in open('/proc/self/status'):\n    if line.startswith(%q): print(line)", field+":"))
 	}

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/pool"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // sandboxEnv is an environment as the service gives it to a command.
@@ -35,6 +33,7 @@ type warmBox struct {
 
 func newWarmBox(t testing.TB, r runtime.Runtime, spec runtime.Spec) *warmBox {
 	t.Helper()
+	spec.ID = belljar.NewID()
 	box, err := r.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +119,7 @@ func warmed(e wire.Exec, modules ...string) wire.Exec {
 // awaitWarm runs a program until its interpreter had waited: the one of the first run is started when that has ended.
 func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
 	b.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if s := b.exec(e, stdin); s.warm {
 			return s
 		} else if time.Now().After(until) {
@@ -129,7 +128,7 @@ func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
 	}
 }
 
-var changing = regexp.MustCompile(`pid \d+|0x[0-9a-f]+`)
+var changing = regexp.MustCompile(`pid \d+|started \d+|0x[0-9a-f]+`)
 
 // alike fails if a program does something else warm than cold.
 func (b *warmBox) alike(name string, cold, warm said) {
@@ -161,10 +160,10 @@ func TestWarmIsAsCold(t *testing.T) {
 	box.write("main.py", "")
 	e := program("python3", "main.py")
 	box.awaitWarm(warmed(e), "")
-	misses := 0
+	misses, step := 0, tier.Pick(16, 1)
 	var coldTime, warmTime time.Duration
 	for i, p := range programs {
-		if !everything() && i%5 != 0 {
+		if i%step != 0 {
 			continue
 		}
 		box.write("main.py", p.text)
@@ -185,9 +184,201 @@ func TestWarmIsAsCold(t *testing.T) {
 	t.Logf("%d programs, %d misses, cold %v, warm %v", len(programs), misses, coldTime, warmTime)
 }
 
-// everything has the whole of a long test run.
-func everything() bool { return os.Getenv("BELLJAR_TEST_WARM") != "" }
+// A ready sandbox has an interpreter that waits, which is used once and runs what a cold one runs. One that was killed is not missed.
+func TestParkedInPool(t *testing.T) {
+	r := openNative(t, t.TempDir())
+	p := prime(t, r)
+	for language, c := range map[string]struct{ file, text, want string }{
+		"python3": {"main.py", "import os, sys\nprint(sys.argv, os.getcwd(), sorted(os.listdir('/proc/self/fd')), 'json' in sys.modules)",
+			"['main.py'] /workspace ['0', '1', '2', '3'] True\n"},
+		"node": {"main.js", "console.log(process.argv[1], process.cwd(), process.env.NODE_OPTIONS, process.execArgv, process._preload_modules, __filename, require.main === module, Object.keys(require.cache), module.children.length)",
+			"/workspace/main.js /workspace undefined [] [] /workspace/main.js true [ '/workspace/main.js' ] 0\n"},
+	} {
+		e := program(language, c.file)
+		spec := nativeSpec()
+		spec.Limits.Pids = 200
+		spec.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, UID: e.UID, GID: e.GID, Rlimits: e.Rlimits}
+		want := warmed(e)
+		if language == "python3" {
+			spec.Park.Preload, want = []string{"json", "there_is_none"}, warmed(e, "json", "there_is_none")
+		}
+		want.KillAll = true
+		if !p.Await(t.Context(), spec) {
+			t.Fatal("none is ready")
+		}
+		box := newWarmBox(t, p.Pool, spec)
+		box.write(c.file, c.text)
+		if got := box.exec(want, ""); !got.warm || got.out != c.want || got.code != 0 {
+			t.Errorf("%s: %+v", language, got)
+		}
+		if got := box.exec(want, ""); got.warm { // a sandbox of its own is not used again
+			t.Errorf("%s, again: %+v", language, got)
+		}
+		if !p.Await(t.Context(), spec) {
+			t.Fatal("none is ready")
+		}
+		killed := newWarmBox(t, p.Pool, spec)
+		killed.write(c.file, c.text)
+		kill := program("sh", "-c", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline | grep -q "^$0 main" && kill -9 ${p#/proc/}; done; true`, language)
+		if got := killed.exec(kill, ""); got.code != 0 {
+			t.Errorf("%+v", got)
+		}
+		if got := killed.exec(want, ""); got.warm || got.code != 0 || !strings.HasPrefix(got.out, c.want[:8]) {
+			t.Errorf("%s, killed: %+v", language, got)
+		}
+	}
+}
 
-var _ = maps.Clone[map[string]int]
-var _ = pool.Options{}
-var _ = belljar.NewID
+// What an interpreter could not do as one that starts is done by one that starts.
+func TestWarmRunsCold(t *testing.T) {
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	box.write("main.py", "import os, sys, random\nprint(os.getpid(), random.random(), hash('x'))")
+	e := warmed(program("python3", "main.py"), "random")
+	seen := map[string]bool{}
+	hash := ""
+	for range 3 {
+		var pid, chance, h string
+		if _, err := fmt.Sscan(box.awaitWarm(e, "").out, &pid, &chance, &h); err != nil || seen[pid] || seen[chance] {
+			t.Error(pid, chance, err)
+		}
+		if seen[pid], seen[chance] = true, true; hash != "" && h != hash {
+			t.Errorf("its hash seed is that of another interpreter: %s, %s", h, hash)
+		}
+		hash = h
+	}
+	with := func(change func(*wire.Exec)) wire.Exec {
+		x := e
+		change(&x)
+		return x
+	}
+	for name, x := range map[string]wire.Exec{
+		"flags":       with(func(x *wire.Exec) { x.Argv = []string{"python3", "-I", "main.py"} }),
+		"module":      with(func(x *wire.Exec) { x.Argv = []string{"python3", "-m", "main"} }),
+		"hash seed":   with(func(x *wire.Exec) { x.Env = append([]string{"PYTHONHASHSEED=3"}, x.Env...) }),
+		"variable":    with(func(x *wire.Exec) { x.Env = append([]string{"OTHER=1"}, x.Env...) }),
+		"program":     with(func(x *wire.Exec) { x.Argv = []string{"/usr/bin/python3", "main.py"} }),
+		"argument":    with(func(x *wire.Exec) { x.Argv = []string{"python3", "main.py", "1"} }),
+		"not asked":   with(func(x *wire.Exec) { x.Warm = nil }),
+		"terminal":    with(func(x *wire.Exec) { x.PTY = &wire.Size{Cols: 80, Rows: 24} }),
+		"module list": with(func(x *wire.Exec) { x.Warm = &wire.Warm{} }),
+		"user":        with(func(x *wire.Exec) { x.UID, x.GID = 1001, 1001 }),
+	} {
+		if got := box.exec(x, ""); got.warm || got.code != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	// What a start would find has changed: the next one starts, and leaves one that knows it.
+	box.awaitWarm(e, "")
+	site := box.exec(program("python3", "-c", "import site\nprint(site.USER_SITE, end='')"), "").out
+	box.write(strings.TrimPrefix(site, "/workspace/")+"/new.pth", "/workspace/added\n")
+	box.write("main.py", "import sys\nprint('/workspace/added' in sys.path, flush=True)")
+	box.write("added/x.py", "")
+	if got := box.exec(e, ""); got.warm || got.out != "True\n" {
+		t.Errorf("with another search path: %+v", got)
+	}
+	if got := box.awaitWarm(e, ""); got.out != "True\n" {
+		t.Errorf("with another search path, warm: %+v", got)
+	}
+	// A module that starts a thread cannot be forked with: its interpreter is used once.
+	box.write("main.py", "import threading\nprint(threading.active_count())")
+	box.write(strings.TrimPrefix(site, "/workspace/")+"/threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n")
+	x := warmed(program("python3", "main.py"), "threads")
+	for range 2 {
+		if got := box.awaitWarm(x, ""); got.out != "2\n" {
+			t.Errorf("with a thread: %+v", got)
+		}
+	}
+}
+
+// A command that is ended, or ends while programs of it live on, is the same with a forked interpreter.
+func TestWarmSurvivors(t *testing.T) {
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	box.write("main.py", "")
+	e := warmed(program("python3", "main.py"))
+	box.awaitWarm(e, "")
+	box.write("main.py", "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)\nprint('up', flush=True)\nos.wait()\nif os.path.exists('stay'): time.sleep(600)")
+	count := func() string {
+		got := box.exec(program("sh", "-c", `n=0; for p in /proc/[0-9]*; do case "$(tr '\0' ' ' < $p/cmdline)" in "python3 main.py ") n=$((n+1));; esac; done; echo $n`), "")
+		return strings.TrimSpace(got.out)
+	}
+	box.exec(e, "")
+	before := count() // the interpreter that waits, and a survivor
+	once := e
+	once.KillAll = true // nothing lives on
+	if got := box.exec(once, ""); !got.warm || got.out != "up\n" || count() != before {
+		t.Errorf("%+v, %s processes instead of %s", got, count(), before)
+	}
+	box.write("stay", "")
+	e.TimeoutMS, e.GraceMS = 300, 100
+	if got := box.exec(e, ""); !got.warm || got.cause != wire.CauseTimeout || count() != before {
+		t.Errorf("%+v, %s processes instead of %s", got, count(), before)
+	}
+	e.TimeoutMS, e.CPUTimeMS = 60_000, 200
+	box.write("main.py", "while True: pass")
+	if got := box.exec(e, ""); !got.warm || got.cause != wire.CauseCPUTime || got.usage.UserMicros < 100_000 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// BenchmarkWarm compares a one-line program with and without an interpreter that waits: from a ready sandbox's, and in a session. The
+// figure is how many times faster it is.
+func BenchmarkWarm(b *testing.B) {
+	r := openNative(b, b.TempDir())
+	p := prime(b, r)
+	for name, c := range map[string]struct{ program, file, text, module string }{
+		"python":  {"python3", "main.py", "print(1)", ""},
+		"imports": {"python3", "main.py", "import json, asyncio, urllib.request, email, sqlite3\nprint(1)", "json asyncio urllib.request email sqlite3"},
+		"node":    {"node", "main.js", "console.log(1)", ""},
+	} {
+		e := program(c.program, c.file)
+		spec := nativeSpec()
+		spec.Limits.Pids = 200
+		modules := strings.Fields(c.module)
+		spec.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, UID: e.UID, GID: e.GID, Rlimits: e.Rlimits, Preload: modules}
+		b.Run("pool/"+name, func(b *testing.B) {
+			var times [2]time.Duration
+			for b.Loop() {
+				for i := range times {
+					if !p.Await(b.Context(), spec) {
+						b.Fatal("none is ready")
+					}
+					box := newWarmBox(b, p.Pool, spec)
+					box.write(c.file, c.text)
+					x := e
+					if x.KillAll = true; i == 1 {
+						x = warmed(x, modules...)
+					}
+					got := box.exec(x, "")
+					if got.warm != (i == 1) || got.out != "1\n" {
+						b.Fatalf("%+v", got)
+					}
+					times[i] += got.took
+					if err := box.box.Destroy(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			report(b, times)
+		})
+		b.Run("session/"+name, func(b *testing.B) {
+			box := newWarmBox(b, r, spec)
+			box.write(c.file, c.text)
+			var times [2]time.Duration
+			for b.Loop() {
+				times[0] += box.exec(e, "").took
+				times[1] += box.awaitWarm(warmed(e, modules...), "").took
+			}
+			report(b, times)
+		})
+	}
+}
+
+func report(b *testing.B, times [2]time.Duration) {
+	b.ReportMetric(float64(times[0])/float64(times[1]), "cold/warm")
+	b.ReportMetric(float64(times[0].Microseconds())/1000/float64(b.N), "cold-ms")
+	b.ReportMetric(float64(times[1].Microseconds())/1000/float64(b.N), "warm-ms")
+}

@@ -12,6 +12,8 @@ if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
   };
   delete process.env.NODE_OPTIONS;
   delete require.cache[__filename];
+  module.parent?.children.splice(0);
+  Object.defineProperty(process, "_preload_modules", { value: [] });
   receive();
   fs.writeSync(socket, "1");
   const cwd = Buffer.from(receive()[1], "latin1").toString();

@@ -35,12 +35,10 @@ def threads():
 
 def sight():
     """Returns what an interpreter that starts now would find in its search path."""
-    import site
-
     found = []
-    for path in [*sys.path, site.getusersitepackages() if site.ENABLE_USER_SITE is not None else ""]:
+    for path in [*sys.path, sys.modules["site"].USER_SITE or "/"]:
         try:
-            s = os.stat(path or "/dev/null")
+            s = os.stat(path)
             found.append((path, s.st_ino, s.st_mtime_ns))
         except OSError:
             found.append((path, 0, 0))
