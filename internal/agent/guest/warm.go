@@ -69,8 +69,12 @@ type parked struct {
 	in      *interpreter
 	e       *exec // its processes; it has no id
 	control *control
-	forks   bool        // it forks a process for each command
+	forker  *parked     // has forked it; else nil
+	forks   bool        // it forks the processes that wait in its place
 	idle    *time.Timer // nil in a sandbox that is ready for any caller
+
+	filling sync.Mutex // guards the following field
+	spare   *parked    // its child that waits; nil for none
 
 	mu       sync.Mutex // guards the following field
 	children map[int]*exec
@@ -188,6 +192,9 @@ func (p *parked) start(spec wire.Exec) error {
 		go p.e.watch()
 	}
 	err := p.settle(spec.Warm.Preload)
+	if err == nil && p.forks {
+		err = p.fork()
+	}
 	if err != nil {
 		p.discard()
 	}
@@ -252,18 +259,17 @@ func (e *exec) warmUp() bool {
 	if p == nil {
 		return false
 	}
-	if p.idle != nil {
-		p.idle.Reset(parkIdle)
-	}
 	e.began = time.Now()
+	from := p.forker
 	l := &launcher{e: e, user: identity.ID{UID: e.spec.UID, GID: e.spec.GID}, tty: -1}
 	err := p.become(l)
 	l.closeChildEnds()
 	if err != nil {
 		l.closeOurEnds()
-		e.inlet, e.outlets, e.group = nil, nil, nil
-		if e.a.warm.remove(p) || !p.forks {
-			p.discard()
+		e.inlet = nil
+		p.discard()
+		if from != nil && e.a.warm.remove(from) { // it could fork only others that do not answer
+			from.discard()
 		}
 		return false
 	}
@@ -271,21 +277,26 @@ func (e *exec) warmUp() bool {
 	defer e.a.mu.Unlock()
 	delete(e.a.launching, e)
 	close(e.executed)
-	if !p.forks {
-		delete(e.a.alive, p.e)
-		e.a.lives.Done() // the command has its own
-	}
+	delete(e.a.alive, p.e)
 	e.a.alive[e] = struct{}{}
+	e.a.lives.Done() // of the interpreter: the command has its own
+	if from != nil {
+		go from.refill()
+	}
 	return true
 }
 
-// become makes the interpreter, or a process that it forks, the command's first process.
-func (p *parked) become(l *launcher) error {
-	e := l.e
-	if p.forks {
-		return p.fork(l)
+// refill has the interpreter fork the next process that waits.
+func (p *parked) refill() {
+	if p.fork() != nil && p.a.warm.remove(p) {
+		p.discard()
 	}
-	if err := e.a.own.As(l.user, func() error { return l.openStdin() }); err != nil {
+}
+
+// become makes the interpreter the command's first process.
+func (p *parked) become(l *launcher) error {
+	e, from := l.e, p.e
+	if err := e.a.own.As(l.user, l.openStdin); err != nil {
 		return err
 	}
 	if err := p.control.send(job(e.spec, e.a.cwd(e.spec.Cwd), p.in.able), l.child...); err != nil {
@@ -295,18 +306,20 @@ func (p *parked) become(l *launcher) error {
 	if _, _, err := p.control.receive(jobTime); err != nil {
 		return err
 	}
-	if err := p.control.send("go"); err != nil {
-		return err
+	if p.forker != nil && !p.forker.pass(from, e) {
+		return fault.ErrDisconnected
 	}
-	p.control.Close()
-	if p.idle != nil {
-		p.idle.Stop()
-	}
-	from := p.e
 	e.pid, e.keeper, e.program, e.settled, e.status, e.group, e.outlets = from.pid, from.keeper, from.program, from.settled, from.status, from.group, from.outlets
+	e.forker = p.forker
 	for _, o := range e.outlets {
 		o.e = e
 	}
+	if p.idle != nil {
+		p.idle.Stop()
+	}
+	// From here on the command is what it has: one that does not get the word ends, as one that was killed.
+	_ = p.control.send("go")
+	p.control.Close()
 	return nil
 }
 
@@ -348,6 +361,9 @@ func (p *parked) discard() {
 		return
 	}
 	_ = p.e.group.Kill()
+	if s := p.takeSpare(); s != nil {
+		s.discard()
+	}
 	go func() { // its keeper ends with the last process that it has forked
 		p.e.cleanUp()
 		p.a.lives.Done()
@@ -395,12 +411,12 @@ func (w *warmer) setThreaded(key string) {
 	w.threaded[key] = struct{}{}
 }
 
-// take returns the interpreter with a key, nil for none, and removes it unless it forks.
+// take returns the interpreter with a key that waits, nil for none, and removes it. One that was forked has another soon.
 func (w *warmer) take(key string) *parked {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	i := slices.IndexFunc(w.list, func(p *parked) bool { return p.key == key })
 	if i < 0 {
+		w.mu.Unlock()
 		return nil
 	}
 	p := w.list[i]
@@ -408,7 +424,14 @@ func (w *warmer) take(key string) *parked {
 	if p.forks {
 		w.list = append(w.list, p)
 	}
-	return p
+	w.mu.Unlock()
+	if !p.forks {
+		return p
+	}
+	if p.idle != nil {
+		p.idle.Reset(parkIdle)
+	}
+	return p.takeSpare()
 }
 
 // add adds an interpreter, and returns one that was used longer ago if there are too many.

@@ -1,8 +1,9 @@
 """Makes a Python interpreter wait for its program. The interpreter imports this file while it starts, in place of the image's own
 sitecustomize, which it then imports itself. What the interpreter does afterwards, it does as if it had never waited.
 
-Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then jobs: 1 if a standard
-input comes with it, the directory, and the resource limits. To the agent: the number of threads; for each job its outcome.
+Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then the job: 1 if a
+standard input comes with it, the directory, and the resource limits; then the word to go. To the agent: the number of threads; then that
+all is ready. An interpreter that forks gets a message for each process that is to wait in its place.
 """
 import os
 import sys
@@ -53,22 +54,18 @@ def receive(sock):
     return text.split(b"\0"), fds
 
 
-def become(sock, job, fds):
+def become(sock, job, fds, resource):
     """Makes this process the one of a job. Its program has not begun before the agent says so."""
     stdin, cwd, *limits = job
     try:
-        for fd, to in zip(fds, (0, 1, 2) if stdin == b"1" else (1, 2)):
-            os.dup2(fd, to)
+        for fd in fds:
+            os.dup2(fd, 0)
             os.close(fd)
         os.chdir(cwd)
-        if limits:
-            import resource
-
-            for limit in limits:
-                name, value = limit.split(b"=")
-                resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
-            del sys.modules["resource"]
-    except (OSError, ValueError, AttributeError, ImportError):
+        for limit in limits:
+            name, value = limit.split(b"=")
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
+    except (OSError, ValueError, AttributeError):
         os._exit(1)
     if stdin == b"1":
         import io
@@ -87,32 +84,38 @@ def become(sock, job, fds):
 
 
 def fork(sock, socket):
-    """Forks a process for each job. Its parent exits, so that the agent's keeper becomes its parent and learns its status."""
-    seen = sight()
+    """Forks a process for each message, which has a socket and two outputs for it, and returns in these processes, with their sockets.
+    The parent of each exits, so that the agent's keeper becomes its parent and learns its status."""
     while True:
-        job, fds = receive(sock)
-        if threads() != 1 or sight() != seen:
-            sock.send(b"stale")
+        _, fds = receive(sock)
+        if threads() != 1:
             os._exit(0)
         child = os.fork()
         if child == 0:
             try:
+                middle = os.getpid()
                 if os.fork():
                     os._exit(0)
                 os.setsid()
                 sock.close()
-                return become(socket(fileno=fds[0]), job, fds[1:])
+                for to in (1, 2):
+                    os.dup2(fds[to], to)
+                    os.close(fds[to])
+                while os.getppid() == middle:
+                    os.sched_yield()
+                os.set_inheritable(fds[0], False)
+                return socket(fileno=fds[0])
             except OSError:
                 os._exit(1)
         for fd in fds:
             os.close(fd)
         os.waitpid(child, 0)
-        sock.send(b"forked")
 
 
 def park():
     absent = own()
     before = set(sys.modules)
+    import resource
     from _socket import socket
 
     for name in set(sys.modules) - before:
@@ -125,15 +128,15 @@ def park():
             __import__(name.decode())
         except Exception:  # the image does not have it
             pass
+    seen = sight()
     sock.send(b"%d" % threads())
-    if how == b"fork" and threads() == 1:
-        fork(sock, socket)
-    else:
-        seen = sight()
-        job, fds = receive(sock)
-        if sight() != seen:
-            os._exit(0)
-        become(sock, job, fds)
+    if how == b"fork":
+        sock = fork(sock, socket)
+        sock.send(b"1")
+    job, fds = receive(sock)
+    if sight() != seen:
+        os._exit(0)
+    become(sock, job, fds, resource)
     if absent:
         raise absent
 
