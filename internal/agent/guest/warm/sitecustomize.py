@@ -114,11 +114,12 @@ def fork(sock, socket):
 
 def park():
     absent = own()
-    before = set(sys.modules)
+    known = set(sys.modules)
+    import gc
     import resource
     from _socket import socket
 
-    for name in set(sys.modules) - before:
+    for name in set(sys.modules) - known:
         del sys.modules[name]
     sock = socket(fileno=SOCKET)
     os.set_inheritable(SOCKET, False)
@@ -128,6 +129,8 @@ def park():
             __import__(name.decode())
         except Exception:  # the image does not have it
             pass
+    if names:  # a process that ends would look through all of these
+        gc.freeze()
     seen = sight()
     sock.send(b"%d" % threads())
     if how == b"fork":
