@@ -39,6 +39,7 @@ type RunSpec struct {
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`          // of an allowlist
 	Packages          Packages          `json:"packages,omitzero"`        // installed first. Belljar's own
+	Warm              string            `json:"warm,omitempty"`           // auto | off: whether the program may have an interpreter that was started before; "" is auto. Belljar's own
 	Snapshot          string            `json:"snapshot,omitempty"`       // id of the one that is at /snapshot, read-only; not in a session. Belljar's own
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
@@ -63,6 +64,12 @@ type RunSpec struct {
 	// AllowWeak names protections that may be missing on this host. Belljar's own; operators only.
 	AllowWeak []string `json:"allow_weak,omitempty"`
 }
+
+// The values of [RunSpec.Warm].
+const (
+	WarmAuto = "auto"
+	WarmOff  = "off"
+)
 
 // ShellCommand is a line, or a script, for the session's shell: a bash that keeps its directory, variables, functions and
 // background jobs from one command to the next (docs/compatibility.md#shell-api). Commands wait for each other in the order they came.
@@ -159,6 +166,8 @@ type Run struct {
 	Context *ContextRun `json:"context,omitempty"`
 	// Build is how its program was compiled; nil where none is, and until that begins. Belljar's own.
 	Build *Build `json:"build,omitempty"`
+	// Warm is whether its interpreter was started before; nil if it could not be, and until the command runs. Belljar's own.
+	Warm *bool `json:"warm,omitempty"`
 	// Git is the repository that its workspace began with; nil for none.
 	Git     *GitSource `json:"git,omitempty"`
 	Details *Replay    `json:"details,omitempty"`

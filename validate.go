@@ -161,6 +161,12 @@ func (s *RunSpec) checkVersion() error {
 
 // checkProgram checks what runs, command or code, and what it reads.
 func (s *RunSpec) checkProgram() error {
+	if s.Warm != "" && s.Warm != WarmAuto && s.Warm != WarmOff {
+		e := invalid("warm", "warm is auto or off, not %.80q", s.Warm)
+		e.Details["provided"], e.Details["supported"] = s.Warm, []string{WarmAuto, WarmOff}
+		e.Hint = "leave it out for auto"
+		return e
+	}
 	if len(s.Stdin) > maxStdinBytes {
 		return invalid("stdin", "stdin is limited to %d bytes, got %d", maxStdinBytes, len(s.Stdin))
 	}

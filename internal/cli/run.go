@@ -198,7 +198,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if p.spec.Secrets, err = r.secrets(c); err != nil {
 		return nil, err
 	}
-	p.spec.Packages, p.spec.Snapshot = r.packages(), r.Snapshot
+	p.spec.Packages, p.spec.Snapshot, p.spec.Warm = r.packages(), r.Snapshot, r.Warm
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil

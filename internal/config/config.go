@@ -139,16 +139,18 @@ type Config struct {
 	PoolSize              int // of one kind; 0 disables the pool
 	PoolMax               int // in total; 0 disables the pool
 	PoolIdle              time.Duration
-	QuotaConcurrentRuns   int     // 0 is no limit
-	QuotaMemoryMB         int     // MiB; 0 is no limit
-	QuotaLogMB            int     // MiB; 0 is no limit
-	QuotaCPU              float64 // cores; 0 is no limit
-	QuotaCPUSeconds       float64 // a day; 0 is no limit
-	QuotaEgressMB         int     // a day; 0 is no limit
-	MaxArtifactUserMB     int     // MiB; 0 is no limit
-	RateLimitPerMin       int     // 0 is no limit
-	RateLimitPerAddress   int     // a minute; 0 is no limit
-	WSConnectsPerMin      int     // 0 is no limit
+	Warm                  string   // auto or off
+	WarmPreload           []string // IMAGE=MODULE+MODULE
+	QuotaConcurrentRuns   int      // 0 is no limit
+	QuotaMemoryMB         int      // MiB; 0 is no limit
+	QuotaLogMB            int      // MiB; 0 is no limit
+	QuotaCPU              float64  // cores; 0 is no limit
+	QuotaCPUSeconds       float64  // a day; 0 is no limit
+	QuotaEgressMB         int      // a day; 0 is no limit
+	MaxArtifactUserMB     int      // MiB; 0 is no limit
+	RateLimitPerMin       int      // 0 is no limit
+	RateLimitPerAddress   int      // a minute; 0 is no limit
+	WSConnectsPerMin      int      // 0 is no limit
 
 	// The thread door.
 	ThreadRoot           bool // also serve it at /

@@ -340,6 +340,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
 		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,
+		Warm:      service.WarmOptions{On: cfg.Warm == "auto", Preload: cfg.Preload()},
 		Contexts:  service.ContextLimits{Most: cfg.ContextsPerSession, Idle: cmp.Or(cfg.ContextIdle, -1)},
 		Ports:     service.PortLimits{PerSession: cfg.PortConnections, Previews: cfg.PreviewDomain != "", PublicPreviews: cfg.PreviewPublic},
 		Terminals: terminalOptions(cfg), IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,

@@ -93,6 +93,7 @@ const (
 	HookSent        = "hook.sent"        // an event of an approval for the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
+	WarmStart       = "run.warm"         // an interpreter that could have waited for a program; Reason is hit or miss
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 )
 

@@ -70,6 +70,18 @@ type Spec struct {
 	Isolation Isolation
 	// Require names the protections that Create must enforce or refuse; see [Protections].
 	Require []string
+	// Park is a command whose interpreter may be started before the sandbox has a caller; nil for none. Runtimes ignore it: a pool asks
+	// the agent of a sandbox that it makes ahead.
+	Park *Park
+}
+
+// Park is a command as an agent starts the interpreter of it, which then waits. It holds nothing of a caller.
+type Park struct {
+	Argv, Env []string
+	Cwd       string
+	UID, GID  int
+	Rlimits   map[string]uint64
+	Preload   []string // modules that Python imports while it waits
 }
 
 // Root is the read-only root file system of a sandbox: an image, ready on this host.

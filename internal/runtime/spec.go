@@ -42,12 +42,18 @@ func (s Spec) Check(caps Capabilities) error {
 // holds reports whether a workspace has room for files below it: each that a program changes is copied, and what it removes counts on.
 func (w Workspace) holds(b Below) bool { return b.Bytes <= w.Bytes/2 && b.Files <= w.Inodes/2 }
 
+// ParkMB is the memory of a sandbox in which an interpreter waits, in MiB.
+const ParkMB = 128
+
 // Blank is what [Claimer.Blank] returns where memory and processor time can be changed from outside, and how many processes
 // and files there may be is settled at birth. Until it is claimed, a sandbox has the least memory that a caller can ask for,
-// and the time of one processor, which most ask for.
+// and the time of one processor, which most ask for. An interpreter that waits in it has at most ParkMB.
 func (s Spec) Blank() Spec {
-	const leastMB, usualCores = 8, 1
-	l := s.Limits
+	const usualCores = 1
+	l, leastMB := s.Limits, 8
+	if s.Park != nil {
+		leastMB = ParkMB
+	}
 	s.ID, s.Lease, s.Root.Env = "", 0, nil
 	s.Limits = belljar.Limits{
 		CPU: usualCores, MemoryMB: leastMB, Pids: l.Pids, NProc: min(l.Pids, l.NProc), TmpMB: l.TmpMB, Inodes: l.Inodes,

@@ -20,11 +20,15 @@ import (
 	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/port"
+	"github.com/belljar/belljar/internal/service/run"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/shelf"
 	"github.com/belljar/belljar/internal/store"
 )
+
+// WarmOptions is whether and how interpreters wait for programs.
+type WarmOptions = run.WarmOptions
 
 // Options is what a service is made of. Runtimes, Store, Logs and Blobs are required and remain the caller's.
 type Options struct {
@@ -52,6 +56,8 @@ type Options struct {
 	GoCache func(image runtime.Root, wanted bool) string
 	// Packages is how the packages of requests are installed and kept.
 	Packages PackageOptions
+	// Warm is how interpreters wait for programs.
+	Warm WarmOptions
 	// Snapshots bounds saved workspaces.
 	Snapshots SnapshotOptions
 	// ImageUnused is after how long an unused image is swept. Above ImageKeep bytes of images, the least recently used are swept. 0 is no

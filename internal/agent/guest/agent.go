@@ -42,7 +42,8 @@ type Agent struct {
 	lifeline   *os.File
 	buffers    sync.Pool     // of *[]byte, the buffers for reading output
 	programs   forkexec.Pool // processes that start commands
-	relay      *relay.Relay  // nil unless Config.Relay
+	warm       warmer
+	relay      *relay.Relay // nil unless Config.Relay
 
 	launches sync.RWMutex // read-locked while an exec is started
 
@@ -224,6 +225,7 @@ func (a *Agent) Close() error {
 			c.Close()
 		}
 		a.mu.Unlock()
+		a.discardParked()
 		a.lives.Wait()
 		if a.relay != nil {
 			a.relay.Close()

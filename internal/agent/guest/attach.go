@@ -73,7 +73,7 @@ func (e *exec) attach(at *attachment, from int64) (wire.Started, error) {
 	}
 	e.detach(e.attached)
 	at.sent = max(from, e.spool.first)
-	st := wire.Started{ID: e.spec.ID, Pid: e.pid, From: at.sent}
+	st := wire.Started{ID: e.spec.ID, Pid: e.pid, From: at.sent, Warm: e.warm}
 	if e.inlet != nil {
 		st.Stdin, st.StdinLimit = e.inlet.received, e.inlet.limit()
 		st.StdinClosed = e.inlet.eof || e.inlet.broken

@@ -42,6 +42,9 @@ type exec struct {
 
 	command *command      // set for a command of a shell, which has no process of its own
 	host    *shellProcess // set for a shell
+	parked  *parked       // set for an interpreter that waits
+	forker  *parked       // has forked the first process, with whose keeper; else nil
+	warm    bool          // the first process had waited
 
 	// The keeper's reports; fixed before the channel of each is closed.
 	exited chan struct{} // the first process has been reaped, or its status is lost
@@ -114,7 +117,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 
 	if e.command != nil {
 		e.startErr = e.command.enter()
-	} else {
+	} else if e.warm = e.warmUp(); !e.warm {
 		e.startErr = e.launchTracked()
 	}
 	if e.startErr != nil {

@@ -186,19 +186,18 @@ func (l *launcher) prepare() error {
 		return l.openTerminal(*l.e.spec.PTY)
 	}
 	l.step = stepPipes
+	if l.e.parked != nil {
+		if err := l.e.parked.prepare(l); err != nil {
+			return err
+		}
+	}
 	return l.openPipes()
 }
 
 func (l *launcher) openPipes() error {
 	e := l.e
-	l.stdio[0] = int(e.a.null.Fd())
-	if e.spec.Stdin {
-		r, w, err := l.pipe(true)
-		if err != nil {
-			return err
-		}
-		l.stdio[0] = r
-		e.inlet = &inlet{file: w}
+	if err := l.openStdin(); err != nil {
+		return err
 	}
 	for fd, stream := range []wire.Stream{1: wire.Stdout, 2: wire.Stderr} {
 		if stream == 0 {
@@ -215,6 +214,21 @@ func (l *launcher) openPipes() error {
 		}
 		e.outlets = append(e.outlets, o)
 	}
+	return nil
+}
+
+// openStdin opens the command's standard input, if it has one.
+func (l *launcher) openStdin() error {
+	l.stdio[0] = int(l.e.a.null.Fd())
+	if !l.e.spec.Stdin {
+		return nil
+	}
+	r, w, err := l.pipe(true)
+	if err != nil {
+		return err
+	}
+	l.stdio[0] = r
+	l.e.inlet = &inlet{file: w}
 	return nil
 }
 
@@ -281,6 +295,9 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.UnshareMemory()
 	}
 	p.Step(stepKeeper)
+	if e.parked != nil && e.parked.forks {
+		p.ReportEach()
+	}
 	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_CHILD_SUBREAPER), num(1), num(0), num(0), num(0))
 	p.Step(stepCgroup)
 	switch {

@@ -18,7 +18,9 @@ func (e *exec) run() {
 		go e.command.life()
 		return
 	}
-	go e.watch()
+	if e.forker == nil {
+		go e.watch()
+	}
 	for _, o := range e.outlets {
 		go o.run()
 	}
@@ -72,6 +74,9 @@ func (e *exec) life() {
 	}
 	e.cleanUp()
 	close(e.over)
+	if in, _ := interpreterOf(e.spec); in != nil && !e.spec.KillAll && e.pid > 0 {
+		_ = e.a.park(e.spec) // the next one is started if it fails
+	}
 }
 
 // awaitEnd waits for the command's end, or for a reason to end it.
@@ -189,7 +194,9 @@ func (e *exec) cleanUp() {
 		o.file.Close()
 	}
 	<-e.reaped
-	e.release()
+	if e.forker == nil {
+		e.release()
+	}
 	if e.group != nil {
 		e.group.Remove()
 	}

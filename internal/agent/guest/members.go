@@ -33,6 +33,8 @@ func (e *exec) members(table map[int]process.Entry) []process.Entry {
 		children[x.Parent] = append(children[x.Parent], x)
 	}
 	switch {
+	case e.forker != nil:
+		return e.inGroup(table)
 	case !isClosed(e.empty):
 		return process.Descendants(children, e.keeper.Pid, nil)
 	case e.last != nil:

@@ -38,7 +38,9 @@ func (a *Agent) freeze() *freezing {
 	a.mu.Lock()
 	var alive, frozen []*exec
 	for e := range a.alive {
-		alive = append(alive, e)
+		if e.parked == nil {
+			alive = append(alive, e)
+		}
 	}
 	a.mu.Unlock()
 	for _, e := range alive {

@@ -121,6 +121,9 @@ func (e *exec) watch() {
 		if err != nil {
 			break
 		}
+		if rec.Kind&forkexec.RecordReaped != 0 {
+			e.parked.reaped(rec)
+		}
 		if rec.Kind&forkexec.RecordEmpty != 0 {
 			e.last = &rec
 		}
@@ -140,6 +143,9 @@ func (e *exec) watch() {
 	}
 	if e.last == nil {
 		close(e.empty)
+	}
+	if e.parked != nil {
+		e.parked.orphaned()
 	}
 	close(e.reaped)
 }

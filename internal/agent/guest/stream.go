@@ -26,7 +26,7 @@ type stream struct {
 
 // features are the additions to the first version of the protocol.
 func (a *Agent) features() []string {
-	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), string(wire.OpSave), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime}
+	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), string(wire.OpSave), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime, wire.FeatureWarm}
 	if a.relay != nil {
 		list = append(list, wire.FeatureRelay)
 	}
@@ -150,6 +150,11 @@ func (s *stream) serve(req wire.Request) error {
 			return fault.Invalid("exec without a command")
 		}
 		return s.exec(*req.Exec)
+	case wire.OpPark:
+		if req.Exec == nil {
+			return fault.Invalid("park without a command")
+		}
+		return s.done(s.a.park(*req.Exec))
 	case wire.OpAttach:
 		return s.attach(req.ID, req.From)
 	case wire.OpSignal:

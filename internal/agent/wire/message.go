@@ -51,6 +51,7 @@ const (
 	OpPorts    Op = "ports"     // the ports that OpConnect reaches
 	OpSecret   Op = "secret"    // writes a file of the folder of secrets
 	OpShells   Op = "shells"    // the named shells and kernels
+	OpPark     Op = "park"      // starts the interpreter of Exec, which then waits for that command
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
 )
 
@@ -92,9 +93,20 @@ type Exec struct {
 	// KillAll kills every remaining process of the command when its first process has ended (a one-shot run). Without it,
 	// survivors continue and their output is read and dropped.
 	KillAll bool `json:"kill_all,omitempty"`
+	// Warm lets the command have an interpreter that was started before, and in a session leaves one for the next command. It needs an
+	// agent that lists [FeatureWarm].
+	Warm *Warm `json:"warm,omitempty"`
 	// Note is for the host: OpList returns it, also after the host restarts. The agent ignores it.
 	Note string `json:"note,omitempty"` // at most MaxNote bytes
 }
+
+// Warm says how an interpreter waits for its command.
+type Warm struct {
+	Preload []string `json:"preload,omitempty"` // modules that Python imports while it waits
+}
+
+// FeatureWarm means that an agent supports Exec.Warm and [OpPark].
+const FeatureWarm = "warm"
 
 // MaxNote is the maximum length of Exec.Note in bytes.
 const MaxNote = 2 << 10
@@ -214,6 +226,7 @@ type Started struct {
 	StdinLimit int64 `json:"stdin_limit,omitempty"`
 	// StdinClosed means that a host has ended the stdin, or that no process reads it.
 	StdinClosed bool `json:"stdin_closed,omitempty"`
+	Warm        bool `json:"warm,omitempty"` // its interpreter had waited
 	// AgeMS is how long the command has run when a host attaches, in milliseconds.
 	AgeMS int64 `json:"age_ms,omitempty"`
 }

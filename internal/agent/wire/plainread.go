@@ -117,6 +117,8 @@ func (p *Plain) exec() (e Exec) {
 			e.OutputLimit = p.Int()
 		case "kill_all":
 			e.KillAll = p.Bool()
+		case "warm":
+			once(p, &e.Warm, (*Plain).warm)
 		case "note":
 			e.Note = p.Text()
 		default:
@@ -124,6 +126,17 @@ func (p *Plain) exec() (e Exec) {
 		}
 	})
 	return e
+}
+
+func (p *Plain) warm() (w Warm) {
+	p.Object(func(key string) {
+		if key != "preload" {
+			p.Reject()
+			return
+		}
+		w.Preload = p.Texts()
+	})
+	return w
 }
 
 func (p *Plain) rlimits() map[string]uint64 {
@@ -217,6 +230,8 @@ func (p *Plain) started() (s Started) {
 			s.StdinLimit = p.Int()
 		case "stdin_closed":
 			s.StdinClosed = p.Bool()
+		case "warm":
+			s.Warm = p.Bool()
 		case "age_ms":
 			s.AgeMS = p.Int()
 		default:

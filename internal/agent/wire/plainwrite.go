@@ -126,11 +126,19 @@ func (b *plainText) exec(e Exec) {
 	b.count(`,"cpu_time_ms":`, e.CPUTimeMS)
 	b.count(`,"output_limit":`, e.OutputLimit)
 	b.flag(`,"kill_all":true`, e.KillAll)
+	if e.Warm != nil {
+		b.put(`,"warm":{`)
+		if len(e.Warm.Preload) > 0 {
+			b.put(`"preload":`)
+			b.texts(e.Warm.Preload)
+		}
+		b.put(`}`)
+	}
 	b.optional(`,"note":`, e.Note)
 	b.put(`}`)
 	// After clearing the written fields, the zero value must be left.
 	e.ID, e.Argv, e.Env, e.Cwd, e.UID, e.GID, e.Rlimits, e.Stdin, e.PTY = "", nil, nil, "", 0, 0, nil, false, nil
-	e.TimeoutMS, e.GraceMS, e.CPUTimeMS, e.OutputLimit, e.KillAll, e.Note = 0, 0, 0, 0, false, ""
+	e.TimeoutMS, e.GraceMS, e.CPUTimeMS, e.OutputLimit, e.KillAll, e.Warm, e.Note = 0, 0, 0, 0, false, nil, ""
 	b.all(reflect.ValueOf(e).IsZero())
 }
 
@@ -219,7 +227,7 @@ func (b *plainText) ask(a *Ask) {
 func (b *plainText) started(s *Started) {
 	b.all(*s == Started{
 		ID: s.ID, Attached: s.Attached, Pid: s.Pid, From: s.From, Stdin: s.Stdin, StdinLimit: s.StdinLimit,
-		StdinClosed: s.StdinClosed, AgeMS: s.AgeMS,
+		StdinClosed: s.StdinClosed, Warm: s.Warm, AgeMS: s.AgeMS,
 	})
 	b.put(`{"id":`)
 	b.text(s.ID)
@@ -230,6 +238,7 @@ func (b *plainText) started(s *Started) {
 	b.count(`,"stdin":`, s.Stdin)
 	b.count(`,"stdin_limit":`, s.StdinLimit)
 	b.flag(`,"stdin_closed":true`, s.StdinClosed)
+	b.flag(`,"warm":true`, s.Warm)
 	b.count(`,"age_ms":`, s.AgeMS)
 	b.put(`}`)
 }

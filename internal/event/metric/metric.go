@@ -33,20 +33,20 @@ var _ event.Sink = (*Counter)(nil)
 
 // metrics holds the metrics by what they count.
 type metrics struct {
-	sessionsCreated, runsStarted, runsCompleted        *prometheus.CounterVec
-	sessionsResumed, sessionsEnded                     *prometheus.CounterVec
-	terminalsOpened, terminalsEnded, terminalsRefused  *prometheus.CounterVec
-	contextsCreated, contextsEnded                     *prometheus.CounterVec
-	queueFull, queueExpired                            *prometheus.CounterVec
-	uploadBytes, uploadFiles, logBytes, logTruncations *prometheus.CounterVec
-	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
-	requests, authFailures, denials                    *prometheus.CounterVec
-	egressConnections, egressBytes                     *prometheus.CounterVec
-	approvalDecisions, approvalHooks                   *prometheus.CounterVec
-	approvalsPending                                   *prometheus.GaugeVec
-	duration, queueWait, startLatency, requestDuration *prometheus.HistogramVec
-	sessionLife                                        *prometheus.HistogramVec
-	runs, sessions                                     *prometheus.GaugeVec
+	sessionsCreated, runsStarted, runsCompleted                    *prometheus.CounterVec
+	sessionsResumed, sessionsEnded                                 *prometheus.CounterVec
+	terminalsOpened, terminalsEnded, terminalsRefused              *prometheus.CounterVec
+	contextsCreated, contextsEnded                                 *prometheus.CounterVec
+	queueFull, queueExpired                                        *prometheus.CounterVec
+	uploadBytes, uploadFiles, logBytes, logTruncations, warmStarts *prometheus.CounterVec
+	opened, heartbeats, disconnects, drops                         *prometheus.CounterVec
+	requests, authFailures, denials                                *prometheus.CounterVec
+	egressConnections, egressBytes                                 *prometheus.CounterVec
+	approvalDecisions, approvalHooks                               *prometheus.CounterVec
+	approvalsPending                                               *prometheus.GaugeVec
+	duration, queueWait, startLatency, requestDuration             *prometheus.HistogramVec
+	sessionLife                                                    *prometheus.HistogramVec
+	runs, sessions                                                 *prometheus.GaugeVec
 }
 
 // New returns a counter with a registry of its own.
@@ -91,6 +91,7 @@ func New(opts Options) *Counter {
 		uploadBytes:      counter("upload_bytes_total", "Bytes uploaded, unpacked.", "kind"),
 		uploadFiles:      counter("upload_files_total", "Files uploaded.", "kind"),
 		logBytes:         counter("log_bytes_total", "Output of runs that was logged, in bytes.", "runtime"),
+		warmStarts:       counter("warm_starts_total", "Programs whose interpreter could wait for them: hit if one did, else miss.", "runtime", "result"),
 		logTruncations:   counter("log_truncations_total", "Logs that were cut.", "component", "reason"),
 		opened:           counter("ws_connections_opened_total", "Streams opened.", "component"),
 		heartbeats:       counter("ws_heartbeats_sent_total", "Heartbeats sent.", "component"),

@@ -69,6 +69,8 @@ func (c *Counter) Record(e event.Event) {
 		c.m.logBytes.WithLabelValues(rt).Add(float64(max(e.Count, 0)))
 	case event.LogTruncated:
 		c.m.logTruncations.WithLabelValues(component, cutReasons().or(e.Reason, "log_cap")).Inc()
+	case event.WarmStart:
+		c.m.warmStarts.WithLabelValues(rt, warmResults().or(e.Reason, "miss")).Inc()
 	case event.StreamOpened:
 		c.m.opened.WithLabelValues(components().or(e.Component, "ws")).Inc()
 	case event.StreamClosed:

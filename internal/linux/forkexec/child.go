@@ -53,6 +53,7 @@ type machine struct {
 	keeps   bool    // there is to be a keeper: control takes its records
 	kept    bool    // this is the child of one
 	apart   bool    // the keeper shares no memory with the parent
+	each    bool    // it reports each child that it reaps
 	clone3  bool    // there is such a call
 	beside  uintptr // where cloneBeside lies, which is how Go writes a func; 0 where a further child is a fork
 	entry   uintptr // of run, where one that shares our memory begins

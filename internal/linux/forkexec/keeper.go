@@ -23,6 +23,7 @@ const (
 	RecordEmpty                          // no process of the command is left; only in the last record
 	RecordStarted                        // the command has become its program, or died before
 	RecordFailed                         // a step has failed; in the first record, and others mean nothing but that all is over
+	RecordReaped                         // another child was reaped, with its status and pid, and its usage alone
 )
 
 // RecordSize is the size of a record on the status descriptor.
@@ -32,7 +33,7 @@ const RecordSize = int(unsafe.Sizeof(Record{}))
 type Record struct {
 	Kind   RecordKind
 	Status uint32 // wait status with RecordExited, error number with RecordFailed
-	Pid    uint32 // of the first process; RecordStarted only
+	Pid    uint32 // of the first process with RecordStarted, of the child with RecordReaped
 	Step   uint32 // see [Program.Failure]; RecordFailed only
 	// What all processes reaped so far have used together; MaxRSS is that of the largest, in bytes.
 	UserMicros   uint64
@@ -53,7 +54,7 @@ func ParseRecord(b []byte) (Record, bool) {
 // command's processes, since they may have no copy.
 func (p *Program) StartKeeper() (Child, error) {
 	m := p.machine(p.ops, 0)
-	m.control, m.apart = uintptr(p.books), p.apart
+	m.control, m.apart, m.each = uintptr(p.books), p.apart, p.each
 	syscall.ForkLock.Lock()
 	pid, errno := fork(m, p.arena)
 	syscall.ForkLock.Unlock()
@@ -105,6 +106,15 @@ func keep(m *machine, main uintptr) {
 		r.SystemMicros += uint64(m.rusage.Stime.Sec)*1e6 + uint64(m.rusage.Stime.Usec)
 		if rss := uint64(m.rusage.Maxrss) << 10; rss > r.MaxRSS {
 			r.MaxRSS = rss
+		}
+		if m.each {
+			r.Status, r.Pid = m.status, uint32(pid)
+			if r.Kind = RecordReaped; pid == main {
+				r.Kind = RecordExited
+			}
+			writeRecord(m)
+			*r = Record{}
+			continue
 		}
 		if pid == main {
 			// Mostly it was the only one: then one record says it all.

@@ -57,6 +57,7 @@ type Program struct {
 	sync  bool // the child waits for us somewhere
 	keeps bool // the child becomes a keeper, and executes nothing itself
 	apart bool // the keeper shares no memory with us
+	each  bool // it reports each child that it reaps
 	books int  // the descriptor of its records
 }
 
@@ -261,6 +262,9 @@ func (p *Program) SplitKeeper(status, cgroup int) {
 // UnshareMemory makes the keeper share no memory with this process, but only with its child, as other children do: for a child
 // that others may look into before it has become its program, or whose death would be that of all that share its memory.
 func (p *Program) UnshareMemory() { p.apart = true }
+
+// ReportEach makes the keeper report every child that it reaps, at once: for a first process whose children become the keeper's.
+func (p *Program) ReportEach() { p.each = true }
 
 // further is what a child of the child takes, which is born into the cgroup unless that is 0.
 func (p *Program) further(cgroup int) *further {

@@ -59,6 +59,18 @@ func ping(ctx context.Context, box runtime.Sandbox) error {
 	return q.done()
 }
 
+// park has the agent start an interpreter, and returns when that waits.
+func park(ctx context.Context, box runtime.Sandbox, of *runtime.Park) error {
+	q, err := ask(ctx, box, wire.Request{Op: wire.OpPark, Exec: &wire.Exec{
+		Argv: of.Argv, Env: of.Env, Cwd: of.Cwd, UID: of.UID, GID: of.GID, Rlimits: of.Rlimits, KillAll: true, Warm: &wire.Warm{Preload: of.Preload},
+	}})
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	return q.done()
+}
+
 // done returns when the agent has done what it was asked.
 func (q *question) done() error {
 	r := wire.NewReader(q.conn)

@@ -218,6 +218,11 @@ func (p *Pool) fill(k *kind) {
 			err = errors.Join(err, e.box.Destroy(ctx))
 		}
 	}
+	if err == nil && spec.Park != nil {
+		if failed := park(ctx, e.box, spec.Park); failed != nil { // programs start in it all the same
+			p.log.Debug("no interpreter waits in a ready sandbox", "sandbox", e.id, "err", failed)
+		}
+	}
 	if p.ctx.Err() != nil && err != nil {
 		return // it is being closed
 	}

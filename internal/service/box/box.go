@@ -36,11 +36,18 @@ func (b *Box) Destroy(ctx context.Context) error {
 	return b.Sandbox.Destroy(ctx)
 }
 
+// At returns the box of a sandbox that does not exist yet. It has the user alone, as far as the image decides who that is.
+func At(root runtime.Root) *Box {
+	b := new(Box)
+	b.UID, b.GID = User(root)
+	return b
+}
+
 // Connect connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot
 // keep that user apart from the agent's (shared), as the agent's. The box is returned with an error too.
 func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*Box, error) {
-	b := &Box{Sandbox: sandbox, Agent: agent.New(sandbox.Dial)}
-	b.UID, b.GID = User(root)
+	b := At(root)
+	b.Sandbox, b.Agent = sandbox, agent.New(sandbox.Dial)
 	if caps.AgentUID == "shared" {
 		info, err := b.Agent.Ping(ctx)
 		if err != nil {

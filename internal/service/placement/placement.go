@@ -45,6 +45,9 @@ type Placement struct {
 	// Below is what its workspace begins with, and State the folder of a saved state that it is made of; "" for none.
 	Below runtime.Below
 	State string
+
+	// Park is a command whose interpreter may wait in the sandbox; nil for none.
+	Park *runtime.Park
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
 	// InstallMB is what the sandbox may hold in which packages are installed first, with its files, in MiB; 0 for none.
@@ -94,6 +97,7 @@ func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
 		Lifetime:  life,
 		Isolation: p.Caps.Isolation,
 		Require:   p.Require,
+		Park:      p.Park,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/placement"
@@ -35,6 +36,7 @@ type plan struct {
 	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 	sealed              []byte               // the request's secrets, for its record
 	snapshot            belljar.Snapshot     // that its sandbox has; zero for none
+	warm                *wire.Warm           // how its interpreter may have waited; nil to start it
 }
 
 // admitter decides whether a request may run, and how.
@@ -46,6 +48,7 @@ type admitter struct {
 	snapshots  *snapshot.Snapshots
 	stdin      stdin.Limits // of an interactive run, unless its request sets others
 	maxStdin   stdin.Limits
+	warm       WarmOptions
 }
 
 // admit checks a request for everything that can be known before a sandbox exists.
@@ -98,6 +101,7 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 	if err != nil {
 		return nil, err
 	}
+	s.admitWarm(p)
 	return p, nil
 }
 

@@ -26,6 +26,7 @@ func (p *plan) command(id string, b *box.Box) wire.Exec {
 		// One byte more than is kept: when it comes, the log is truncated there.
 		OutputLimit: p.Limits.LogBytes + 1,
 		KillAll:     p.session == nil, // in a session survivors live on
+		Warm:        p.warm,
 	})
 }
 

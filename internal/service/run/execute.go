@@ -160,6 +160,7 @@ func (c *execution) start() bool {
 		return false
 	}
 	e.Started = true
+	c.noteWarm()
 	e.Err = c.begun(started)
 	return e.Err == nil
 }

@@ -72,6 +72,9 @@ type Options struct {
 	Slack       time.Duration // how much longer than its agent should take a command may last
 	Lease       time.Duration // of a sandbox
 
+	// Warm is how interpreters wait for programs.
+	Warm WarmOptions
+
 	RecordsSurvive  bool // what is on record outlives the process
 	SessionsSurvive bool // and so do sessions, with what runs in them
 	// Closed ends when the service has closed.
@@ -105,7 +108,7 @@ func New(o Options) *Runs {
 		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, snapshots: o.Snapshots, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
-	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, snapshots: o.Snapshots, stdin: o.Stdin, maxStdin: o.MaxStdin}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, snapshots: o.Snapshots, stdin: o.Stdin, maxStdin: o.MaxStdin, warm: o.Warm}
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -97,6 +98,37 @@ func (g *Groups) create() (*Group, error) {
 		}
 	}
 	return c, nil
+}
+
+// Add moves a process into the group.
+func (c *Group) Add(pid int) error {
+	fd := c.Procs
+	if fd == 0 {
+		var err error
+		if fd, err = unix.Openat(int(c.Dir.Fd()), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+	}
+	_, err := unix.Write(fd, strconv.AppendInt(nil, int64(pid), 10))
+	return err
+}
+
+// Pids returns the processes of the group.
+func (c *Group) Pids() (pids []int) {
+	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.procs", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "cgroup.procs")
+	defer f.Close()
+	raw, _ := io.ReadAll(f)
+	for _, word := range bytes.Fields(raw) {
+		if pid, err := strconv.Atoi(string(word)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // Kill kills every process of the cgroup at once, including those that are being forked.

@@ -1,0 +1,147 @@
+"""Makes a Python interpreter wait for its program. The interpreter imports this file while it starts, in place of the image's own
+sitecustomize, which it then imports itself. What the interpreter does afterwards, it does as if it had never waited.
+
+Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then the job: 1 if a
+standard input comes with it, the directory, and the resource limits; then the word to go. To the agent: the number of threads; then that
+all is ready. An interpreter that forks gets a message for each process that is to wait in its place.
+"""
+import os
+import sys
+
+SOCKET = 97
+
+
+def own():
+    """Removes the traces of this file, and imports the image's sitecustomize."""
+    here = os.path.dirname(__file__)
+    rest = os.environ["PYTHONPATH"][len(here) + 1:]
+    if rest:
+        os.environ["PYTHONPATH"] = rest
+    else:
+        del os.environ["PYTHONPATH"]
+    sys.path.remove(here)
+    sys.path_importer_cache.pop(here, None)
+    del sys.modules["sitecustomize"]
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as e:
+        if e.name != "sitecustomize":
+            raise
+        return e
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def sight():
+    """Returns what an interpreter that starts now would find in its search path."""
+    found = []
+    for path in [*sys.path, sys.modules["site"].USER_SITE or "/"]:
+        try:
+            s = os.stat(path)
+            found.append((path, s.st_ino, s.st_mtime_ns))
+        except OSError:
+            found.append((path, 0, 0))
+    return found
+
+
+def receive(sock):
+    text, extra, _, _ = sock.recvmsg(64 << 10, 256)
+    fds = [fd for _, _, data in extra for fd in memoryview(data).cast("i").tolist()]
+    if not text:
+        os._exit(0)
+    return text.split(b"\0"), fds
+
+
+def become(sock, job, fds, resource):
+    """Makes this process the one of a job. Its program has not begun before the agent says so."""
+    stdin, cwd, *limits = job
+    try:
+        for fd in fds:
+            os.dup2(fd, 0)
+            os.close(fd)
+        os.chdir(cwd)
+        for limit in limits:
+            name, value = limit.split(b"=")
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
+    except (OSError, ValueError, AttributeError):
+        os._exit(1)
+    if stdin == b"1":
+        import io
+
+        old, raw = sys.stdin, io.FileIO(0, "r", closefd=False)
+        raw.name = "<stdin>"
+        sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(raw), encoding=old.encoding, errors=old.errors, newline="\n")
+        sys.stdin.mode = "r"
+    for name in ("random", "numpy.random"):
+        if name in sys.modules:
+            sys.modules[name].seed()
+    sock.send(b"ready")
+    if not sock.recv(8):
+        os._exit(1)
+    sock.close()
+
+
+def fork(sock, socket):
+    """Forks a process for each message, which has a socket and two outputs for it, and returns in these processes, with their sockets.
+    The parent of each exits, so that the agent's keeper becomes its parent and learns its status."""
+    while True:
+        _, fds = receive(sock)
+        if threads() != 1:
+            os._exit(0)
+        child = os.fork()
+        if child == 0:
+            try:
+                middle = os.getpid()
+                if os.fork():
+                    os._exit(0)
+                os.setsid()
+                sock.close()
+                for to in (1, 2):
+                    os.dup2(fds[to], to)
+                    os.close(fds[to])
+                while os.getppid() == middle:
+                    os.sched_yield()
+                os.set_inheritable(fds[0], False)
+                return socket(fileno=fds[0])
+            except OSError:
+                os._exit(1)
+        for fd in fds:
+            os.close(fd)
+        os.waitpid(child, 0)
+
+
+def park():
+    absent = own()
+    known = set(sys.modules)
+    import gc
+    import resource
+    from _socket import socket
+
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+    sock = socket(fileno=SOCKET)
+    os.set_inheritable(SOCKET, False)
+    (how, *names), _ = receive(sock)
+    for name in names:
+        try:
+            __import__(name.decode())
+        except Exception:  # the image does not have it
+            pass
+    if names:  # a process that ends would look through all of these
+        gc.freeze()
+    seen = sight()
+    sock.send(b"%d" % threads())
+    if how == b"fork":
+        sock = fork(sock, socket)
+        sock.send(b"1")
+    job, fds = receive(sock)
+    if sight() != seen:
+        os._exit(0)
+    become(sock, job, fds, resource)
+    if absent:
+        raise absent
+
+
+park()

@@ -1,0 +1,143 @@
+//go:build linux
+
+package guest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// An interpreter that forks is the child of a keeper as every command is. A process that it forks becomes a child of the same keeper,
+// because its parent exits at once. So the keeper reaps it and reports its status, which no other process can forge. It is moved to a
+// cgroup of its own while it waits, which can take longer than a fork.
+
+// fork has the interpreter fork the process that waits for the next command.
+func (p *parked) fork() error {
+	p.filling.Lock()
+	defer p.filling.Unlock()
+	a := p.a
+	e := newExec(a, p.e.spec)
+	s := &parked{a: a, key: p.key, in: p.in, e: e, forker: p}
+	e.parked, e.forker, e.settled = s, p, true
+	l := &launcher{e: e, user: identity.ID{UID: e.spec.UID, GID: e.spec.GID}, tty: -1}
+	err := p.forkInto(l)
+	l.closeChildEnds()
+	if err == nil {
+		a.mu.Lock()
+		if a.closing {
+			err = fault.ErrDisconnected
+		} else {
+			a.lives.Add(1)
+			a.alive[e] = struct{}{}
+		}
+		a.mu.Unlock()
+	}
+	if err != nil {
+		s.control.Close() // which ends the process
+		l.closeOurEnds()
+		return err
+	}
+	p.spare = s
+	return nil
+}
+
+func (p *parked) forkInto(l *launcher) error {
+	e := l.e
+	err := e.parked.prepare(l)
+	if err == nil {
+		err = e.a.own.As(l.user, l.openPipes)
+	}
+	if err != nil {
+		return err
+	}
+	if e.group, err = e.a.group.Take(); err != nil {
+		return err
+	}
+	if err := p.control.send("fork", l.extra[0][0], l.stdio[1], l.stdio[2]); err != nil {
+		return err
+	}
+	l.closeChildEnds()
+	_, pid, err := e.parked.control.receive(jobTime)
+	if err != nil {
+		return err
+	}
+	if x, ok := process.ReadEntry(pid); !ok || x.Parent != p.e.keeper.Pid || pid == p.e.pid {
+		return fmt.Errorf("process %d was not forked by the interpreter", pid)
+	}
+	e.pid, e.keeper = pid, p.e.keeper
+	p.mu.Lock()
+	p.children[pid] = e
+	p.mu.Unlock()
+	return e.group.Add(pid)
+}
+
+// takeSpare returns the process that waits, nil for none.
+func (p *parked) takeSpare() *parked {
+	p.filling.Lock()
+	defer p.filling.Unlock()
+	s := p.spare
+	p.spare = nil
+	return s
+}
+
+// pass makes a child the first process of another command, unless it has ended.
+func (p *parked) pass(from, to *exec) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.children[from.pid] != from {
+		return false
+	}
+	p.children[from.pid] = to
+	return true
+}
+
+// reaped handles the end of a child of the keeper: the first process of a command, or a process that one has left.
+func (p *parked) reaped(rec forkexec.Record) {
+	p.mu.Lock()
+	e := p.children[int(rec.Pid)]
+	delete(p.children, int(rec.Pid))
+	p.mu.Unlock()
+	if e != nil {
+		e.first, e.last = &rec, &rec
+		e.endForked()
+	}
+}
+
+// orphaned handles the end of the keeper. Commands that it has not reported are lost.
+func (p *parked) orphaned() {
+	p.mu.Lock()
+	left := p.children
+	p.children = nil
+	p.mu.Unlock()
+	for _, e := range left {
+		e.endForked()
+	}
+}
+
+// endForked reports that the first process has ended, and that no process is left when the cgroup is empty.
+func (e *exec) endForked() {
+	e.ended = time.Now()
+	close(e.exited)
+	go func() {
+		for pause := time.Millisecond; e.group.WaitEmpty(0) != nil; pause = min(2*pause, 50*time.Millisecond) {
+			time.Sleep(pause)
+		}
+		close(e.empty)
+		close(e.reaped)
+	}()
+}
+
+// inGroup selects the processes of the command's cgroup.
+func (e *exec) inGroup(table map[int]process.Entry) (found []process.Entry) {
+	for _, pid := range e.group.Pids() {
+		if x, ok := table[pid]; ok {
+			found = append(found, x)
+		}
+	}
+	return found
+}

@@ -1,0 +1,388 @@
+//go:build linux
+
+package pool_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/tier"
+)
+
+// sandboxEnv is an environment as the service gives it to a command.
+var sandboxEnv = []string{
+	"HOME=/workspace", "LANG=C.UTF-8", "PATH=/usr/local/bin:/usr/bin:/bin", "PWD=/workspace", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
+}
+
+// warmBox is a sandbox in which programs run warm and cold.
+type warmBox struct {
+	testing.TB
+	box   runtime.Sandbox
+	agent *agent.Client
+	runs  int
+}
+
+func newWarmBox(t testing.TB, r runtime.Runtime, spec runtime.Spec) *warmBox {
+	t.Helper()
+	spec.ID = belljar.NewID()
+	box, err := r.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &warmBox{TB: t, box: box, agent: agent.New(box.Dial)}
+}
+
+// write writes a file of the workspace.
+func (b *warmBox) write(path, text string) {
+	b.Helper()
+	if _, err := b.agent.WriteFile(b.Context(), wire.FileRequest{Path: path, Parents: true, UID: 1000, GID: 1000}, strings.NewReader(text)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// said is what a program printed, and how it ended.
+type said struct {
+	out, err string
+	code     int
+	signal   int
+	cause    wire.Cause
+	warm     bool
+	took     time.Duration
+	usage    wire.Usage
+}
+
+func (b *warmBox) exec(e wire.Exec, stdin string) (s said) {
+	b.Helper()
+	b.runs++
+	e.ID = fmt.Sprintf("run-%d", b.runs)
+	begin := time.Now()
+	p, err := b.agent.Exec(b.Context(), e)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	s.warm = p.Started().Warm
+	if e.Stdin {
+		go func() {
+			if _, err := p.Write([]byte(stdin)); err == nil {
+				_ = p.CloseStdin() // a program need not read it
+			}
+		}()
+	}
+	var out, errs bytes.Buffer
+	exit, err := p.Output(b.Context(), func(_ int64, stream wire.Stream, text []byte) error {
+		if stream == wire.Stderr {
+			errs.Write(text)
+		} else {
+			out.Write(text)
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.took = time.Since(begin)
+	if err := p.Forget(); err != nil {
+		b.Error(err)
+	}
+	s.out, s.err, s.code, s.signal, s.cause, s.usage = out.String(), errs.String(), exit.Code, exit.Signal, exit.Cause, exit.Usage
+	return s
+}
+
+// program is a command of a language.
+func program(argv ...string) wire.Exec {
+	return wire.Exec{
+		Argv: argv, Env: sandboxEnv, UID: 1000, GID: 1000, TimeoutMS: 60_000, GraceMS: 1000,
+		Rlimits: map[string]uint64{"nofile": 300, "nproc": 100, "core": 0, "cpu": 61, "fsize": 16 << 20},
+	}
+}
+
+func warmed(e wire.Exec, modules ...string) wire.Exec {
+	e.Warm = &wire.Warm{Preload: modules}
+	return e
+}
+
+// awaitWarm runs a program until its interpreter had waited: the one of the first run is started when that has ended.
+func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
+	b.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if s := b.exec(e, stdin); s.warm {
+			return s
+		} else if time.Now().After(until) {
+			b.Fatalf("it never runs warm: %+v", s)
+		}
+	}
+}
+
+var changing = regexp.MustCompile(`pid \d+|started \d+|0x[0-9a-f]+`)
+
+// alike fails if a program does something else warm than cold.
+func (b *warmBox) alike(name string, cold, warm said) {
+	b.Helper()
+	for _, s := range []*said{&cold, &warm} {
+		s.took, s.usage, s.warm = 0, wire.Usage{}, false
+		s.out, s.err = changing.ReplaceAllString(s.out, "…"), changing.ReplaceAllString(s.err, "…")
+	}
+	if cold != warm {
+		b.Errorf("%s:\ncold %+v\nwarm %+v", name, cold, warm)
+	}
+}
+
+// A program in a session does the same with an interpreter that had waited as without one.
+func TestWarmIsAsCold(t *testing.T) {
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	info, err := box.agent.Ping(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("each command has a cgroup:", info.Cgroup)
+	programs := warmPrograms()
+	if len(programs) < 300 {
+		t.Errorf("only %d programs", len(programs))
+	}
+	box.write("sub/inner.py", "where = __name__\n")
+	box.write("main.py", "")
+	e := program("python3", "main.py")
+	box.awaitWarm(warmed(e), "")
+	misses, step := 0, tier.Pick(16, 1)
+	var coldTime, warmTime time.Duration
+	for i, p := range programs {
+		if i%step != 0 {
+			continue
+		}
+		box.write("main.py", p.text)
+		e := program("python3", "main.py")
+		e.Stdin, e.TimeoutMS = p.stdin != "", max(p.timeout, 60_000)
+		if p.timeout > 0 {
+			e.TimeoutMS = p.timeout
+		}
+		cold := box.exec(e, p.stdin)
+		warm := box.exec(warmed(e), p.stdin)
+		if !warm.warm {
+			misses++
+			warm = box.awaitWarm(warmed(e), p.stdin)
+		}
+		box.alike(fmt.Sprintf("program %d: %s", i, p.text), cold, warm)
+		coldTime, warmTime = coldTime+cold.took, warmTime+warm.took
+	}
+	t.Logf("%d programs, %d misses, cold %v, warm %v", len(programs), misses, coldTime, warmTime)
+}
+
+// A ready sandbox has an interpreter that waits, which is used once and runs what a cold one runs. One that was killed is not missed.
+func TestParkedInPool(t *testing.T) {
+	r := openNative(t, t.TempDir())
+	p := prime(t, r)
+	for language, c := range map[string]struct{ file, text, want string }{
+		"python3": {"main.py", "import os, sys\nprint(sys.argv, os.getcwd(), sorted(os.listdir('/proc/self/fd')), 'json' in sys.modules)",
+			"['main.py'] /workspace ['0', '1', '2', '3'] True\n"},
+		"node": {"main.js", "console.log(process.argv[1], process.cwd(), process.env.NODE_OPTIONS, process.execArgv, process._preload_modules, __filename, require.main === module, Object.keys(require.cache), module.children.length)",
+			"/workspace/main.js /workspace undefined [] [] /workspace/main.js true [ '/workspace/main.js' ] 0\n"},
+	} {
+		e := program(language, c.file)
+		spec := nativeSpec()
+		spec.Limits.Pids = 200
+		spec.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, UID: e.UID, GID: e.GID, Rlimits: e.Rlimits}
+		want := warmed(e)
+		if language == "python3" {
+			spec.Park.Preload, want = []string{"json", "there_is_none"}, warmed(e, "json", "there_is_none")
+		}
+		want.KillAll = true
+		if !p.Await(t.Context(), spec) {
+			t.Fatal("none is ready")
+		}
+		box := newWarmBox(t, p.Pool, spec)
+		box.write(c.file, c.text)
+		if got := box.exec(want, ""); !got.warm || got.out != c.want || got.code != 0 {
+			t.Errorf("%s: %+v", language, got)
+		}
+		if got := box.exec(want, ""); got.warm { // a sandbox of its own is not used again
+			t.Errorf("%s, again: %+v", language, got)
+		}
+		if !p.Await(t.Context(), spec) {
+			t.Fatal("none is ready")
+		}
+		killed := newWarmBox(t, p.Pool, spec)
+		killed.write(c.file, c.text)
+		kill := program("sh", "-c", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline | grep -q "^$0 main" && kill -9 ${p#/proc/}; done; true`, language)
+		if got := killed.exec(kill, ""); got.code != 0 {
+			t.Errorf("%+v", got)
+		}
+		if got := killed.exec(want, ""); got.warm || got.code != 0 || !strings.HasPrefix(got.out, c.want[:8]) {
+			t.Errorf("%s, killed: %+v", language, got)
+		}
+	}
+}
+
+// What an interpreter could not do as one that starts is done by one that starts.
+func TestWarmRunsCold(t *testing.T) {
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	box.write("main.py", "import os, sys, random\nprint(os.getpid(), random.random(), hash('x'))")
+	e := warmed(program("python3", "main.py"), "random")
+	seen := map[string]bool{}
+	hash := ""
+	for range 3 {
+		var pid, chance, h string
+		if _, err := fmt.Sscan(box.awaitWarm(e, "").out, &pid, &chance, &h); err != nil || seen[pid] || seen[chance] {
+			t.Error(pid, chance, err)
+		}
+		if seen[pid], seen[chance] = true, true; hash != "" && h != hash {
+			t.Errorf("its hash seed is that of another interpreter: %s, %s", h, hash)
+		}
+		hash = h
+	}
+	with := func(change func(*wire.Exec)) wire.Exec {
+		x := e
+		change(&x)
+		return x
+	}
+	for name, x := range map[string]wire.Exec{
+		"flags":       with(func(x *wire.Exec) { x.Argv = []string{"python3", "-I", "main.py"} }),
+		"module":      with(func(x *wire.Exec) { x.Argv = []string{"python3", "-m", "main"} }),
+		"hash seed":   with(func(x *wire.Exec) { x.Env = append([]string{"PYTHONHASHSEED=3"}, x.Env...) }),
+		"variable":    with(func(x *wire.Exec) { x.Env = append([]string{"OTHER=1"}, x.Env...) }),
+		"program":     with(func(x *wire.Exec) { x.Argv = []string{"/usr/bin/python3", "main.py"} }),
+		"argument":    with(func(x *wire.Exec) { x.Argv = []string{"python3", "main.py", "1"} }),
+		"not asked":   with(func(x *wire.Exec) { x.Warm = nil }),
+		"terminal":    with(func(x *wire.Exec) { x.PTY = &wire.Size{Cols: 80, Rows: 24} }),
+		"module list": with(func(x *wire.Exec) { x.Warm = &wire.Warm{} }),
+		"user":        with(func(x *wire.Exec) { x.UID, x.GID = 1001, 1001 }),
+	} {
+		if got := box.exec(x, ""); got.warm || got.code != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	// What a start would find has changed: the next one starts, and leaves one that knows it.
+	box.awaitWarm(e, "")
+	site := box.exec(program("python3", "-c", "import site\nprint(site.USER_SITE, end='')"), "").out
+	box.write(strings.TrimPrefix(site, "/workspace/")+"/new.pth", "/workspace/added\n")
+	box.write("main.py", "import sys\nprint('/workspace/added' in sys.path, flush=True)")
+	box.write("added/x.py", "")
+	if got := box.exec(e, ""); got.warm || got.out != "True\n" {
+		t.Errorf("with another search path: %+v", got)
+	}
+	if got := box.awaitWarm(e, ""); got.out != "True\n" {
+		t.Errorf("with another search path, warm: %+v", got)
+	}
+	// A module that starts a thread cannot be forked with: its interpreter is used once.
+	box.write("main.py", "import threading\nprint(threading.active_count())")
+	box.write(strings.TrimPrefix(site, "/workspace/")+"/threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n")
+	x := warmed(program("python3", "main.py"), "threads")
+	for range 2 {
+		if got := box.awaitWarm(x, ""); got.out != "2\n" {
+			t.Errorf("with a thread: %+v", got)
+		}
+	}
+}
+
+// A command that is ended, or ends while programs of it live on, is the same with a forked interpreter.
+func TestWarmSurvivors(t *testing.T) {
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	box.write("main.py", "")
+	e := warmed(program("python3", "main.py"))
+	box.awaitWarm(e, "")
+	box.write("main.py", "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)\nprint('up', flush=True)\nos.wait()\nif os.path.exists('stay'): time.sleep(600)")
+	count := func() string {
+		got := box.exec(program("sh", "-c", `n=0; for p in /proc/[0-9]*; do case "$(tr '\0' ' ' < $p/cmdline)" in "python3 main.py ") n=$((n+1));; esac; done; echo $n`), "")
+		return strings.TrimSpace(got.out)
+	}
+	box.exec(e, "")
+	before := count() // the interpreter that waits, and a survivor
+	once := e
+	once.KillAll = true // nothing lives on
+	if got := box.exec(once, ""); !got.warm || got.out != "up\n" || count() != before {
+		t.Errorf("%+v, %s processes instead of %s", got, count(), before)
+	}
+	box.write("stay", "")
+	e.TimeoutMS, e.GraceMS = 300, 100
+	if got := box.exec(e, ""); !got.warm || got.cause != wire.CauseTimeout || count() != before {
+		t.Errorf("%+v, %s processes instead of %s", got, count(), before)
+	}
+	e.TimeoutMS, e.CPUTimeMS = 60_000, 200
+	box.write("main.py", "while True: pass")
+	if got := box.exec(e, ""); !got.warm || got.cause != wire.CauseCPUTime || got.usage.UserMicros < 100_000 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// BenchmarkWarm compares a one-line program with and without an interpreter that waits: from a ready sandbox's, and in a session. The
+// figure is how many times faster it is.
+func BenchmarkWarm(b *testing.B) {
+	r := openNative(b, b.TempDir())
+	p := prime(b, r)
+	for name, c := range map[string]struct{ program, file, text, module string }{
+		"python":  {"python3", "main.py", "print(1)", ""},
+		"imports": {"python3", "main.py", "import json, asyncio, urllib.request, email, sqlite3\nprint(1)", "json asyncio urllib.request email sqlite3"},
+		"node":    {"node", "main.js", "console.log(1)", ""},
+	} {
+		e := program(c.program, c.file)
+		spec := nativeSpec()
+		spec.Limits.Pids = 200
+		modules := strings.Fields(c.module)
+		spec.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, UID: e.UID, GID: e.GID, Rlimits: e.Rlimits, Preload: modules}
+		b.Run("pool/"+name, func(b *testing.B) {
+			var times [2][]time.Duration
+			for b.Loop() {
+				for i := range times {
+					if !p.Await(b.Context(), spec) {
+						b.Fatal("none is ready")
+					}
+					box := newWarmBox(b, p.Pool, spec)
+					box.write(c.file, c.text)
+					x := e
+					if x.KillAll = true; i == 1 {
+						x = warmed(x, modules...)
+					}
+					got := box.exec(x, "")
+					if got.warm != (i == 1) || got.out != "1\n" {
+						b.Fatalf("%+v", got)
+					}
+					times[i] = append(times[i], got.took)
+					if err := box.box.Destroy(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			report(b, times)
+		})
+		b.Run("session/"+name, func(b *testing.B) {
+			box := newWarmBox(b, r, spec)
+			box.write(c.file, c.text)
+			var times [2][]time.Duration
+			for b.Loop() {
+				times[0] = append(times[0], box.exec(e, "").took)
+				times[1] = append(times[1], box.awaitWarm(warmed(e, modules...), "").took)
+			}
+			report(b, times)
+		})
+	}
+}
+
+func report(b *testing.B, times [2][]time.Duration) {
+	for i, name := range []string{"cold", "warm"} {
+		slices.Sort(times[i])
+		b.ReportMetric(float64(times[i][len(times[i])/2].Microseconds())/1000, name+"-ms")
+		b.ReportMetric(float64(times[i][0].Microseconds())/1000, name+"-least-ms")
+	}
+	b.ReportMetric(float64(times[0][len(times[0])/2])/float64(times[1][len(times[1])/2]), "cold/warm")
+}

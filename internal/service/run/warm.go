@@ -1,0 +1,63 @@
+package run
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// WarmOptions is whether programs get an interpreter that was started before.
+type WarmOptions struct {
+	On bool
+	// Preload lists modules that Python imports while it waits, by the name of an image.
+	Preload map[string][]string
+}
+
+// leastTasks is how many processes a sandbox may have in which an interpreter waits: they are some of them.
+const leastTasks = 64
+
+// admitWarm decides whether the run's program may have an interpreter that waits, and whether one is to wait in ready sandboxes. The
+// agent decides the rest.
+func (s *admitter) admitWarm(p *plan) {
+	req := p.request
+	if !s.warm.On || req.Warm == belljar.WarmOff || req.Context != "" || req.Shell != nil || p.build != nil {
+		return
+	}
+	if len(p.argv) < 2 || !slices.Contains([]string{"python3", "node"}, p.argv[0]) || strings.HasPrefix(p.argv[1], "-") {
+		return
+	}
+	if p.MemoryMB() < runtime.ParkMB || min(p.Limits.Pids, p.Limits.NProc) < leastTasks {
+		return
+	}
+	p.warm = &wire.Warm{Preload: s.warm.Preload[p.Image.Ref]}
+	// An interpreter in a ready sandbox holds nothing of a caller, and waits for what many callers send.
+	if p.session != nil || req.Code == "" || len(req.Env)+len(p.Env) > 0 || p.Broker != nil || p.Fetch != "" || p.Caps.AgentUID == "shared" {
+		return
+	}
+	e := p.command("", box.At(p.Image))
+	p.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, Cwd: e.Cwd, UID: e.UID, GID: e.GID, Preload: p.warm.Preload}
+	if e.Argv[0] == "node" {
+		p.Park.Rlimits = e.Rlimits // it cannot set them itself
+	}
+}
+
+// noteWarm puts it into the run whether its interpreter had waited.
+func (c *execution) noteWarm() {
+	if c.plan.warm == nil {
+		return
+	}
+	warm := c.proc.Started().Warm
+	c.run.mu.Lock()
+	c.run.state.Warm = &warm
+	c.run.mu.Unlock()
+	result := "miss"
+	if warm {
+		result = "hit"
+	}
+	c.count(event.WarmStart, c.plan.Host.Name(), result, 1)
+}
