@@ -155,6 +155,11 @@ type Workspace struct {
 	Inodes int64
 	Exec   bool // programs in it may be executed
 	Medium Medium
+
+	// Image is the file with the file system of a disk, and Lock a file on which the sandbox of a writer holds an exclusive flock(2) as
+	// long as it lives; "" for a disk that no other sandbox can have.
+	Image, Lock string
+	ReadOnly    bool // of a disk
 }
 
 // NetworkMode is how much network a sandbox has.

@@ -50,6 +50,7 @@ type plan struct {
 	user      rootfs.User // of programs
 	goCache   string      // folder of the host, "" for none
 	layers    []runtime.Layer
+	volume    *volume // nil for a workspace in memory
 }
 
 // gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each

@@ -38,7 +38,9 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 	b.proc(pl.locks)
 	p.Step(jar.StepMount)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
-	if pl.workspace.Exec {
+	if pl.volume != nil {
+		b.disk(pl)
+	} else if pl.workspace.Exec {
 		b.executable(pl, goCache)
 	} else {
 		b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", true, pl.user)
