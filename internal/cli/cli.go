@@ -53,6 +53,7 @@ type commands struct {
 	Network    networkCommands   `cmd:"" help:"Find out what a program may reach."`
 	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
+	Volume     volumeCommands    `cmd:"" help:"Keep workspaces on the disk of a server."`
 	Snapshot   snapshotCommands  `cmd:"" help:"Save the files of sessions on a server."`
 	Secret     secretCommands    `cmd:"" help:"Store secrets on a server, for runs and sessions."`
 	Approval   approvalCommands  `cmd:"" help:"Decide about requests that wait for an operator (operators only)."`

@@ -69,6 +69,15 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 		Rootless: caps.Rootless, OOMScope: caps.OOMScope, AgentUID: caps.AgentUID, OCIRuntime: caps.OCIRuntime,
 		HostImage: caps.HostImage, UnpackedImages: caps.Unpacked, Snapshots: caps.Snapshots, Pause: caps.Pause,
 	}
+	no := s.volumes.Unable()
+	if no == nil {
+		no = admission.NoDisk(caps)
+	}
+	if info.DiskWorkspaces = no == nil && caps.Available; info.DiskWorkspaces {
+		info.DiskCapMB = o.Volumes.MB
+	} else if no != nil {
+		info.NoDisk = &belljar.RuntimeReason{Code: no.Code, Step: no.Step, Detail: no.Detail, Hint: no.Hint}
+	}
 	for _, p := range caps.Protections {
 		info.Protections = append(info.Protections, belljar.RuntimeProtection(p))
 	}

@@ -69,7 +69,7 @@ func TestDisk(t *testing.T) {
 	for script, want := range map[string]string{
 		"cd /workspace && echo kept > file && mkdir d && stat -c '%u %g %U' file && ls -A":      "1000 1000 " + says(t, first, 1000, "id -un") + "\nd\nfile",
 		"head -c 20M /dev/zero > /workspace/big; stat -f -c %a /workspace; rm /workspace/big":   "head: error writing 'standard output': No space left on device\n0",
-		"(for i in $(seq 600); do : > /workspace/d/$i; done); rm -r /workspace/d":        "sh: 1: cannot create /workspace/d/",
+		"(for i in $(seq 600); do : > /workspace/d/$i; done); rm -r /workspace/d":               "sh: 1: cannot create /workspace/d/",
 		"grep ' /workspace ' /proc/mounts":                                                      "/workspace ext4 rw,nosuid,nodev,relatime",
 		"printf '#!/bin/sh\\necho ran' > /workspace/x && chmod +x /workspace/x && /workspace/x": "ran",
 		"mknod /workspace/dev b 7 0; ls /dev/loop*":                                             "mknod: /workspace/dev: ",

@@ -54,6 +54,9 @@ func Copy(ctx context.Context, x *Session, caller belljar.Caller, digest string,
 	x.mu.Lock()
 	spec := x.spec
 	x.mu.Unlock()
+	if w := x.Placement().Workspace; w.OnDisk() { // the copy has a disk of its own
+		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
+	}
 	spec.Secrets, spec.Git, spec.Snapshot, spec.Scope = nil, nil, "", belljar.Scope{}
 	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, func(ctx context.Context, w snapshot.Workspace) (string, error) {
 		if u, is := w.(Use); is {
