@@ -54,6 +54,9 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	v.mu.Lock()
 	d := v.all[v.folder(caller.ID, w.Volume)]
 	v.mu.Unlock()
+	if d == nil && w.MB == 0 {
+		return notFound(w.Volume) // it was removed after it was admitted
+	}
 	if d == nil {
 		var err error
 		if d, err = v.create(ctx, caller, "workspace.mb", belljar.VolumeSpec{Name: w.Volume, MB: w.MB}); err != nil {
