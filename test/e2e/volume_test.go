@@ -113,7 +113,7 @@ func TestVolumes(t *testing.T) {
 	if got := s.prints(nil, object{"volume": "data", "read_only": true}, "cat f; echo x > f"); got != "kept\nsh: 1: cannot create f: Read-only file system\n" {
 		t.Errorf("a reader: %s", got)
 	}
-	for file, want := range map[string]int{strings.Repeat("g", 5): http.StatusOK, strings.Repeat("g", 20<<20): http.StatusInsufficientStorage} {
+	for file, want := range map[string]int{strings.Repeat("g", 5): http.StatusOK, strings.Repeat("g", 15<<20): http.StatusOK, strings.Repeat("g", 15<<20+1): http.StatusInsufficientStorage} {
 		req, err := http.NewRequest(http.MethodPut, s.URL+api+"/sessions/"+fmt.Sprint(id)+"/fs/raw?path=g"+fmt.Sprint(len(file)), strings.NewReader(file))
 		if err != nil {
 			t.Fatal(err)

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// owner is whom all files of an image belong to. A sandbox sees them as its user's; see [Tree.Owned].
-const owner = 1000
+// Owner is whom all files of an image belong to. A sandbox sees them as its user's; see [Tree.Owned].
+const Owner = 1000
 
 const (
 	blockSize = 4096
@@ -92,7 +92,7 @@ func Make(path string, bytes, inodes int64) (err error) {
 	if err := call("mke2fs", "-q", "-F", "-b", strconv.Itoa(blockSize), "-I", strconv.Itoa(inodeSize), "-N", strconv.FormatInt(inodes+16, 10),
 		"-m", "0", "-J", "size="+strconv.FormatInt(journal, 10), "-O",
 		"none,has_journal,extent,huge_file,flex_bg,metadata_csum,dir_nlink,extra_isize,sparse_super,large_file,filetype,dir_index,ext_attr",
-		"-E", fmt.Sprintf("nodiscard,lazy_itable_init=1,root_owner=%d:%d", owner, owner), path); err != nil {
+		"-E", fmt.Sprintf("nodiscard,lazy_itable_init=1,root_owner=%d:%d", Owner, Owner), path); err != nil {
 		return err
 	}
 	if err := call("debugfs", "-w", "-R", "rmdir lost+found", path); err != nil { // it is not the user's
@@ -143,7 +143,7 @@ func Try(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(tree.Owned(owner, owner, 0), tree.Close())
+	return errors.Join(tree.Owned(0, ID{Owner, Owner, Owner}), tree.Close())
 }
 
 // ErrBusy means that another process holds a lock.

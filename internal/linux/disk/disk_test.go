@@ -42,7 +42,7 @@ func mounted(t *testing.T, path string, attr mount.Attr) Tree {
 	t.Helper()
 	tree, err := Mount(path)
 	if err == nil {
-		err = tree.Owned(testUser, testUser, attr)
+		err = tree.Owned(attr, ID{Owner, testUser, testUser})
 	}
 	if err != nil {
 		t.Fatal(err)

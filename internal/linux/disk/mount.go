@@ -131,17 +131,25 @@ func openLoop(name string) (*os.File, error) { return os.OpenFile("/dev/"+name, 
 // errOwned ends the process that only has a user namespace.
 var errOwned = errors.New("done")
 
-// Owned shows the files as those of a user and group of the host, with attributes more. Whatever that user makes belongs to the owner
-// on the disk, so that another sandbox, with other ids, has it as its own. No other user of the host can make a file.
-func (t Tree) Owned(uid, gid int, attr mount.Attr) error {
+// ID is a user and group of the host, as whose the files of an id on the disk are shown.
+type ID struct{ Disk, UID, GID int }
+
+// Owned shows the files of some ids, with attributes more. Whatever a user of the host makes belongs to that one's id on the disk, so that
+// another sandbox, with other ids on the host, has it as its own. No other user of the host can make a file.
+func (t Tree) Owned(attr mount.Attr, ids ...ID) error {
+	var uids, gids []byte
+	for _, id := range ids {
+		uids = fmt.Appendf(uids, "%d %d 1\n", id.Disk, id.UID)
+		gids = fmt.Appendf(gids, "%d %d 1\n", id.Disk, id.GID)
+	}
 	var users int
 	program := forkexec.New()
 	defer program.Free()
 	program.Sync()
 	_, err := program.Start(forkexec.Options{Flags: unix.CLONE_NEWUSER, Only: []int{}, Sync: func(pid int) (err error) {
 		proc := "/proc/" + strconv.Itoa(pid)
-		for name, id := range map[string]int{"uid_map": uid, "gid_map": gid} {
-			if err := os.WriteFile(filepath.Join(proc, name), fmt.Appendf(nil, "%d %d 1\n", owner, id), 0); err != nil {
+		for name, text := range map[string][]byte{"uid_map": uids, "gid_map": gids} {
+			if err := os.WriteFile(filepath.Join(proc, name), text, 0); err != nil {
 				return err
 			}
 		}

@@ -42,11 +42,11 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	defer image.Close()
-	disk, err := openVolume(spec.Workspace, b.IDs, user)
+	disk, err := rack.OpenDisk(spec.Workspace, b.IDs, user)
 	if err != nil {
 		return nil, err
 	}
-	defer disk.close()
+	defer disk.Close()
 	if err := b.ClaimFolder(); err != nil {
 		return nil, err
 	}
@@ -71,11 +71,8 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, err
 	}
-	var uses []int
-	if pl.volume = disk; disk != nil {
-		b.Inherit(disk.lock)
-		uses = append(uses, int(disk.tree.Fd()))
-	}
+	pl.disk = disk
+	uses := disk.Pass(b)
 	program := r.Jars.Programs.New()
 	defer program.Free()
 	pl.program(program)

@@ -8,7 +8,6 @@
 //	image.go     the user that an image asks for
 //	create.go    what the parent prepares
 //	sandbox.go   a living sandbox: dial, usage, how it ended
-//	disk.go      a workspace on disk
 //	claim.go     a sandbox that was made ahead
 //	probe.go     what this host can do
 //

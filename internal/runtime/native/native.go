@@ -12,9 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/linux/forkexec"
-	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/linux/warden"
@@ -40,7 +38,6 @@ type Runtime struct {
 	lastCap int
 	// overlays means that this kernel mounts overlays for a user namespace.
 	overlays bool
-	noDisk   runtime.Reason // why no workspace can be on disk; zero if one can
 
 	mu      sync.Mutex
 	filters map[bool]seccomp.Filter // by whether agent and user share an id
@@ -58,9 +55,6 @@ var (
 // New prepares a runtime. It touches nothing outside RunDir. The caller closes it.
 func New(o Options) (*Runtime, error) {
 	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[bool]seccomp.Filter{}}
-	if why, hint := disk.Missing(); why != "" {
-		r.noDisk = runtime.Reason{Code: "host_prerequisite_missing", Step: jar.StepMount, Detail: why, Hint: hint}
-	}
 	var err error
 	r.Rack, err = rack.Open(rack.Kind{Name: Name, Adopt: r.adopt}, o)
 	if err != nil {

@@ -38,8 +38,9 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 	b.proc(pl.locks)
 	p.Step(jar.StepMount)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
-	if pl.volume != nil {
-		b.disk(pl)
+	if pl.disk != nil {
+		pl.disk.Attach(m, b.Root, "workspace")
+		b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", !pl.workspace.Exec, pl.user)
 	} else if pl.workspace.Exec {
 		b.executable(pl, goCache)
 	} else {

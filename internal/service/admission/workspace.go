@@ -51,5 +51,5 @@ func NoDisk(caps runtime.Capabilities) *runtime.Reason {
 	if caps.NoDisk.Detail != "" {
 		return &caps.NoDisk
 	}
-	return &runtime.Reason{Code: "feature_not_implemented", Step: "mount", Detail: "its sandboxes have workspaces in memory only", Hint: "name the runtime native"}
+	return &runtime.Reason{Code: "feature_not_implemented", Step: "mount", Detail: "its sandboxes have workspaces in memory only", Hint: "name the runtime native or gvisor"}
 }
