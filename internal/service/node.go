@@ -109,7 +109,7 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	}
 	me.Used.ConcurrentRuns, me.Used.QueuedRuns = s.queue.Count(v.caller.ID)
 	me.Used.Sessions = s.sessions.CountOf(v.caller.ID)
-	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes, s.accounts.LogBytes(v.caller.ID, usage.LogBytes)
+	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes+s.volumes.Bytes(v.caller.ID), s.accounts.LogBytes(v.caller.ID, usage.LogBytes)
 	me.Used.EgressBytesToday = usage.EgressBytesToday
 	memory, cpu := s.memory.Used(v.caller.ID)
 	me.Used.MemoryMB, me.Used.CPU = int(memory>>20), admission.Hundredths(cpu)

@@ -43,7 +43,7 @@ func Mount(path string) (Tree, error) {
 		device, err = attach(image)
 	}
 	if err != nil {
-		return Tree{}, fmt.Errorf("loop device of %s: %w", path, err)
+		return Tree{}, fmt.Errorf("loop device of its image: %w", err)
 	}
 	defer device.Close()
 	context, err := unix.Fsopen("ext4", unix.FSOPEN_CLOEXEC)
@@ -62,11 +62,11 @@ func Mount(path string) (Tree, error) {
 		}
 	}
 	if err := unix.FsconfigCreate(context); err != nil {
-		return Tree{}, fmt.Errorf("mount %s: %w", path, err)
+		return Tree{}, fmt.Errorf("mount its image: %w", err)
 	}
 	tree, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	if err != nil {
-		return Tree{}, fmt.Errorf("mount %s: %w", path, err)
+		return Tree{}, fmt.Errorf("mount its image: %w", err)
 	}
 	return Tree{os.NewFile(uintptr(tree), path)}, nil
 }

@@ -4,6 +4,8 @@ package rack
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/belljar/belljar/internal/linux/disk"
@@ -31,7 +33,11 @@ func OpenDisk(w runtime.Workspace, ids *idmap.Range, user rootfs.User, more ...d
 	defer func() {
 		if err != nil {
 			v.Close()
-			err = &runtime.StepError{Step: jar.StepMount, Err: err}
+			var path *fs.PathError
+			if errors.As(err, &path) { // callers need not know where it is
+				err = fmt.Errorf("%s its image: %w", path.Op, path.Err)
+			}
+			err = &runtime.StepError{Step: jar.StepMount, Err: err, Hint: "an operator can repair a damaged image with e2fsck"}
 		}
 	}()
 	attr := mount.NoSUID | mount.NoDev

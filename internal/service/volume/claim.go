@@ -126,6 +126,21 @@ func (v *Volumes) Drop(id string) {
 	}
 }
 
+// Bytes is what a user's workspaces on disk take of their quota.
+func (v *Volumes) Bytes(user string) (sum int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, d := range v.of(user) {
+		sum += d.bytes()
+	}
+	for _, c := range v.claims {
+		if c.Name == "" && c.UserID == user {
+			sum += c.bytes()
+		}
+	}
+	return sum
+}
+
 // Open completes the workspace of a sandbox that is to be made by what it has claimed. The caller calls made when the sandbox is there,
 // or could not be made.
 func (v *Volumes) Open(id string, w *runtime.Workspace) (made func(), err error) {

@@ -135,7 +135,7 @@ func (v *Volumes) allowed(field string, mb int) error {
 	switch {
 	case v.opts.MaxMB == 0:
 		return &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: "this server allows no workspaces on disk",
+			Code: belljar.CodePolicyDenied, Message: "this server allows no workspaces on disk: SANDBOX_DISK_WORKSPACE_MB is 0",
 			Details: map[string]any{"field": field, "rule": "SANDBOX_DISK_WORKSPACE_MB"}, Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
 		}
 	case v.opts.Unable != nil:
@@ -156,7 +156,7 @@ func (v *Volumes) allowed(field string, mb int) error {
 func (v *Volumes) Unable() *runtime.Reason {
 	if v.opts.MaxMB == 0 {
 		return &runtime.Reason{
-			Code: "not_allowed", Step: "mount", Detail: "this server allows no workspaces on disk", Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
+			Code: "not_allowed", Step: "mount", Detail: "this server allows no workspaces on disk: SANDBOX_DISK_WORKSPACE_MB is 0", Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
 		}
 	}
 	return v.opts.Unable

@@ -159,6 +159,9 @@ func TestOwnDisk(t *testing.T) {
 	if err := w.Claim(t.Context(), "three", alice, own); code(err) != belljar.CodeQuotaExceeded {
 		t.Errorf("above the quota: %v", err)
 	}
+	if got := w.Bytes("alice"); got != 80<<20 {
+		t.Errorf("%d bytes are alice's", got)
+	}
 	w.Drop("one")
 	w.Drop("two") // which was not made
 	if err := w.Claim(t.Context(), "three", alice, own); err != nil {
@@ -290,6 +293,9 @@ func TestKilled(t *testing.T) {
 	next.Reclaim("two", alice, belljar.Workspace{Medium: "disk", MB: 40})
 	if err := next.As(alice).Remove(t.Context(), "held"); code(err) != belljar.CodeConflict {
 		t.Errorf("removed while a former sandbox has it: %v", err)
+	}
+	if got := next.Bytes("alice"); got != 70<<20 {
+		t.Errorf("%d bytes are alice's", got)
 	}
 	used, err := next.accounts.AllowArtifacts(t.Context(), "alice")
 	if err != nil || used.Reserve(31<<20) || !used.Reserve(30<<20) {
