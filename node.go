@@ -52,6 +52,10 @@ type RuntimeInfo struct {
 	OwnImages      bool `json:"own_images"`
 	Snapshots      bool `json:"snapshots"`
 	Pause          bool `json:"pause"`
+	// DiskWorkspaces reports whether a workspace can be on disk, of at most DiskCapMB MiB; NoDisk is why not.
+	DiskWorkspaces bool           `json:"disk_workspaces"`
+	DiskCapMB      int            `json:"disk_workspace_cap_mb"`
+	NoDisk         *RuntimeReason `json:"disk_workspaces_reason,omitempty"`
 }
 
 // RuntimeProtection is one boundary or limit as this host can enforce it.

@@ -57,6 +57,8 @@ type RunSpec struct {
 
 	// WorkspaceExec mounts /workspace without noexec, for compile-and-run. Belljar's own.
 	WorkspaceExec bool `json:"workspace_exec,omitempty"`
+	// Workspace is what /workspace is made of; the zero value is memory. Not in a session. Belljar's own.
+	Workspace Workspace `json:"workspace,omitzero"`
 	// Isolation is the weakest class of isolation that will do ([Isolations]), TrustLevel how far the program is trusted, from
 	// which the policy knows one too. Without a runtime the fastest that will do is taken. Belljar's own.
 	Isolation  string     `json:"isolation,omitempty"`
@@ -128,11 +130,13 @@ type Run struct {
 	BaseImage     string `json:"base_image,omitempty"`
 	ImageDigest   string `json:"image_digest,omitempty"`
 	// SnapshotDigest is that of the snapshot at /snapshot, or of the one that the session began with. Belljar's own.
-	SnapshotDigest string            `json:"snapshot_digest,omitempty"`
-	Command        []string          `json:"command,omitempty"`
-	PolicyHash     string            `json:"policy_hash,omitempty"`
-	Labels         map[string]string `json:"labels,omitempty"`
-	CreatedAt      time.Time         `json:"created_at"`
+	SnapshotDigest string `json:"snapshot_digest,omitempty"`
+	// Workspace is a disk, with its size; zero for memory, and in a session. Belljar's own.
+	Workspace  Workspace         `json:"workspace,omitzero"`
+	Command    []string          `json:"command,omitempty"`
+	PolicyHash string            `json:"policy_hash,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	CreatedAt  time.Time         `json:"created_at"`
 	// Approval is what an operator decides, or decided, before the run may begin; nil if it needed none. Belljar's own.
 	Approval *Approval `json:"approval,omitempty"`
 	// EstimatedStartTime is set while a run is queued.

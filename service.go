@@ -35,6 +35,20 @@ type Inside interface {
 	Ports() Ports
 	Contexts() Contexts
 	Snapshots() Snapshots
+	Volumes() Volumes
+}
+
+// Volumes is the volumes of a caller: workspaces on disk, which requests name ([Workspace.Volume]).
+type Volumes interface {
+	// Create makes an empty volume. [CodeConflict] if the caller has one of that name, [CodePolicyDenied] above the size that the operator
+	// allows.
+	Create(ctx context.Context, spec VolumeSpec) (Volume, error)
+	// Get returns a volume; [CodeNotFound] if there is none.
+	Get(ctx context.Context, name string) (Volume, error)
+	// List returns the caller's volumes by name.
+	List(ctx context.Context) ([]Volume, error)
+	// Remove removes a volume with its files. [CodeConflict] while a sandbox has it.
+	Remove(ctx context.Context, name string) error
 }
 
 // Tail as the seq that [Runs.Frames] begins with means: only what comes from now on.

@@ -35,6 +35,8 @@ type SessionSpec struct {
 	MaxRuns        int     `json:"max_runs,omitempty"`            // in its whole life; 0 is no limit
 	MaxConcurrent  int     `json:"max_concurrent_runs,omitempty"` // at once, others wait; 0 is as many as the server allows
 	WorkspaceExec  bool    `json:"workspace_exec,omitempty"`
+	// Workspace is what /workspace is made of; the zero value is memory.
+	Workspace Workspace `json:"workspace,omitzero"`
 	// Isolation and TrustLevel are as in [RunSpec].
 	Isolation  string     `json:"isolation,omitempty"`
 	TrustLevel TrustLevel `json:"trust_level,omitempty"`
@@ -90,6 +92,7 @@ type Session struct {
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
+	Workspace      Workspace         `json:"workspace,omitzero"`        // a disk, with its size; zero for memory
 	Git            *GitSource        `json:"git,omitempty"`             // the repository that its workspace began with; nil for none
 	SnapshotDigest string            `json:"snapshot_digest,omitempty"` // of the snapshot that its workspace began with
 	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.

@@ -36,7 +36,7 @@ func (s *RunSpec) Validate() error {
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
 		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git) },
-		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.checkSnapshot, s.Packages.Validate,
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.checkSnapshot, s.checkWorkspace, s.Packages.Validate,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -79,6 +79,9 @@ func (s *SessionSpec) Validate() error {
 		return invalid("snapshot", "snapshot and git exclude each other: each is what the workspace begins with")
 	}
 	if err := checkSnapshot(s.Snapshot); err != nil {
+		return err
+	}
+	if err := s.checkWorkspace(); err != nil {
 		return err
 	}
 	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()

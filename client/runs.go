@@ -47,7 +47,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 	}
 	run, replayed, err := r.start(ctx, &spec, req)
 	if staged != "" {
-		alone := err != nil || !r.c.background(func() { r.c.endSession(run.ID, staged) })
+		alone := err != nil || !r.c.background(func() { endSession(r.c, run.ID, staged) })
 		if alone {
 			r.c.discard(staged)
 		}

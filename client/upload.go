@@ -117,7 +117,7 @@ func (c *Client) unpack(ctx context.Context, session string, archive io.Reader) 
 }
 
 // endSession ends a session when its only run has ended. If the client is closed before, the session expires.
-func (c *Client) endSession(run, session string) {
+func endSession(c *Client, run, session string) {
 	for _, err := range c.Runs().Frames(c.ctx, run, belljar.Tail) {
 		if err != nil {
 			break

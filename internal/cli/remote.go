@@ -2,9 +2,19 @@ package cli
 
 import (
 	"errors"
+	"io"
 
 	"github.com/belljar/belljar"
 )
+
+// partConsole is the console of commands in packages of their own.
+type partConsole struct{ c *console }
+
+func (p partConsole) Remote(json bool, do func(s belljar.Service) error) error {
+	return p.c.remote(json, do)
+}
+func (p partConsole) Out() io.Writer                 { return p.c.stdout }
+func (p partConsole) ReportAll(failed []error) error { return p.c.reportAll(failed) }
 
 // remote calls do with the server of the command line. With json, it also prints a failure as JSON.
 func (c *console) remote(json bool, do func(s belljar.Service) error) error {

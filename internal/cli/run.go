@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/repl"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
+	"github.com/belljar/belljar/internal/cli/volume"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -34,6 +35,7 @@ type runCommand struct {
 	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
 	presetFlags
 	packageFlags
+	volume.Flags
 
 	Git      gitFlags `embed:"" group:"input"`
 	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only."`
@@ -198,7 +200,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if p.spec.Secrets, err = r.secrets(c); err != nil {
 		return nil, err
 	}
-	p.spec.Packages, p.spec.Snapshot, p.spec.Warm = r.packages(), r.Snapshot, r.Warm
+	p.spec.Packages, p.spec.Snapshot, p.spec.Warm, p.spec.Workspace = r.packages(), r.Snapshot, r.Warm, r.Flags.Workspace()
 	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil

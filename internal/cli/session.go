@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/volume"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -59,6 +60,7 @@ type jarFlags struct {
 	Snapshot       string              `placeholder:"ID" help:"The snapshot that its workspace begins with."`
 	presetFlags
 	packageFlags
+	volume.Flags
 	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
 	AllowWeak     []string `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
 	JSON          bool     `name:"json" help:"Print the session as one JSON object."`
@@ -79,7 +81,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: j.Snapshot,
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: j.Snapshot, Workspace: j.Flags.Workspace(),
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

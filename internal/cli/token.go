@@ -71,23 +71,10 @@ func (t *tokenList) Run(ctx context.Context, c *console) error {
 			if k.LastUsedAt != nil {
 				used = show.RoughDuration(now.Sub(*k.LastUsedAt)) + " ago"
 			}
-			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.RoughDuration(now.Sub(k.CreatedAt)), used, tokenState(k, now)})
+			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.RoughDuration(now.Sub(k.CreatedAt)), used, show.TokenState(k, now)})
 		}
 		return show.Table(c.stdout, "ID KEY USER ROLE NAME AGE USED STATE", rows)
 	})
-}
-
-// tokenState returns the state of a key.
-func tokenState(k belljar.Token, now time.Time) string {
-	switch {
-	case k.RevokedAt != nil:
-		return "revoked"
-	case k.ExpiresAt == nil:
-		return "good"
-	case k.ExpiresAt.Before(now):
-		return "expired"
-	}
-	return "good for " + show.RoughDuration(k.ExpiresAt.Sub(now))
 }
 
 // tokenRevoke is belljar token revoke.
@@ -102,7 +89,7 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 		ids := []string{}
 		var failed []error
 		for _, prefix := range t.IDs {
-			id, err := findToken(ctx, s, prefix)
+			id, err := ident.Token(ctx, s, prefix)
 			if err == nil {
 				err = s.Admin().RevokeToken(ctx, id)
 			}
@@ -120,16 +107,6 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 			return show.JSON(c.stdout, ids)
 		}
 		return c.reportAll(failed)
-	})
-}
-
-func findToken(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return ident.Find("key", prefix, func(int) (ids []string, more bool, err error) {
-		list, err := s.Admin().Tokens(ctx)
-		for _, k := range list {
-			ids = append(ids, k.ID)
-		}
-		return ids, false, err
 	})
 }
 

@@ -211,6 +211,7 @@ type Config struct {
 	SnapshotMaxFiles   int
 	SnapshotsPerUser   int // 0 is no limit
 	SnapshotKeepMB     int
+	DiskWorkspaceMB    int // 0 allows none
 	RunRetentionDays   int
 	MinFreeMB          int // MiB; 0 disables the check
 	SecretsKeyRotate   bool

@@ -179,6 +179,10 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	opts.GoCache = d.goCache(cfg, m.images)
 	opts.Packages = packageOptions(cfg, m.images)
 	opts.Snapshots = snapshotOptions(cfg, m.images)
+	opts.Volumes = volumeOptions(cfg, data.path)
+	if no := opts.Volumes.Unable; no != nil && opts.Volumes.MB > 0 {
+		d.log.Warn("SANDBOX_DISK_WORKSPACE_MB has no effect", "reason", no.Detail, "hint", no.Hint)
+	}
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {

@@ -69,6 +69,8 @@ const (
 	SnapshotMade     = "sandbox.snapshot.made" // Kind is session or import; Count is the bytes of its files
 	SnapshotExported = "sandbox.snapshot.exported"
 	SnapshotRemoved  = "sandbox.snapshot.removed"
+	VolumeMade       = "sandbox.volume.made" // Detail has the volume's name, and Count is its size in bytes, as for the next
+	VolumeRemoved    = "sandbox.volume.removed"
 	ImagePulled      = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
 	ImageImported    = "sandbox.image.imported"
 	ImageTagged      = "sandbox.image.tagged"

@@ -99,6 +99,9 @@ type Capabilities struct {
 	Layers bool `json:"-"`
 	// SharedTmp means that programs may be executed in /tmp where they may in the workspace, and that both share its size.
 	SharedTmp bool `json:"-"`
+	// Disk means that a workspace can be on disk ([MediumDisk]); NoDisk is why not.
+	Disk   bool   `json:"-"`
+	NoDisk Reason `json:"-"`
 	// LimitMemory means that sandboxes are a [MemoryLimiter].
 	LimitMemory bool `json:"-"`
 	// Relay means that the agent inside has a relay, by which a host can let programs reach chosen hosts.
@@ -130,6 +133,9 @@ var ErrNotFound = errors.New("sandbox not found")
 
 // ErrGone means that a sandbox has ended.
 var ErrGone = errors.New("sandbox is gone")
+
+// ErrInUse means that another sandbox writes to the disk of a workspace.
+var ErrInUse = errors.New("another sandbox writes to the disk")
 
 // ErrNoImage means that an image is missing: it was never there, or was removed meanwhile.
 var ErrNoImage = errors.New("there is no such image")

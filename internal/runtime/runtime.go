@@ -168,6 +168,11 @@ type Workspace struct {
 	Exec   bool // programs in it may be executed
 	Medium Medium
 	Below  Below // what it begins with
+
+	// Image is the file with the file system of a disk, and Lock a file on which the sandbox of a writer holds an exclusive flock(2) as
+	// long as it lives; "" for a disk that no other sandbox can have.
+	Image, Lock string
+	ReadOnly    bool // of a disk
 }
 
 // Below is a folder of the host whose files a workspace begins with, without a copy. They belong to the image's user ([Root].UID) and must

@@ -8,16 +8,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Check refuses what a runtime with these capabilities cannot do whose sandboxes have no network, and workspaces in memory
-// only. It makes nothing.
+// Check refuses what a runtime with these capabilities cannot do whose sandboxes have no network. It makes nothing.
 func (s Spec) Check(caps Capabilities) error {
 	switch {
 	case !belljar.ValidID(s.ID):
 		return fmt.Errorf("%q is not a sandbox id", s.ID)
 	case s.Network.Mode != "" && s.Network.Mode != NetworkNone:
 		return &StepError{Step: "network", Err: fmt.Errorf("network mode %q is not available", s.Network.Mode)}
-	case s.Workspace.Medium == MediumDisk:
-		return &StepError{Step: "mount", Err: errors.New("a workspace on disk is not available")}
+	case s.Workspace.Medium == MediumDisk && !caps.Disk:
+		return &StepError{Step: "mount", Err: errors.New("a workspace on disk is not available"), Hint: caps.NoDisk.Hint}
+	case s.Workspace.Medium == MediumDisk && s.Workspace.Image == "":
+		return &StepError{Step: "mount", Err: errors.New("a workspace on disk needs an image")}
 	case s.Workspace.Bytes <= 0 || s.Workspace.Inodes <= 0:
 		return &StepError{Step: "mount", Err: errors.New("a workspace needs a size and a number of inodes")}
 	case s.Workspace.Below.Dir != "" && !caps.Overlay:

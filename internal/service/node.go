@@ -69,6 +69,15 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 		Rootless: caps.Rootless, OOMScope: caps.OOMScope, AgentUID: caps.AgentUID, OCIRuntime: caps.OCIRuntime,
 		HostImage: caps.HostImage, UnpackedImages: caps.Unpacked, Snapshots: caps.Snapshots, Pause: caps.Pause,
 	}
+	no := s.volumes.Unable()
+	if no == nil {
+		no = admission.NoDisk(caps)
+	}
+	if info.DiskWorkspaces = no == nil && caps.Available; info.DiskWorkspaces {
+		info.DiskCapMB = o.Volumes.MB
+	} else if no != nil {
+		info.NoDisk = &belljar.RuntimeReason{Code: no.Code, Step: no.Step, Detail: no.Detail, Hint: no.Hint}
+	}
 	for _, p := range caps.Protections {
 		info.Protections = append(info.Protections, belljar.RuntimeProtection(p))
 	}
@@ -100,7 +109,7 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	}
 	me.Used.ConcurrentRuns, me.Used.QueuedRuns = s.queue.Count(v.caller.ID)
 	me.Used.Sessions = s.sessions.CountOf(v.caller.ID)
-	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes, s.accounts.LogBytes(v.caller.ID, usage.LogBytes)
+	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes+s.volumes.Bytes(v.caller.ID), s.accounts.LogBytes(v.caller.ID, usage.LogBytes)
 	me.Used.EgressBytesToday = usage.EgressBytesToday
 	memory, cpu := s.memory.Used(v.caller.ID)
 	me.Used.MemoryMB, me.Used.CPU = int(memory>>20), admission.Hundredths(cpu)

@@ -60,6 +60,8 @@ type Options struct {
 	Warm WarmOptions
 	// Snapshots bounds saved workspaces.
 	Snapshots SnapshotOptions
+	// Volumes is workspaces on disk.
+	Volumes VolumeOptions
 	// ImageUnused is after how long an unused image is swept. Above ImageKeep bytes of images, the least recently used are swept. 0 is no
 	// such bound.
 	ImageUnused time.Duration
@@ -164,6 +166,14 @@ type PackageOptions struct {
 	TTL   time.Duration // for which versions that were found are taken again; 24 hours
 	Time  time.Duration // of one installation; 5 minutes
 	MB    int           // of one layer; 1024
+}
+
+// VolumeOptions are what workspaces on disk are made of. The zero value allows none.
+type VolumeOptions struct {
+	Dir    string                                       // has all of them
+	MB     int                                          // of the largest
+	Make   func(path string, bytes, inodes int64) error // makes an image
+	Unable *runtime.Reason                              // why this host can make none; nil where it can
 }
 
 // TerminalOptions bound the terminals in sessions.

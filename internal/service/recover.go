@@ -12,6 +12,9 @@ import (
 // next one does the rest.
 func (s *Service) Recover(ctx context.Context) error {
 	s.memory.Watch(s.work.Closing(), s.work.Go)
+	if err := s.volumes.Load(ctx); err != nil {
+		return err
+	}
 	// Sessions first: a run in one needs to know whether it is there.
 	if err := recovery.Run(ctx, s.sessions.Recovery(), s.runs.Recovery(), sandboxes{s}); err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/service/terminal"
+	"github.com/belljar/belljar/internal/service/volume"
 )
 
 // Service runs things. Make one with [New]; see the doors' view of it with [Service.As].
@@ -43,6 +44,7 @@ type Service struct {
 	cloner    *git.Cloner
 	packages  *install.Installer
 	snapshots *snapshot.Snapshots
+	volumes   *volume.Volumes
 	log       *slog.Logger
 	clock     Clock
 	queue     *queue.Queue
@@ -141,8 +143,13 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
 		Wait: o.Policy.Retention(o.RowDays),
 	}
+	s.volumes = volume.New(volume.Options{
+		Dir: o.Volumes.Dir, MaxMB: o.Volumes.MB, Inodes: o.Limits.Inodes, Make: o.Volumes.Make, Unable: o.Volumes.Unable, Accounts: s.accounts,
+		Record: s.emit, Now: s.now, Log: s.log,
+	})
+	s.rules.Disks = s.volumes
 	s.budget = &admission.Budget{MaxPerUser: o.UserRequests, MaxTotal: o.AllRequests}
-	s.memory = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Log: s.log}
+	s.memory = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Disks: s.volumes, Log: s.log}
 	s.images = image.New(image.Options{
 		Store: o.Images, Rules: s.rules, Unused: o.ImageUnused, Keep: o.ImageKeep, Room: s.accounts.Room, Users: s.usersOf,
 		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.work.Closing(), Clock: s.clock, Log: s.log,
@@ -162,7 +169,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 	s.reaps = &lifecycle.Schedule{Every: o.ReapEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: func() { s.Reap(s.work.Closing()) }}
 	s.boxes = &box.Maker{
 		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
-		Egress: o.Egress,
+		Egress: o.Egress, Disks: s.volumes,
 	}
 	s.boxes.Egress.Count = s.countEgress
 	s.cloner = &git.Cloner{Boxes: s.boxes, TempDir: o.TempDir, CA: o.Egress.CA}

@@ -45,6 +45,9 @@ func (v view) Snapshots() belljar.Snapshots {
 	return snapshots{v.service.snapshots.As(v.caller), v}
 }
 
+// Volumes are the caller's workspaces on disk.
+func (v view) Volumes() belljar.Volumes { return volumes{v.service.volumes.As(v.caller), v} }
+
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 

@@ -61,6 +61,7 @@ type (
 	contexts  struct{}
 	secrets   struct{}
 	snapshots struct{}
+	volumes   struct{}
 	images    struct{}
 	usages    struct{}
 	node      struct{}
@@ -76,10 +77,23 @@ func (still) Ports() belljar.Ports         { return ports{} }
 func (still) Contexts() belljar.Contexts   { return contexts{} }
 func (still) Secrets() belljar.Secrets     { return secrets{} }
 func (still) Snapshots() belljar.Snapshots { return snapshots{} }
+func (still) Volumes() belljar.Volumes     { return volumes{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Usage() belljar.Usages        { return usages{} }
 func (still) Node() belljar.Node           { return node{} }
 func (still) Admin() belljar.Admin         { return admin{} }
+
+func (volumes) Create(_ context.Context, spec belljar.VolumeSpec) (belljar.Volume, error) {
+	return belljar.Volume{Name: spec.Name, MB: spec.MB, CreatedAt: then()}, spec.Validate()
+}
+
+func (volumes) Get(_ context.Context, name string) (belljar.Volume, error) {
+	return belljar.Volume{Name: name, MB: 64, CreatedAt: then()}, known(name)
+}
+
+func (volumes) List(context.Context) ([]belljar.Volume, error) { return nil, nil }
+
+func (volumes) Remove(_ context.Context, name string) error { return known(name) }
 
 func then() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 

@@ -114,6 +114,7 @@ func New(opts Options) (*Door, error) {
 	addContexts(d)
 	addSecrets(d)
 	addSnapshots(d)
+	addVolumes(d)
 	d.uploads()
 	d.files()
 	d.runs()

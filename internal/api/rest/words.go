@@ -20,6 +20,7 @@ func annotate(schemas map[string]*huma.Schema) {
 	maps.Copy(descriptions, failureWords())
 	maps.Copy(descriptions, usageWords())
 	maps.Copy(descriptions, snapshotWords())
+	maps.Copy(descriptions, volumeWords())
 	values := map[string][]any{
 		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},

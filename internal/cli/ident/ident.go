@@ -90,6 +90,17 @@ func Session(ctx context.Context, s belljar.Service, prefix string) (string, err
 	})
 }
 
+// Token returns the id of the API key or sign-in with this prefix.
+func Token(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return Find("key", prefix, func(int) (ids []string, more bool, err error) {
+		list, err := s.Admin().Tokens(ctx)
+		for _, k := range list {
+			ids = append(ids, k.ID)
+		}
+		return ids, false, err
+	})
+}
+
 // Snapshot returns the id of the caller's snapshot with this prefix.
 func Snapshot(ctx context.Context, s belljar.Service, prefix string) (string, error) {
 	return Find("snapshot", prefix, func(offset int) (ids []string, more bool, err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // Ids in the jar: runsc is root of its user namespace and nowhere else, and runs the sentry as nobody. Those inside the
@@ -48,7 +49,8 @@ type plan struct {
 	platform   string
 	snapshot   *folder
 	layers     []runtime.Layer
-	argument   string // the keep's configuration, JSON
+	disk       *rack.Disk // nil for a workspace in memory
+	argument   string     // the keep's configuration, JSON
 }
 
 // program writes the birth of a jar down in p. The order is the security argument: namespaces first, in which the root

@@ -29,6 +29,7 @@ const (
 	placeState  = "state"  // runsc's own
 	placeBundle = "bundle" // the configuration of runsc
 	placeRoot   = placeBundle + "/rootfs"
+	placeDisk   = "disk"  // of the workspace
 	placeSpare  = "spare" // files of ours that cover those of an image
 	pidFile     = "/" + placeState + "/pid"
 	boxID       = "box" // what runsc calls the sandbox: there is no other in its state
@@ -130,7 +131,7 @@ func (pl *plan) mounts() []specs.Mount {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "nodev", "noexec"}},
 		// Nothing is in there, as in every sandbox. Without it runsc would mount one of its own making.
 		{Destination: "/sys", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "ro", "size=4096", "nr_inodes=8", "mode=0555"}},
-		pl.tmpfs(belljar.WorkspaceDir, pl.workspace.Bytes, pl.workspace.Inodes, "0755", pl.workspace.Exec),
+		pl.workspaceMount(),
 		pl.tmpfs("/tmp", pl.limits.tmp, pl.limits.inodes, "1777", pl.workspace.Exec),
 		pl.tmpfs("/run", pl.limits.run, pl.limits.inodes, "0755", false),
 		pl.tmpfs("/dev/shm", pl.limits.shm, pl.limits.inodes, "1777", false),
@@ -145,6 +146,22 @@ func (pl *plan) mounts() []specs.Mount {
 		}
 	}
 	return list
+}
+
+// workspaceMount is the workspace, in memory or on disk. The gofer has the files of the second, and keeps none of them: another sandbox
+// may have them, too.
+func (pl *plan) workspaceMount() specs.Mount {
+	if pl.disk == nil {
+		return pl.tmpfs(belljar.WorkspaceDir, pl.workspace.Bytes, pl.workspace.Inodes, "0755", pl.workspace.Exec)
+	}
+	options := []string{"bind", "nosuid", "nodev"}
+	if !pl.workspace.Exec {
+		options = append(options, "noexec")
+	}
+	if pl.workspace.ReadOnly {
+		options = append(options, "ro")
+	}
+	return specs.Mount{Destination: belljar.WorkspaceDir, Type: "bind", Source: "/" + placeDisk, Options: options}
 }
 
 // tmpfs is a writable memory file system with hard caps, owned by the sandbox's user.

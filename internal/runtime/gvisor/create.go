@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
@@ -52,6 +53,11 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 		return nil, err
 	}
 	defer image.Close()
+	disk, err := openDisk(spec.Workspace, b, rack.User(spec.Root))
+	if err != nil {
+		return nil, err
+	}
+	defer disk.Close()
 	if err := b.ClaimFolder(); err != nil {
 		return nil, err
 	}
@@ -66,14 +72,15 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 		return nil, err
 	}
 	b.Inherit(image.Lock, f.streams, f.orders, f.readyIn, f.last)
-	pl, err := r.plan(spec, k, b, image.Tree, f, snapshot)
+	uses := disk.Pass(b)
+	pl, err := r.plan(spec, k, b, image.Tree, f, snapshot, disk)
 	if err != nil {
 		return nil, err
 	}
 	program := r.Jars.Programs.New()
 	defer program.Free()
 	pl.program(program)
-	if err := b.Start(ctx, program); err != nil {
+	if err := b.Start(ctx, program, uses...); err != nil {
 		return nil, explain(err)
 	}
 	f.passed()
@@ -90,6 +97,15 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 	return s, nil
 }
 
+// openDisk mounts the disk of a workspace. The gofer makes files as root of the jar, and then gives them to the sandbox's user.
+func openDisk(w runtime.Workspace, b *jar.Birth, user rootfs.User) (*rack.Disk, error) {
+	var root []disk.ID
+	if user.UID != jarRoot {
+		root = []disk.ID{{Disk: jarRoot, UID: b.IDs.HostUID(jarRoot), GID: b.IDs.HostGID(jarRoot)}}
+	}
+	return rack.OpenDisk(w, b.IDs, user, root...)
+}
+
 // check refuses what this runtime cannot do, before anything is made.
 func (r *Runtime) check(spec runtime.Spec) error {
 	if err := rack.User(spec.Root).Check(lastID); err != nil {
@@ -102,7 +118,7 @@ func (r *Runtime) check(spec runtime.Spec) error {
 }
 
 // plan gathers what the child needs.
-func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.Tree, f *files, snapshot *folder) (*plan, error) {
+func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.Tree, f *files, snapshot *folder, disk *rack.Disk) (*plan, error) {
 	agent, err := r.file.in(b.Jar.Folder())
 	if err != nil {
 		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
@@ -110,7 +126,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: rack.User(spec.Root), root: tree,
 		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
-		layers: spec.Root.Layers,
+		layers: spec.Root.Layers, disk: disk,
 	}
 	for _, name := range runtime.Hidden(pl.layers) {
 		pl.root = pl.root.Without(name)

@@ -46,6 +46,9 @@ func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
 		pids: int64(min(l.Pids, l.NProc)), tasks: hostTasks + hostTasksEach*int64(l.Pids), cpu: l.CPU,
 	}
 	k.programs = int64(l.MemoryMB) << 20
+	if w.Medium == runtime.MediumDisk {
+		w.Bytes = 0
+	}
 	k.memory = k.programs + w.Bytes + k.tmp + k.run + k.shm + again + overhead
 	return k
 }

@@ -33,7 +33,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationUserKernel, Version: runsc.version,
 		Rootless: os.Geteuid() != 0, OOMScope: "sandbox", AgentUID: "separate",
-		Snapshots: true, Pause: true, HostImage: true, Unpacked: true, LimitMemory: true, Relay: true, Layers: true, Start: start,
+		Snapshots: true, Pause: true, HostImage: true, Unpacked: true, LimitMemory: true, Relay: true, Layers: true, Start: start, Disk: r.NoDisk.Detail == "", NoDisk: r.NoDisk,
 	}
 	for _, why := range []*runtime.Reason{runsc.reason, kvmReason(r.platform, "/dev/kvm")} {
 		if why != nil {

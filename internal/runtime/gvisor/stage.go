@@ -77,6 +77,10 @@ func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forke
 		b.Dir(name)
 		m.BindOpen(from.layers[i], b.Root, name, rootfs.Sealed)
 	}
+	if pl.disk != nil {
+		b.Dir(placeDisk)
+		pl.disk.Attach(m, b.Root, placeDisk)
+	}
 	p.Step(jar.StepProc)
 	proc := m.FS("proc", mount.NoSUID|mount.NoDev|mount.NoExec)
 	m.Attach(proc, b.Root, "proc")

@@ -42,6 +42,11 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	defer image.Close()
+	disk, err := rack.OpenDisk(spec.Workspace, b.IDs, user)
+	if err != nil {
+		return nil, err
+	}
+	defer disk.Close()
 	if err := b.ClaimFolder(); err != nil {
 		return nil, err
 	}
@@ -67,12 +72,13 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, err
 	}
+	pl.disk = disk
+	uses := disk.Pass(b)
 	program := r.Jars.Programs.New()
 	defer program.Free()
 	pl.program(program)
-	var uses []int
 	if r.edit != nil {
-		uses = r.edit(program)
+		uses = append(uses, r.edit(program)...)
 	}
 	if err := b.Start(ctx, program, uses...); err != nil {
 		return nil, explain(err)
@@ -132,7 +138,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	for _, name := range runtime.Hidden(pl.layers) {
 		pl.root = pl.root.Without(name)
 	}
-	if spec.Workspace.Exec {
+	if spec.Workspace.Exec && spec.Workspace.Medium != runtime.MediumDisk {
 		pl.goCache = spec.Root.GoCache
 	}
 	config := wire.AgentConfig{

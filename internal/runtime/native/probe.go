@@ -28,7 +28,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationNamespace, Version: Version,
 		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, LimitMemory: true, Relay: true, Start: start,
-		GoCache: r.overlays, Overlay: root && r.overlays, Layers: true, SharedTmp: true,
+		GoCache: r.overlays, Overlay: root && r.overlays, Layers: true, SharedTmp: true, Disk: r.NoDisk.Detail == "", NoDisk: r.NoDisk,
 	}
 	shared := r.SingleID()
 	identity := r.Identity()

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // agentID is the agent's id inside every sandbox: it is root of its own user namespace and nowhere else.
@@ -50,6 +51,7 @@ type plan struct {
 	user      rootfs.User // of programs
 	goCache   string      // folder of the host, "" for none
 	layers    []runtime.Layer
+	disk      *rack.Disk // nil for a workspace in memory
 }
 
 // gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each

@@ -40,7 +40,10 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache,
 	b.proc(pl.locks)
 	p.Step(jar.StepMount)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
-	if pl.workspace.Exec {
+	if pl.disk != nil {
+		pl.disk.Attach(m, b.Root, "workspace")
+		b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", !pl.workspace.Exec, pl.user)
+	} else if pl.workspace.Exec {
 		b.executable(pl, goCache, below)
 	} else {
 		if below != nil {

@@ -189,7 +189,7 @@ func (p *Pool) List(ctx context.Context) ([]string, error) {
 
 // Create implements [runtime.Runtime].
 func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
-	if spec.Workspace.ID != "" {
+	if spec.Workspace.ID != "" || spec.Workspace.Medium == runtime.MediumDisk {
 		return p.Runtime.Create(ctx, spec) // it lives longer than its sandbox, and cannot be made ahead
 	}
 	defer p.rest()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -44,7 +45,9 @@ type Kind struct {
 // Rack has the sandboxes of one runtime. What it makes implements [runtime.Sandbox].
 type Rack struct {
 	Jars *jar.Rack
-	name string
+	// NoDisk is why no workspace can be on disk; zero if one can.
+	NoDisk runtime.Reason
+	name   string
 }
 
 // Open prepares a rack. It touches nothing outside RunDir. The caller closes its jars.
@@ -67,7 +70,11 @@ func Open(k Kind, o Options) (*Rack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rack{Jars: jars, name: k.Name}, nil
+	r := &Rack{Jars: jars, name: k.Name}
+	if why, hint := disk.Missing(); why != "" {
+		r.NoDisk = runtime.Reason{Code: "host_prerequisite_missing", Step: jar.StepMount, Detail: why, Hint: hint}
+	}
+	return r, nil
 }
 
 // Name implements [runtime.Runtime].

@@ -21,6 +21,7 @@ type wish struct {
 	require   []string // protections
 	relay     bool     // a network that its relay carries
 	packages  bool     // packages that it shows
+	disk      bool     // a workspace on disk
 }
 
 // Choice is a runtime that will do, what it can do here, and why it was this one.
@@ -157,6 +158,9 @@ func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w wish) (Ch
 		why = append(why, noRelay())
 	}
 	if no := noPackages(caps); w.packages && no != nil {
+		why = append(why, *no)
+	}
+	if no := NoDisk(caps); w.disk && no != nil {
 		why = append(why, *no)
 	}
 	for _, name := range w.require {

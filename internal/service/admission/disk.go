@@ -10,7 +10,10 @@ import (
 
 // Room refuses, with [belljar.CodeDiskFull], to begin anything new while the disk is nearly full: below the watermark for users who keep as much there as
 // the average user or more, and for what is of no user (""), below half of it for everyone.
-func (a *Accounts) Room(ctx context.Context, user string) error {
+func (a *Accounts) Room(ctx context.Context, user string) error { return a.RoomFor(ctx, user, 0) }
+
+// RoomFor is Room once so many bytes more are taken.
+func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error {
 	if a.FreeBytes == nil {
 		return nil
 	}
@@ -19,6 +22,7 @@ func (a *Accounts) Room(ctx context.Context, user string) error {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: "free disk space could not be found out", Err: err}
 	}
 	least := a.MinFreeBytes
+	free -= min(free, uint64(bytes))
 	if free >= least {
 		return nil
 	}

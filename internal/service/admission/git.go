@@ -32,6 +32,10 @@ func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placemen
 		return nil, err
 	}
 	side := *p
+	if p.Workspace.OnDisk() {
+		side.InMemory(r.MaxLimits.WorkspaceMB)
+		p.InstallMB = max(p.InstallMB, p.MemoryMB()+side.Limits.WorkspaceMB)
+	}
 	side.Broker, side.Egress, side.Exec, side.CompilerMB, side.Image.GoCache = nil, policy, false, 0, ""
 	if p.Caps.HostImage && r.MayUse(ctx, runtime.HostRef) == nil {
 		side.Image, side.Fetch = runtime.Root{Ref: runtime.HostRef}, ""

@@ -52,6 +52,7 @@ type Memory struct {
 	Mode       Mode
 	Overcommit float64 // how many times the bound the caps of all may be with [AdmitCaps]
 	Hosts      placement.Hosts
+	Disks      Disks // nil has none
 	Log        *slog.Logger
 
 	bound float64 // bytes that the caps may be together; 0 is no bound
@@ -70,7 +71,7 @@ func claimOf(user string, p *placement.Placement) *claim {
 	if p.Caps.Protection(runtime.ProtectMemory).Enforced {
 		limit = int64(p.MemoryMB()) << 20
 	}
-	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(max(p.InstallMB, p.MemoryMB()+l.WorkspaceMB)+l.TmpMB)<<20 + besideFiles}
+	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(max(p.InstallMB, p.MemoryMB()+p.FilesMB())+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless its user may have no more. A claim that is there already stays.
@@ -123,6 +124,9 @@ func (n *Memory) usedBy(user string) (sum claim) {
 
 // Drop forgets a sandbox that is gone, or was not made.
 func (n *Memory) Drop(id string) {
+	if n.Disks != nil {
+		n.Disks.Drop(id)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := n.claims[id]
@@ -254,12 +258,22 @@ func (n *Memory) Claim(id, user string, p *placement.Placement, q belljar.Quota)
 			Hint:    "ask for less with memory_mb and workspace_mb",
 		}
 	}
-	return n.claim(id, c, q)
+	if err := n.claim(id, c, q); err != nil || !p.Workspace.OnDisk() {
+		return err
+	}
+	err := n.Disks.Claim(context.Background(), id, belljar.Caller{ID: user}, p.Workspace)
+	if err != nil {
+		n.Drop(id)
+	}
+	return err
 }
 
 // Reclaim counts the sandbox of a former process, which was allowed then.
 func (n *Memory) Reclaim(id, user string, p *placement.Placement, sandbox runtime.Sandbox, end func(why error)) {
 	_ = n.claim(id, claimOf(user, p), belljar.Quota{}) // nothing is refused without a quota
+	if p.Workspace.OnDisk() {
+		n.Disks.Reclaim(id, belljar.Caller{ID: user}, p.Workspace)
+	}
 	n.Place(id, true)
 	n.Hold(id, sandbox, end)
 }

@@ -30,6 +30,7 @@ type Rules struct {
 	Limits, MaxLimits belljar.Limits
 	Require           []string // protections of every sandbox
 	Egress            *Egress
+	Disks             Disks
 	Approvals         *ApprovalRules // nil lets all go
 	InstallMB         int            // what the installation of packages may hold, in MiB
 	Images            Images
@@ -49,7 +50,8 @@ type Request struct {
 	AllowWeak []string
 	Network   belljar.NetworkSpec
 	Packages  belljar.Packages
-	Exec      bool   // programs in the workspace may be executed
+	Exec      bool // programs in the workspace may be executed
+	Workspace belljar.Workspace
 	Language  string // of the program, and its command: whether it is likely to build Go programs
 	Command   []string
 
@@ -65,7 +67,7 @@ type Request struct {
 func RequestOfRun(s belljar.RunSpec) Request {
 	return Request{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Packages: s.Packages, Language: s.Language, Command: s.Command,
+		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Workspace: s.Workspace, Packages: s.Packages, Language: s.Language, Command: s.Command,
 		Resources: s.Resources, BuildMemoryMB: s.BuildMemoryMB, StartupTimeoutSec: s.StartupTimeoutSec,
 		TimeoutSec: s.TimeoutSec, BuildTimeoutSec: s.BuildTimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
@@ -75,7 +77,7 @@ func RequestOfRun(s belljar.RunSpec) Request {
 func RequestOfSession(s belljar.SessionSpec) Request {
 	return Request{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Packages: s.Packages,
+		AllowWeak: s.AllowWeak, Network: belljar.NetworkSpec{NetworkPolicy: s.NetworkPolicy, Egress: s.Egress}, Exec: s.WorkspaceExec, Workspace: s.Workspace, Packages: s.Packages,
 		Resources: s.Resources, StartupTimeoutSec: s.StartupTimeoutSec, TimeoutSec: s.TimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
 }
@@ -110,14 +112,23 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 	if err = r.MayUse(ctx, request.Image); err != nil {
 		return p, err
 	}
+	mb := 0
+	if request.Workspace.OnDisk() {
+		if mb, err = r.Disks.Size(caller, request.Workspace); err != nil {
+			return p, err
+		}
+	}
 	// The runtime comes first: without it no image helps.
 	w := request.wish(p.Require)
-	w.relay, w.packages = r.Egress.Wanted(request.Network), !request.Packages.IsZero()
+	w.relay, w.packages, w.disk = r.Egress.Wanted(request.Network), !request.Packages.IsZero(), mb > 0
 	found, err := r.choose(ctx, caller, w)
 	if err != nil {
 		return p, err
 	}
 	p.Host, p.Caps, p.Why = found.Host, found.Caps, found.Why
+	if err = r.disk(&p, request.Workspace, mb); err != nil {
+		return p, err
+	}
 	if err = r.network(caller, &p, request); err != nil {
 		return p, err
 	}
@@ -127,7 +138,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 	if err = r.settleImage(ctx, &p, request.Image, request.Digest); err != nil {
 		return p, err
 	}
-	if r.GoCache != nil && p.Caps.GoCache && p.Exec && p.Fetch == "" {
+	if r.GoCache != nil && p.Caps.GoCache && p.Exec && mb == 0 && p.Fetch == "" {
 		p.Image.GoCache = r.GoCache(p.Image, request.buildsGo())
 	}
 	if err = enforceable(&p, request); err != nil {

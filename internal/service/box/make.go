@@ -22,6 +22,12 @@ type Images interface {
 	Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error)
 }
 
+// Disks has the workspaces on disk that sandboxes have claimed.
+type Disks interface {
+	// Open completes the workspace of a sandbox that is to be made. made is called when it is there, or could not be made.
+	Open(id string, w *runtime.Workspace) (made func(), err error)
+}
+
 // Maker makes sandboxes, and takes them away.
 type Maker struct {
 	Lifetime  runtime.Lifetime
@@ -31,6 +37,7 @@ type Maker struct {
 	Work      func(f func()) // runs f in a goroutine that the service waits for
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 	Egress    Egress
+	Disks     Disks // nil has none
 	Log       *slog.Logger
 
 	sides sync.Map // the ids of side sandboxes in use
@@ -62,7 +69,7 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	if err == nil && o.Placement.Egress != nil {
 		b.Network.Begin(o.Placement.Egress) // commands wait for it
 	}
-	if err == nil && o.Placement.Exec {
+	if err == nil && o.Placement.Exec && !o.Placement.Workspace.ReadOnly {
 		err = b.PrepareWorkspace(ctx)
 	}
 	if err == nil {
@@ -138,11 +145,7 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 	go func() {
 		spec := p.Spec(id, m.Lifetime)
 		spec.Lease = m.Lease
-		create := p.Host.Create
-		if p.State != "" {
-			create = restorer(p)
-		}
-		sandbox, err := create(ctx, spec)
+		sandbox, err := m.build(ctx, p, spec)
 		made <- creation{sandbox, err}
 	}()
 	select {
@@ -185,6 +188,30 @@ func restorer(p *placement.Placement) func(context.Context, runtime.Spec) (runti
 		}
 		return sandbox, err
 	}
+}
+
+// build has the runtime make a sandbox.
+func (m *Maker) build(ctx context.Context, p *placement.Placement, spec runtime.Spec) (runtime.Sandbox, error) {
+	create := p.Host.Create
+	if p.State != "" {
+		create = restorer(p)
+	}
+	if !p.Workspace.OnDisk() {
+		return create(ctx, spec)
+	}
+	done, err := m.Disks.Open(spec.ID, &spec.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	sandbox, err := create(ctx, spec)
+	if errors.Is(err, runtime.ErrInUse) {
+		err = &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("a former sandbox that has not ended writes to volume %q", p.Workspace.Volume),
+			Details: map[string]any{"volume": p.Workspace.Volume}, Hint: "try again later", Err: err,
+		}
+	}
+	return sandbox, err
 }
 
 // Destroy destroys a sandbox.

@@ -127,6 +127,7 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 	}
 	place := *o.Placement
 	place.Broker, place.Egress, place.Image.Layers, place.Exec, place.CompilerMB, place.InstallMB = nil, nil, nil, false, 0, 0
+	place.InMemory(place.Limits.WorkspaceMB)
 	place.Limits = admission.AskLimits(place.Limits)
 	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &place, Made: o.Made, Time: toolTime}, func(ctx context.Context, b *box.Box) error {
 		for _, n := range open {

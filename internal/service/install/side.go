@@ -52,6 +52,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	p := *o.Placement
 	p.Broker, p.Egress, p.Image.Layers, p.Exec, p.CompilerMB = nil, nil, nil, o.Packages.Build, 0
 	p.Env, p.Files = nil, nil // what presets set
+	p.InMemory(0)
 	p.Limits.WorkspaceMB, p.Limits.Inodes = max(p.Limits.WorkspaceMB, 2*i.opts.MB), max(p.Limits.Inodes, inodes)
 	p.Limits.MemoryMB, p.Limits.Pids = max(p.Limits.MemoryMB, memoryMB), max(p.Limits.Pids, 256)
 	p.Limits.NProc, p.Limits.NoFile = p.Limits.Pids, max(p.Limits.NoFile, 1024)

@@ -48,6 +48,10 @@ type Placement struct {
 
 	// Park is a command whose interpreter may wait in the sandbox; nil for none.
 	Park *runtime.Park
+
+	// Workspace is what /workspace is made of, as reported; zero for memory.
+	Workspace belljar.Workspace
+
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
 	// InstallMB is what the sandbox may hold in which packages are installed first, with its files, in MiB; 0 for none.
@@ -56,6 +60,29 @@ type Placement struct {
 
 // MemoryMB is what the sandbox needs for its programs, in MiB: the compiler is one, at another time.
 func (p *Placement) MemoryMB() int { return max(p.Limits.MemoryMB, p.CompilerMB) }
+
+// SetDisk puts the workspace on disk. Its files are not in memory, and temporary ones of programs that build are among them.
+func (p *Placement) SetDisk(w belljar.Workspace, mb int) {
+	if !w.OnDisk() {
+		return
+	}
+	p.Workspace, p.Limits.WorkspaceMB, p.Caps.SharedTmp = w.Disk(mb), mb, false
+}
+
+// InMemory makes the placement that of a side sandbox, whose workspace is in memory and not larger than so many MiB.
+func (p *Placement) InMemory(most int) {
+	if p.Workspace.OnDisk() {
+		p.Workspace, p.Limits.WorkspaceMB = belljar.Workspace{}, min(p.Limits.WorkspaceMB, most)
+	}
+}
+
+// FilesMB is what the files of the workspace may hold in memory, in MiB.
+func (p *Placement) FilesMB() int {
+	if p.Workspace.OnDisk() {
+		return 0
+	}
+	return p.Limits.WorkspaceMB
+}
 
 // Bind makes the limits those in force. Where a sandbox has ids of its own, nproc is also what holds its programs to the
 // limit on processes, and leaves its agent out of that.
@@ -147,7 +174,7 @@ func (p *Placement) Environment(dir string, over ...map[string]string) []string 
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 	}
-	if p.Exec && !p.Caps.SharedTmp {
+	if p.Exec && !p.Caps.SharedTmp && !p.Workspace.ReadOnly {
 		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, TmpDir)
 	}
 	if p.Image.GoCache != "" {

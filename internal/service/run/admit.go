@@ -131,6 +131,8 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		{"isolation", req.Isolation != "" && !of.Caps.Isolation.AtLeast(runtime.Isolation(req.Isolation))},
 		{"trust_level", req.TrustLevel != "" && !of.Caps.Isolation.AtLeast(s.rules.Policy.WeakestIsolation(req.TrustLevel))},
 		{"build_memory_mb", req.BuildMemoryMB != 0},
+		{"files", len(req.Files) > 0 && of.Workspace.ReadOnly},
+		{"code", req.Code != "" && req.Context == "" && of.Workspace.ReadOnly},
 		{"workspace_exec", req.WorkspaceExec && !of.Exec},
 		{"allow_weak", len(req.AllowWeak) > 0},
 		{"network_policy", req.NetworkPolicy != "" && req.NetworkPolicy != x.Network.Spec().NetworkPolicy},
@@ -142,6 +144,12 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 				Code: belljar.CodeInvalidRequest, Message: f.name + " cannot be set for a run in a session: the session has the network",
 				Details: map[string]any{"field": f.name, "session_id": req.SessionID},
 				Hint:    "PUT /sessions/{id}/network (belljar session network) changes it",
+			}
+		}
+		if f.asked && (f.name == "files" || f.name == "code") {
+			return &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: f.name + " cannot be put into the session's workspace: it is read-only",
+				Details: map[string]any{"field": f.name, "session_id": req.SessionID}, Hint: "make a session that writes to the volume",
 			}
 		}
 		if f.asked {

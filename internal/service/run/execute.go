@@ -221,6 +221,12 @@ func (c *execution) settle() {
 	if c.out.cut {
 		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
 	}
+	if p.session == nil && p.Workspace.Volume != "" { // whoever gets the answer can have the volume
+		c.releaseBox()
+		c.memory.Drop(r.id)
+		c.conclude(r, o, usage, files, c.out.cut)
+		return
+	}
 	c.conclude(r, o, usage, files, c.out.cut)
 	c.releaseBox()
 }

@@ -106,6 +106,9 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	if err != nil {
 		return nil, err
 	}
+	if p.session == nil {
+		p.SetDisk(row.Workspace, row.Workspace.MB)
+	}
 	p.Bind()
 	return p, p.program()
 }

@@ -83,6 +83,7 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		r.state.Context = &belljar.ContextRun{Name: p.request.Context, Language: p.language}
 	}
 	if p.session == nil {
+		r.state.Workspace = p.Workspace
 		r.image = placement.NoteImage(p.Image)
 	}
 	if p.build != nil {

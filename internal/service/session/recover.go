@@ -140,6 +140,7 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 		return nil, nil, err
 	}
 	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for those that nothing enforced
+	p.SetDisk(row.Workspace, row.Workspace.MB)
 	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
 	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network, row.Presets); err != nil {

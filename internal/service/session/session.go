@@ -69,7 +69,7 @@ func (s *Sessions) create(caller belljar.Caller, spec belljar.SessionSpec, p *pl
 		Runtime: p.Host.Name(), RuntimeVersion: p.Caps.Version,
 		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why, BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest,
 		PolicyHash: s.opts.PolicyHash, Labels: spec.Labels, CreatedAt: now, ScopeKey: x.scope,
-		Limits: p.InForce(), LimitsEnforced: placement.Enforced(p.Caps), Warnings: admission.Uncovered(p.Egress),
+		Limits: p.InForce(), LimitsEnforced: placement.Enforced(p.Caps), Warnings: admission.Uncovered(p.Egress), Workspace: p.Workspace,
 	}
 	x.state.ExpiresAt = x.life.expiry(now, x.uses > 0)
 	return x

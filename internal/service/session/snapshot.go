@@ -84,7 +84,7 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 	}
 	if err == nil && from.Live() {
 		shells, err := agent.Shells(ctx, b.Agent)
-		x.Contexts.Recover(shells, err, s.now())
+		x.Contexts.Recover(shells, err, Use{b, x}.Execution().Cwd, s.now())
 	}
 	if err == nil && layer == nil {
 		err = b.Upload(ctx, nil, x.Placement().Files) // they come after the others
@@ -104,6 +104,9 @@ func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot
 	x.mu.Lock()
 	spec := x.spec
 	x.mu.Unlock()
+	if w := x.Placement().Workspace; w.OnDisk() { // the copy has a disk of its own
+		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
+	}
 	spec.Secrets, spec.Git, spec.Snapshot, spec.Scope = nil, nil, "", belljar.Scope{}
 	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, from)
 }

@@ -13,6 +13,7 @@ import { Secrets } from "./secrets.js";
 import { Session } from "./session.js";
 import { Sessions } from "./sessions.js";
 import { Snapshots } from "./snapshots.js";
+import { Volumes } from "./volumes.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
 import { Terminals } from "./terminals.js";
 import { fetchTransport, type Transport } from "./transport.js";
@@ -62,6 +63,7 @@ export class Belljar {
   readonly secrets: Secrets;
   /** The saved files of sessions. */
   readonly snapshots: Snapshots;
+  readonly volumes: Volumes;
   /** All users' runs, usage and quotas. For operators. */
   readonly admin: Admin;
   /** The API keys. For operators. */
@@ -92,6 +94,7 @@ export class Belljar {
     this.images = new Images(this.#connection);
     this.secrets = new Secrets(this.#connection);
     this.snapshots = new Snapshots(this.#connection);
+    this.volumes = new Volumes(this.#connection);
     this.admin = new Admin(this.#connection);
     this.tokens = new Tokens(this.#connection);
     const parts = { doorway, runs: this.runs, terminals: this.terminals };

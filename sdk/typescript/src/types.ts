@@ -116,6 +116,10 @@ export type SecretSpec = Schemas["SecretSpec"];
 export type StoredSecret = Schemas["StoredSecret"];
 /** The saved files of a session. */
 export type Snapshot = Schemas["Snapshot"];
+/** A workspace on the server's disk that stays when a session or run with it ends. */
+export type Volume = Schemas["Volume"];
+/** What `/workspace` is made of. */
+export type Workspace = Schemas["Workspace"];
 /** One page of snapshots. */
 export type SnapshotPage = Schemas["SnapshotPage"];
 /** The copies of a session. */

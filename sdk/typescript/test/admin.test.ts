@@ -89,6 +89,14 @@ test("snapshots are made, restored, read, copied, exported and imported", async 
   await session.destroy();
 });
 
+test("volumes are asked for where the server allows none", async () => {
+  assert.deepEqual(await belljar.volumes.list(), []);
+  await assert.rejects(belljar.volumes.get("none"), NotFoundError);
+  await assert.rejects(belljar.volumes.remove("none"), NotFoundError);
+  await assert.rejects(belljar.volumes.create({ name: "data", mb: 64 }), PolicyDeniedError);
+  await assert.rejects(belljar.sessions.create({ workspace: { volume: "data", mb: 64 } }), PolicyDeniedError);
+});
+
 test("images are imported, tagged, removed and pruned", async () => {
   const archive = tarOf("etc/made-by", "typescript");
   const told: ImageProgress[] = [];

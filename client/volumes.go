@@ -1,0 +1,45 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/belljar/belljar"
+)
+
+// Volumes are the caller's workspaces on disk.
+func (c *Client) Volumes() belljar.Volumes { return volumes{c} }
+
+// volumes implements [belljar.Volumes].
+type volumes struct{ c *Client }
+
+// Create makes a volume. It is not retried after a broken connection: the repetition would find the volume.
+func (x volumes) Create(ctx context.Context, spec belljar.VolumeSpec) (belljar.Volume, error) {
+	var made belljar.Volume
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return made, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	return made, x.c.ask(ctx, request{method: http.MethodPost, path: route("volumes"), body: body, once: true, longer: fileTime}, &made)
+}
+
+// Get returns a volume.
+func (x volumes) Get(ctx context.Context, name string) (belljar.Volume, error) {
+	var got belljar.Volume
+	return got, x.c.get(ctx, &got, nil, "volumes", name)
+}
+
+// List returns the caller's volumes.
+func (x volumes) List(ctx context.Context) ([]belljar.Volume, error) {
+	var list struct {
+		Items []belljar.Volume `json:"items"`
+	}
+	err := x.c.get(ctx, &list, nil, "volumes")
+	return list.Items, err
+}
+
+// Remove removes a volume. A retried request may find that it is gone.
+func (x volumes) Remove(ctx context.Context, name string) error {
+	return x.c.ask(ctx, request{method: http.MethodDelete, path: route("volumes", name), once: true}, nil)
+}

@@ -1,0 +1,125 @@
+// Package volume is the commands about volumes, and the flags that put a workspace on disk.
+package volume
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/quantity"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// Flags put a workspace on disk.
+type Flags struct {
+	Disk   *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Put /workspace on the server's disk, with room for that much; with --volume, make the volume if there is none."`
+	Volume string              `group:"limits" placeholder:"NAME[:ro]" help:"Have a volume of the server as /workspace; with :ro nothing can write to it, and others can have it at the same time."`
+}
+
+// Workspace is what the flags ask for.
+func (f Flags) Workspace() belljar.Workspace {
+	name, mode, readOnly := strings.Cut(f.Volume, ":")
+	w := belljar.Workspace{Volume: name, ReadOnly: mode == "ro"}
+	if readOnly && mode != "ro" {
+		w.Volume = f.Volume // which no volume is called
+	}
+	if f.Disk != nil {
+		w.Medium, w.MB = "disk", int(*f.Disk)
+	}
+	return w
+}
+
+// Console is where a command runs.
+type Console interface {
+	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
+	Remote(json bool, do func(s belljar.Service) error) error
+	Out() io.Writer
+	// ReportAll reports all failures but the last, which it returns.
+	ReportAll(failed []error) error
+}
+
+// Commands are belljar volume ….
+type Commands struct {
+	Create create `cmd:"" help:"Make a volume."`
+	LS     list   `cmd:"" name:"ls" help:"List volumes."`
+	RM     remove `cmd:"" name:"rm" help:"Remove volumes with their files."`
+}
+
+// Help is the long help.
+func (Commands) Help() string {
+	return `A volume is a workspace on the server's disk that stays when a session or run with it ends.
+
+Examples:
+  belljar volume create data 2g
+  belljar run --volume data -- sh -c 'date >> log'
+  belljar run --volume data:ro -- cat log`
+}
+
+// create is belljar volume create.
+type create struct {
+	Name string             `arg:"" name:"volume" help:"Its name: a-z, 0-9, and after the first also - _ and ."`
+	Size quantity.Mebibytes `arg:"" name:"size" help:"What its files may have: 512m, 2g."`
+	JSON bool               `name:"json" help:"Print the volume as one JSON object."`
+}
+
+// Run makes a volume.
+func (m *create) Run(ctx context.Context, c Console) error {
+	return c.Remote(m.JSON, func(s belljar.Service) error {
+		made, err := s.Volumes().Create(ctx, belljar.VolumeSpec{Name: m.Name, MB: int(m.Size)})
+		switch {
+		case err != nil:
+			return field.InFlags(err)
+		case m.JSON:
+			return show.JSON(c.Out(), made)
+		}
+		return show.Lines(c.Out(), []string{made.Name})
+	})
+}
+
+// list is belljar volume ls.
+type list struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists volumes.
+func (l *list) Run(ctx context.Context, c Console) error {
+	return c.Remote(l.JSON, func(s belljar.Service) error {
+		all, err := s.Volumes().List(ctx)
+		switch {
+		case err != nil:
+			return err
+		case l.JSON:
+			return show.JSON(c.Out(), all)
+		}
+		rows := [][]string{}
+		for _, x := range all {
+			rows = append(rows, []string{
+				x.Name, strconv.Itoa(x.MB) + "MiB", show.RoughDuration(time.Since(x.CreatedAt)) + " ago", strings.Join(x.UsedBy, ","),
+			})
+		}
+		return show.Table(c.Out(), "VOLUME SIZE MADE USED-BY", rows)
+	})
+}
+
+// remove is belljar volume rm.
+type remove struct {
+	Names []string `arg:"" name:"volume" help:"The volumes."`
+}
+
+// Run removes volumes and reports those that it cannot remove.
+func (r *remove) Run(ctx context.Context, c Console) error {
+	return c.Remote(false, func(s belljar.Service) error {
+		var failed []error
+		for _, name := range r.Names {
+			if err := s.Volumes().Remove(ctx, name); err != nil {
+				failed = append(failed, mistake.In(name, err))
+			}
+		}
+		return c.ReportAll(failed)
+	})
+}

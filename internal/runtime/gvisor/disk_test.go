@@ -1,0 +1,64 @@
+//go:build linux
+
+package gvisor_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/belljar/belljar/internal/linux/disk"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// A disk stays when its sandbox goes, and the next one has its files, whatever its user. The kernel of the host keeps its size.
+func TestDisk(t *testing.T) {
+	if why, hint := disk.Missing(); why != "" {
+		t.Skip(why + ": " + hint)
+	}
+	r, dir := open(t, t.TempDir()), t.TempDir()
+	on := func(exec, readOnly bool) runtime.Spec {
+		s := spec()
+		s.Workspace = runtime.Workspace{
+			Bytes: 16 << 20, Inodes: 500, Exec: exec, Medium: runtime.MediumDisk, ReadOnly: readOnly,
+			Image: filepath.Join(dir, "image"), Lock: filepath.Join(dir, "lock"),
+		}
+		return s
+	}
+	create := func(s runtime.Spec) runtime.Sandbox {
+		t.Helper()
+		box, err := r.Create(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return box
+	}
+	if err := disk.Make(filepath.Join(dir, "image"), 16<<20, 500); err != nil {
+		t.Fatal(err)
+	}
+	first := create(on(true, false))
+	if got := run(t, first, `exec 2>&1; cd /workspace && mkdir d && echo kept > d/f && stat -c '%u %g' d/f && ln d/f d/g && mv d/f f && chmod 600 f &&
+		printf '#!/bin/sh\necho ran' > x && chmod +x x && ./x; head -c 30M /dev/zero > big; rm big; mknod b b 7 0; ls -A`); got != `1000 1000
+ran
+head: error writing 'standard output': No space left on device
+mknod: b: Operation not permitted
+d
+f
+x
+` {
+		t.Errorf("the first writer:\n%s", got)
+	}
+	if _, err := r.Create(t.Context(), on(false, false)); !errors.Is(err, runtime.ErrInUse) {
+		t.Errorf("a second writer: %v", err)
+	}
+	if got := run(t, create(on(false, true)), "exec 2>&1; cat /workspace/f; touch /workspace/y; /workspace/x; true"); got != "kept\ntouch: cannot touch '/workspace/y': Read-only file system\n/bin/sh: 1: /workspace/x: Permission denied\n" {
+		t.Errorf("a reader:\n%s", got)
+	}
+	if err := first.Destroy(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, create(on(false, false)), "exec 2>&1; cd /workspace; cat f d/g; echo more >> f; rm -r d; ls -A"); got != "kept\nkept\nf\nx\n" {
+		t.Errorf("the next writer:\n%s", got)
+	}
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package native_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/disk"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// says runs a script in a sandbox and returns what it printed.
+func says(t *testing.T, box runtime.Sandbox, uid int, script string) string {
+	t.Helper()
+	p, err := agent.New(box.Dial).Exec(t.Context(), wire.Exec{
+		ID: "run-" + box.ID()[30:] + strings.Map(func(r rune) rune { return 'a' + r%26 }, script)[:min(len(script), 20)], Argv: []string{"sh", "-c", "exec 2>&1; " + script},
+		Env: []string{"PATH=/usr/bin:/bin"}, UID: uid, GID: uid,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var out strings.Builder
+	if _, err := p.Output(t.Context(), func(_ int64, _ wire.Stream, b []byte) error { out.Write(b); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func diskSpec(dir string, exec, readOnly bool) runtime.Spec {
+	s := spec()
+	s.Workspace = runtime.Workspace{
+		Bytes: 16 << 20, Inodes: 500, Exec: exec, Medium: runtime.MediumDisk, ReadOnly: readOnly,
+		Image: filepath.Join(dir, "image"), Lock: filepath.Join(dir, "lock"),
+	}
+	return s
+}
+
+func create(t *testing.T, r *native.Runtime, s runtime.Spec) runtime.Sandbox {
+	t.Helper()
+	box, err := r.Create(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+// A disk stays when its sandbox goes, and the next one has its files as its own, whatever its user. One sandbox writes to it, and
+// others can read it meanwhile.
+func TestDisk(t *testing.T) {
+	if why, hint := disk.Missing(); why != "" {
+		t.Skip(why + ": " + hint)
+	}
+	r, dir := open(t, t.TempDir()), t.TempDir()
+	if err := disk.Make(filepath.Join(dir, "image"), 16<<20, 500); err != nil {
+		t.Fatal(err)
+	}
+	first := create(t, r, diskSpec(dir, true, false))
+	for script, want := range map[string]string{
+		"cd /workspace && echo kept > file && mkdir d && stat -c '%u %g %U' file && ls -A":      "1000 1000 " + says(t, first, 1000, "id -un") + "\nd\nfile",
+		"head -c 20M /dev/zero > /workspace/big; stat -f -c %a /workspace; rm /workspace/big":   "head: error writing 'standard output': No space left on device\n0",
+		"(for i in $(seq 600); do : > /workspace/d/$i; done); rm -r /workspace/d":               "sh: 1: cannot create /workspace/d/",
+		"grep ' /workspace ' /proc/mounts":                                                      "/workspace ext4 rw,nosuid,nodev,relatime",
+		"printf '#!/bin/sh\\necho ran' > /workspace/x && chmod +x /workspace/x && /workspace/x": "ran",
+		"mknod /workspace/dev b 7 0; ls /dev/loop*":                                             "mknod: /workspace/dev: ",
+		"touch /tmp/x && stat -f -c %T /tmp":                                                    "tmpfs",
+	} {
+		if got := says(t, first, 1000, script); !strings.Contains(got, want) {
+			t.Errorf("%s\n%s\nwant %s", script, got, want)
+		}
+	}
+	if _, err := r.Create(t.Context(), diskSpec(dir, false, false)); !errors.Is(err, runtime.ErrInUse) {
+		t.Errorf("a second writer: %v", err)
+	}
+	reader := diskSpec(dir, false, true)
+	reader.Root.UID, reader.Root.GID = 4321, 4322
+	reading := create(t, r, reader)
+	if got := says(t, reading, 4321, "stat -c '%u %g' /workspace/file; cat /workspace/file; touch /workspace/y; /workspace/x"); got != "4321 4322\nkept\ntouch: cannot touch '/workspace/y': Read-only file system\nsh: 1: /workspace/x: Permission denied" {
+		t.Errorf("a reader:\n%s", got)
+	}
+	if err := first.Destroy(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	second := create(t, r, diskSpec(dir, false, false))
+	if got := says(t, second, 1000, "cat /workspace/file; echo more >> /workspace/file; ls -A /workspace"); got != "kept\nfile\nx" {
+		t.Errorf("the next writer:\n%s", got)
+	}
+	if got := says(t, reading, 4321, "tail -n1 /workspace/file"); got != "more" {
+		t.Errorf("the reader sees %s", got)
+	}
+	for _, box := range []runtime.Sandbox{reading, second} {
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The sandbox of a daemon that was killed has its disk still, and no other writer gets it. With its end, nothing is left on the host.
+func TestDiskOutlivesItsDaemon(t *testing.T) {
+	if why, hint := disk.Missing(); why != "" {
+		t.Skip(why + ": " + hint)
+	}
+	dir, run := t.TempDir(), t.TempDir()
+	image := filepath.Join(dir, "image")
+	if err := disk.Make(image, 16<<20, 500); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, run)
+	s := diskSpec(dir, false, false)
+	s.Lifetime = runtime.LifetimeDetached
+	create(t, r, s)
+	if err := os.Rename(image, image+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	image += "-moved"
+	next := open(t, run)
+	box, err := next.Attach(t.Context(), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := says(t, box, 1000, "echo alive > /workspace/f && cat /workspace/f"); got != "alive" {
+		t.Errorf("after the restart: %s", got)
+	}
+	other := diskSpec(dir, false, false)
+	other.Workspace.Image = image
+	if _, err := next.Create(t.Context(), other); !errors.Is(err, runtime.ErrInUse) {
+		t.Errorf("a second writer: %v", err)
+	}
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := says(t, create(t, next, other), 1000, "cat /workspace/f"); got != "alive" {
+		t.Errorf("the next writer reads %s", got)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(dir, "lock"), &st); err != nil || st.Size != 0 {
+		t.Errorf("the lock has %d bytes, %v", st.Size, err)
+	}
+}

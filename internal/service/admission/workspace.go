@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// Disks are workspaces on disk. They are claimed and dropped with the memory of their sandboxes.
+type Disks interface {
+	// Size is the size of what a caller asks for, in MiB; 0 for a workspace in memory.
+	Size(caller belljar.Caller, w belljar.Workspace) (mb int, err error)
+	Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace) error
+	Reclaim(id string, caller belljar.Caller, w belljar.Workspace)
+	Drop(id string)
+}
+
+// disk settles the workspace of a request, once its runtime is chosen.
+func (r *Rules) disk(p *placement.Placement, w belljar.Workspace, mb int) error {
+	if !w.OnDisk() {
+		return nil
+	}
+	if why := NoDisk(p.Caps); why != nil {
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "a workspace cannot be on disk with runtime " + p.Host.Name() + ": " + why.Detail, Hint: why.Hint,
+			Details: map[string]any{"field": "workspace", "runtime": p.Host.Name(), "available": true, "suggested": r.withDisk()},
+		}
+	}
+	p.SetDisk(w, mb)
+	return nil
+}
+
+// withDisk is the runtimes that can have a workspace on disk, as far as that is known.
+func (r *Rules) withDisk() []string {
+	able := []string{}
+	for _, h := range r.Hosts {
+		if caps, err := h.Capabilities(context.Background()); err == nil && caps.Available && caps.Disk {
+			able = append(able, h.Name())
+		}
+	}
+	return able
+}
+
+// NoDisk is why a runtime will not do for a workspace on disk; nil if it will.
+func NoDisk(caps runtime.Capabilities) *runtime.Reason {
+	if caps.Disk {
+		return nil
+	}
+	if caps.NoDisk.Detail != "" {
+		return &caps.NoDisk
+	}
+	return &runtime.Reason{Code: "feature_not_implemented", Step: "mount", Detail: "its sandboxes have workspaces in memory only", Hint: "name the runtime native or gvisor"}
+}

@@ -1,0 +1,164 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Size is the size of a workspace that a caller asks for, in MiB; 0 for one in memory. It refuses what the caller cannot have.
+func (v *Volumes) Size(caller belljar.Caller, w belljar.Workspace) (mb int, err error) {
+	if !w.OnDisk() {
+		return 0, nil
+	}
+	if w.Volume == "" {
+		return w.MB, v.allowed("workspace.mb", w.MB)
+	}
+	v.mu.Lock()
+	d := v.all[v.folder(caller.ID, w.Volume)]
+	v.mu.Unlock()
+	switch {
+	case d == nil && w.MB == 0:
+		if err := v.allowed("workspace", 0); err != nil {
+			return 0, err
+		}
+		return 0, notFound(w.Volume)
+	case d == nil:
+		return w.MB, v.allowed("workspace.mb", w.MB)
+	case w.MB != 0 && w.MB != d.MB:
+		return 0, &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("volume %q has %d MiB, and workspace.mb is %d", w.Volume, d.MB, w.MB),
+			Details: map[string]any{"field": "workspace.mb", "volume": w.Volume, "provided": w.MB, "mb": d.MB}, Hint: "leave workspace.mb out",
+		}
+	}
+	return d.MB, v.allowed("workspace", 0)
+}
+
+// Claim gives a sandbox a workspace on disk, until it is dropped; it does nothing for one in memory, or if the sandbox has one. A volume
+// that does not exist is made. One that another sandbox writes to is refused.
+func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace) error {
+	if !w.OnDisk() || v.claimed(id) {
+		return nil
+	}
+	if w.Volume == "" {
+		d, err := v.make(ctx, caller.ID, w.MB)
+		if err == nil {
+			v.hold(id, d, false)
+		}
+		return err
+	}
+	v.mu.Lock()
+	d := v.all[v.folder(caller.ID, w.Volume)]
+	v.mu.Unlock()
+	if d == nil && w.MB == 0 {
+		return notFound(w.Volume) // it was removed after it was admitted
+	}
+	if d == nil {
+		var err error
+		if d, err = v.create(ctx, caller, "workspace.mb", belljar.VolumeSpec{Name: w.Volume, MB: w.MB}); err != nil {
+			return err
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.all[d.dir] != d {
+		return notFound(w.Volume) // it was removed meanwhile
+	}
+	if !w.ReadOnly && d.report().WrittenBy != "" {
+		return d.inUse("is written to by another sandbox")
+	}
+	v.holdLocked(id, d, w.ReadOnly)
+	return nil
+}
+
+// Reclaim is Claim for a living sandbox of a former process, which has its disk.
+func (v *Volumes) Reclaim(id string, caller belljar.Caller, w belljar.Workspace) {
+	if !w.OnDisk() || v.claimed(id) {
+		return
+	}
+	if w.Volume != "" {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if d := v.all[v.folder(caller.ID, w.Volume)]; d != nil {
+			v.holdLocked(id, d, w.ReadOnly)
+		}
+		return
+	}
+	d := &disk{Volume: belljar.Volume{MB: w.MB, UserID: caller.ID}, uses: map[string]bool{}}
+	d.room, _ = v.opts.Accounts.AllowArtifacts(context.Background(), caller.ID) // without it, less is counted than there is
+	d.room.SetTo(d.bytes())
+	v.hold(id, d, false)
+}
+
+func (v *Volumes) claimed(id string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.claims[id].disk != nil
+}
+
+func (v *Volumes) hold(id string, d *disk, readOnly bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.holdLocked(id, d, readOnly)
+}
+
+func (v *Volumes) holdLocked(id string, d *disk, readOnly bool) {
+	d.uses[id] = !readOnly
+	v.claims[id] = claim{d, readOnly}
+}
+
+// Drop ends the claim of a sandbox that is gone, or was not made.
+func (v *Volumes) Drop(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.claims[id]
+	if c.disk == nil {
+		return
+	}
+	delete(v.claims, id)
+	delete(c.uses, id)
+	if c.Name == "" {
+		v.discard(c.disk)
+	}
+}
+
+// Bytes is what a user's workspaces on disk take of their quota.
+func (v *Volumes) Bytes(user string) (sum int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, d := range v.of(user) {
+		sum += d.bytes()
+	}
+	for _, c := range v.claims {
+		if c.Name == "" && c.UserID == user {
+			sum += c.bytes()
+		}
+	}
+	return sum
+}
+
+// Open completes the workspace of a sandbox that is to be made by what it has claimed. The caller calls made when the sandbox is there,
+// or could not be made.
+func (v *Volumes) Open(id string, w *runtime.Workspace) (made func(), err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.claims[id]
+	if c.disk == nil {
+		return nil, fmt.Errorf("sandbox %s has claimed no disk", id)
+	}
+	w.Medium, w.Image, w.ReadOnly = runtime.MediumDisk, filepath.Join(c.dir, imageName), c.readOnly
+	if c.Name != "" {
+		w.Lock = filepath.Join(c.dir, lockName)
+		return func() {}, nil
+	}
+	return func() {
+		// Nothing finds it from here on. The sandbox has it mounted.
+		if err := os.RemoveAll(c.dir); err != nil {
+			v.opts.Log.Error("workspace on disk cannot be removed", "folder", c.dir, "err", err)
+		}
+	}, nil
+}

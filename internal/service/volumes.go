@@ -1,0 +1,22 @@
+package service
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+)
+
+// volumes is the volumes as one caller sees them, with what is refused on the audit trail.
+type volumes struct {
+	belljar.Volumes
+	view
+}
+
+// Create makes a volume.
+func (v volumes) Create(ctx context.Context, spec belljar.VolumeSpec) (belljar.Volume, error) {
+	made, err := v.Volumes.Create(ctx, spec)
+	if err != nil {
+		return belljar.Volume{}, v.service.refused(v.caller, "make a volume", err)
+	}
+	return made, nil
+}

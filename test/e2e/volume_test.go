@@ -1,0 +1,224 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/linux/disk"
+	"github.com/belljar/belljar/test/tier"
+)
+
+const disks = "disk_workspace_mb=64"
+
+func needDisk(t *testing.T) {
+	t.Helper()
+	if why, hint := disk.Missing(); why != "" {
+		t.Skip(why + ": " + hint)
+	}
+}
+
+type object = map[string]any
+
+// made makes a session with a workspace.
+func (s *server) withDisk(workspace object) (status int, session object) {
+	return s.ask(http.MethodPost, api+"/sessions", object{"spec_version": "1.1", "base_image": "host", "workspace": workspace})
+}
+
+// prints runs a script, in a session unless that is nil, and returns what it printed.
+func (s *server) prints(session any, workspace object, script string) string {
+	s.t.Helper()
+	body := object{"spec_version": "1.1", "command": []string{"sh", "-c", "exec 2>&1; " + script}, "timeout_sec": longTime}
+	if session != nil {
+		body["session_id"] = session
+	} else {
+		body["base_image"], body["workspace"] = "host", workspace
+	}
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", body)
+	if status != http.StatusOK || run["phase"] == "queued" {
+		s.t.Fatalf("%s: %d %v", script, status, run)
+	}
+	return fmt.Sprint(run["stdout"])
+}
+
+// images are the loop devices of a data folder, and what is in its folder of volumes.
+func images(t *testing.T, data string) (devices, folders []string) {
+	t.Helper()
+	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, name := range files {
+		if has, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(has), data) {
+			devices = append(devices, strings.TrimSpace(string(has)))
+		}
+	}
+	folders, _ = filepath.Glob(filepath.Join(data, "volumes", "*"))
+	return devices, folders
+}
+
+// TestVolumes has sessions and runs with workspaces on disk: what they hold, who may have a volume, and what is left of it all.
+func TestVolumes(t *testing.T) {
+	t.Parallel()
+	needDisk(t)
+	data := t.TempDir()
+	s := serve(t, data, "--set", disks)
+	wrong := func(want int, code, field string) func(int, object) {
+		return func(status int, answer object) {
+			t.Helper()
+			e, _ := answer["error"].(object)
+			details, _ := e["details"].(object)
+			if status != want || e["code"] != code || field != "" && details["field"] != field {
+				t.Errorf("%d %v, want %d %s %s", status, answer, want, code, field)
+			}
+		}
+	}
+	volume := func(name any, mb int) (int, object) {
+		return s.ask(http.MethodPost, api+"/volumes", object{"name": name, "mb": mb})
+	}
+	if status, made := volume("data", 16); status != http.StatusOK || made["name"] != "data" || made["mb"] != 16.0 {
+		t.Fatalf("%d %v", status, made)
+	}
+	wrong(409, "conflict", "")(volume("data", 16))
+	wrong(400, "invalid_request", "name")(volume("../data", 16))
+	wrong(400, "invalid_request", "mb")(volume("tiny", 7))
+	wrong(403, "policy_denied", "mb")(volume("huge", 65))
+	wrong(404, "not_found", "")(s.withDisk(object{"volume": "none"}))
+	wrong(409, "conflict", "workspace.mb")(s.withDisk(object{"volume": "data", "mb": 32}))
+	wrong(403, "policy_denied", "workspace.mb")(s.withDisk(object{"medium": "disk", "mb": 65}))
+	wrong(404, "not_found", "")(s.ask(http.MethodDelete, api+"/volumes/none", nil))
+
+	_, first := s.withDisk(object{"volume": "data"})
+	id := first["session_id"]
+	if got, _ := json.Marshal(first["workspace"]); string(got) != `{"mb":16,"medium":"disk","volume":"data"}` {
+		t.Errorf("the session has %s: %v", got, first)
+	}
+	if limits, _ := first["limits"].(object); limits["workspace_mb"] != 16.0 {
+		t.Errorf("limits: %v", limits)
+	}
+	if got := s.prints(id, nil, "echo kept > f; id -u; stat -c %u f; head -c 30M /dev/zero > big; rm big; ls -A; stat -f -c %T ."); !strings.Contains(got, "No space left") || !strings.HasSuffix(got, "f\next2/ext3\n") {
+		t.Errorf("in the session: %s", got)
+	}
+	status, refused := s.withDisk(object{"volume": "data"})
+	wrong(409, "conflict", "")(status, refused)
+	if !strings.Contains(fmt.Sprint(refused), fmt.Sprint(id)) {
+		t.Errorf("it does not say who has it: %v", refused)
+	}
+	wrong(409, "conflict", "")(s.ask(http.MethodDelete, api+"/volumes/data", nil))
+	if got := s.prints(nil, object{"volume": "data", "read_only": true}, "cat f; echo x > f"); got != "kept\nsh: 1: cannot create f: Read-only file system\n" {
+		t.Errorf("a reader: %s", got)
+	}
+	for file, want := range map[string]int{strings.Repeat("g", 5): http.StatusOK, strings.Repeat("g", 15<<20): http.StatusOK, strings.Repeat("g", 15<<20+1): http.StatusInsufficientStorage} {
+		req, err := http.NewRequest(http.MethodPut, s.URL+api+"/sessions/"+fmt.Sprint(id)+"/fs/raw?path=g"+fmt.Sprint(len(file)), strings.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-API-KEY", s.Key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want && !(want == http.StatusOK && resp.StatusCode/100 == 2) {
+			t.Errorf("a file of %d bytes: %d", len(file), resp.StatusCode)
+		}
+	}
+	_, forked := s.ask(http.MethodPost, api+"/sessions/"+fmt.Sprint(id)+"/fork", object{"count": 2})
+	copies, _ := forked["sessions"].([]any)
+	for _, x := range copies {
+		copied, _ := x.(object)
+		if got := s.prints(copied["session_id"], nil, "cat f g5; stat -f -c %T ."); got != "kept\ngggggext2/ext3\n" {
+			t.Errorf("a copy: %s", got)
+		}
+		s.ask(http.MethodDelete, api+"/sessions/"+fmt.Sprint(copied["session_id"]), nil)
+	}
+	if len(copies) != 2 {
+		t.Errorf("forked: %v", forked)
+	}
+
+	s.kill()
+	s = serve(t, data, "--set", disks)
+	if got := s.prints(id, nil, "cat f"); got != "kept\n" {
+		t.Errorf("after the restart: %s", got)
+	}
+	wrong(409, "conflict", "")(s.withDisk(object{"volume": "data"}))
+	if _, list := s.ask(http.MethodGet, api+"/volumes", nil); !strings.Contains(fmt.Sprint(list), fmt.Sprintf("written_by:%v", id)) {
+		t.Errorf("volumes: %v", list)
+	}
+	s.ask(http.MethodDelete, api+"/sessions/"+fmt.Sprint(id), nil)
+	for n := range 3 { // one after the other, without a pause
+		if got, want := s.prints(nil, object{"volume": "data"}, "echo more >> f; wc -l < f"), fmt.Sprintln(n+2); got != want {
+			t.Errorf("run %d: %s", n, got)
+		}
+	}
+	if got := s.prints(nil, object{"medium": "disk", "mb": 32}, "ls -A; head -c 30M /dev/zero > big && stat -c %s big"); got != "31457280\n" {
+		t.Errorf("a disk of its own: %s", got)
+	}
+	if status, answer := s.ask(http.MethodDelete, api+"/volumes/data", nil); status != http.StatusNoContent {
+		t.Errorf("removed: %d %v", status, answer)
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("ended with %d\n%s", code, s.said)
+	}
+	until(t, "nothing is left", func() bool {
+		devices, folders := images(t, data)
+		return len(devices)+len(folders) == 0
+	})
+}
+
+// TestVolumesThroughKills kills a server while it makes and removes volumes and sandboxes with them. What is listed then can be had, a
+// file that was written is there, and nothing else is on the disk or mounted.
+func TestVolumesThroughKills(t *testing.T) {
+	t.Parallel()
+	needDisk(t)
+	data := t.TempDir()
+	s := serve(t, data, "--set", disks)
+	s.prints(nil, object{"volume": "old", "mb": 8}, "head -c 5M /dev/urandom > f && sha256sum f > sum && sync")
+	for round := range tier.Rounds(t, 2, 40) {
+		done := make(chan struct{})
+		go func(s *server) {
+			defer close(done)
+			for n := 0; ; n++ { // until it is killed
+				name := fmt.Sprintf("v%d-%d", round, n%3)
+				if _, _, err := s.try(http.MethodPost, api+"/volumes", object{"name": name, "mb": 8}); err != nil {
+					return
+				}
+				for _, w := range []object{{"volume": name}, {"medium": "disk", "mb": 8}} {
+					_, x, err := s.try(http.MethodPost, api+"/sessions", object{"spec_version": "1.1", "base_image": "host", "workspace": w})
+					if err == nil && n%2 == 0 {
+						_, _, _ = s.try(http.MethodDelete, api+"/sessions/"+fmt.Sprint(x["session_id"]), nil)
+					}
+				}
+				_, _, _ = s.try(http.MethodDelete, api+"/volumes/"+name, nil)
+			}
+		}(s)
+		time.Sleep(rand.N(400 * time.Millisecond))
+		s.kill()
+		<-done
+		s = serve(t, data, "--set", disks)
+		_, page := s.ask(http.MethodGet, api+"/sessions?limit=200", nil)
+		for _, x := range page["items"].([]any) {
+			s.ask(http.MethodDelete, api+"/sessions/"+fmt.Sprint(x.(object)["session_id"]), nil)
+		}
+		_, list := s.ask(http.MethodGet, api+"/volumes", nil)
+		all, _ := list["items"].([]any)
+		for _, x := range all {
+			name := x.(object)["name"]
+			if got := s.prints(nil, object{"volume": name}, "test "+fmt.Sprint(name)+" != old || sha256sum --quiet -c sum; echo ok > new && cat new"); got != "ok\n" {
+				t.Errorf("round %d: %v: %s", round, x, got)
+			}
+			if name != "old" {
+				s.ask(http.MethodDelete, api+"/volumes/"+fmt.Sprint(name), nil)
+			}
+		}
+		until(t, "only the old one is left", func() bool {
+			devices, folders := images(t, data)
+			return len(devices) == 0 && len(folders) == 1
+		})
+	}
+}
