@@ -52,6 +52,7 @@ const (
 	OpSecret   Op = "secret"    // writes a file of the folder of secrets
 	OpShells   Op = "shells"    // the named shells and kernels
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
+	OpPrograms Op = "programs"  // counts the processes of commands, but for the idle shell of no name
 )
 
 // Request is the second frame of a stream, from the host.
@@ -315,6 +316,8 @@ type Reply struct {
 	Ask *Ask `json:"ask,omitempty"`
 	// Shells are the named shells, with Done.
 	Shells []ShellInfo `json:"shells,omitempty"`
+	// Programs is the number of processes, with Done.
+	Programs int `json:"programs,omitempty"`
 	// Listeners are the ports that programs listen on.
 	Listeners []Listener `json:"listeners,omitempty"`
 }

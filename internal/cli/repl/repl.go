@@ -220,7 +220,7 @@ func (r *REPL) execute(ctx context.Context, code string) error {
 	if run, err = r.Service.Runs().Get(ctx, run.ID); err != nil {
 		return err
 	}
-	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
+	if run.Context.Lost() {
 		r.Notice.Print("the interpreter was replaced: its variables are gone")
 	}
 	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit && run.ReasonCode != belljar.ReasonCanceledByUser && run.Message != "" {

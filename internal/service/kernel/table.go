@@ -42,6 +42,7 @@ type entry struct {
 	name, language, cwd string
 	made                time.Time
 	queue               *queue.Queue
+	lost                bool // its session was hibernated, and no run has used it since
 }
 
 // NewTable returns a table without contexts. branch makes the queue in which the runs of a context wait for each other.

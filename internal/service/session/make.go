@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
@@ -207,7 +208,21 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	if err != nil {
 		return makeError(x, err)
 	}
-	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
+	err = s.furnish(ctx, x, packages, func(ctx context.Context, b *box.Box) error {
+		if err := tree.Unpack(ctx, b); err != nil {
+			return err
+		}
+		return restore(ctx, x, b)
+	})
+	if err != nil {
+		return makeError(x, err)
+	}
+	return nil
+}
+
+// furnish makes a session's sandbox, has it filled, and makes the session active.
+func (s *Sessions) furnish(ctx context.Context, x *Session, packages *install.Ready, fill func(context.Context, *box.Box) error) error {
+	ctx, end := context.WithTimeoutCause(ctx, clock.Seconds(x.place.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
 	defer end()
 	b, err := s.opts.Boxes.Make(ctx, box.Order{
 		ID: x.id, Caller: x.caller, Placement: x.place, OnImage: x.setImage,
@@ -219,13 +234,10 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	})
 	if b == nil {
 		packages.Release()
-		return makeError(x, err)
+		return err
 	}
 	if err == nil {
-		err = tree.Unpack(ctx, b)
-	}
-	if err == nil {
-		err = restore(ctx, x, b)
+		err = fill(ctx, b)
 	}
 	if err == nil {
 		err = b.WriteSecrets(ctx, x.spec.Secrets)
@@ -245,7 +257,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return makeError(x, err)
+		return err
 	}
 	go x.watch(b)
 	return nil
@@ -256,7 +268,7 @@ func (s *Sessions) recordActive(x *Session) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	row := x.row()
-	row.State = belljar.SessionActive
+	row.State, row.Hibernation = belljar.SessionActive, nil
 	if x.draft {
 		return s.insert(x, row)
 	}
@@ -274,11 +286,18 @@ func (x *Session) begin(b *box.Box) bool {
 	if x.state.State.Ended() {
 		return false
 	}
-	x.box, x.state.State = b, belljar.SessionActive
+	x.box, x.state.State, x.missed = b, belljar.SessionActive, 0
+	x.enterBox()
 	x.setTimer(x.all.now())
-	close(x.ready)
+	if x.asleep.saved == nil {
+		close(x.ready)
+	}
+	x.awake()
 	return true
 }
+
+// enterBox begins the time that the session has its sandbox. The caller holds the lock.
+func (x *Session) enterBox() { x.inside, x.leave = context.WithCancelCause(x.ctx) }
 
 // abort ends a session whose sandbox could not be made. Its key is released, so that the same request tries again.
 func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
@@ -333,7 +352,7 @@ func makeError(x *Session, err error) error {
 }
 
 // aboutSession adds to an error which session it is about.
-func aboutSession(err *belljar.Error, id string) error {
+func aboutSession(err *belljar.Error, id string) *belljar.Error {
 	e := *err
 	e.Details = maps.Clone(e.Details)
 	if e.Details == nil {

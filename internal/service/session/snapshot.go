@@ -34,7 +34,7 @@ func restore(ctx context.Context, x *Session, b *box.Box) error {
 	switch {
 	case x.fill != nil:
 		var cwd string
-		if cwd, err = x.fill(ctx, Use{b, x}); err == nil && cwd != "" {
+		if cwd, err = x.fill(ctx, Use{b, x, x.ctx}); err == nil && cwd != "" {
 			x.SetCwd(cwd)
 		}
 	case x.spec.Snapshot != "":

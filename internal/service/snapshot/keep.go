@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +43,9 @@ func (s *Snapshots) room(ctx context.Context, user string) error {
 
 // keep keeps an archive as a snapshot x, whose id, owner and origin are set: its bytes first, then its record.
 func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (belljar.Snapshot, error) {
-	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, "workspace", p.frozen
+	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, cmp.Or(x.Kind, "workspace"), p.frozen
 	x.CreatedAt = s.opts.Now()
-	if s.opts.TTL > 0 {
+	if s.opts.TTL > 0 && x.ExpiresAt == nil {
 		x.ExpiresAt = new(x.CreatedAt.Add(s.opts.TTL))
 	}
 	defer s.locks.lock(x.UserID, x.Digest)()

@@ -1,0 +1,271 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// A session in which nothing runs may hibernate: its files and its shell are saved, and its sandbox goes. It stays in the table, and its
+// time runs on. The next use wakes it (wake.go).
+//
+// The order makes a crash harmless at every point: the snapshot is kept, then the session is on record as hibernated, then the sandbox
+// goes; and on the way back the sandbox is filled, then the session is on record as active, then the snapshot goes. What the record does
+// not name is left over, and the next process removes it.
+
+// hibernation is how far a session is on its way into hibernation and back. The session's lock guards it.
+type hibernation struct {
+	saved *store.Hibernation // nil while the session has a sandbox
+	held  *install.Ready     // its packages, while it has none
+	turn  *turn              // under way; nil for none
+}
+
+// turn is a way into hibernation, or back.
+type turn struct {
+	over chan struct{}
+	stop context.CancelCauseFunc
+
+	// The session's lock guards these. err is set before over is closed.
+	final   bool // a use waits for its end; one that is not final is called off by a use
+	waiters int  // uses that wait for it
+	err     error
+}
+
+var (
+	errUsed    = errors.New("the session was used meanwhile")
+	errForsook = errors.New("no request waits for the session any longer")
+)
+
+// hibernateTime bounds a hibernation that no caller waits for.
+const hibernateTime = 10 * time.Minute
+
+// refusal is why a session does not hibernate.
+func refusal(x *Session, rule, message, hint string) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s cannot hibernate: %s", x.id, message),
+		Details: map[string]any{"session_id": x.id, "rule": rule}, Hint: hint,
+	}
+}
+
+const forceHint = "force ends it (belljar session hibernate --force)"
+
+// Hibernate saves a session's files and shell, and gives its sandbox up until it is used again. Unless it is forced, it fails if something
+// runs in the session, or uses it meanwhile.
+func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (belljar.Session, error) {
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		return belljar.Session{}, context.Cause(ctx)
+	}
+	for {
+		active := x.all.opts.Runs.ActiveIn(x.id)
+		ctx, stop := context.WithCancelCause(ctx)
+		t, begun, err := x.beginHibernation(stop, active, spec.Force)
+		switch {
+		case begun:
+			unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
+			err = x.hibernate(ctx, t, spec.Force)
+			unhook()
+			x.endTurn(t, err)
+		case t != nil:
+			select {
+			case <-t.over:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		stop(nil)
+		if err != nil || t == nil || begun {
+			return x.Snapshot(), err
+		}
+	}
+}
+
+// beginHibernation begins a turn, or returns the one that has to be over first. It returns neither for a session that hibernates.
+func (x *Session) beginHibernation(stop context.CancelCauseFunc, active, force bool) (t *turn, begun bool, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch h := &x.asleep; {
+	case x.state.State.Ended() || x.box == nil && h.saved == nil:
+		return nil, false, Ended(x.state)
+	case h.turn != nil:
+		return h.turn, false, nil
+	case h.saved != nil:
+		return nil, false, nil
+	case hasFiles(x.spec.Secrets):
+		return nil, false, refusal(x, "secrets", "it was given a secret file, which its files may have a copy of", "end it, or keep it")
+	case !force && (active || x.uses > 0):
+		return nil, false, refusal(x, "in_use", "it is in use", forceHint)
+	}
+	x.asleep.turn = &turn{over: make(chan struct{}), stop: stop, final: force}
+	return x.asleep.turn, true, nil
+}
+
+// hasFiles reports whether a secret is a file in the sandbox.
+func hasFiles(secrets map[string]belljar.Secret) bool {
+	for _, s := range secrets {
+		if !s.Brokered() {
+			return true
+		}
+	}
+	return false
+}
+
+// endTurn ends a turn, and gives those who wait for it its outcome.
+func (x *Session) endTurn(t *turn, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.asleep.turn, t.err = nil, err; !x.state.State.Ended() {
+		x.setTimer(x.all.now())
+	}
+	close(t.over)
+}
+
+// sleeper is a session as its hibernation uses it: no sign of life.
+type sleeper struct{ Use }
+
+// KeepAlive does nothing.
+func (sleeper) KeepAlive() {}
+
+// hibernate is one turn into hibernation.
+func (x *Session) hibernate(ctx context.Context, t *turn, force bool) error {
+	begun := x.all.opts.Clock.Now()
+	x.mu.Lock()
+	u, until := Use{x.box, x, x.inside}, x.life.ends
+	x.mu.Unlock()
+	if err := x.quiet(ctx, u.box, force); err != nil {
+		return err
+	}
+	made, shell, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force)
+	if err == nil {
+		if err = x.giveUp(ctx, t, u.box, &store.Hibernation{Shell: shell, Contexts: x.Contexts.Save()}); err != nil {
+			err = errors.Join(err, x.all.opts.Snapshots.Drop(context.WithoutCancel(ctx), x.id))
+		}
+	}
+	if err != nil {
+		return x.notGivenUp(ctx, u, err)
+	}
+	state := x.Snapshot()
+	x.all.opts.Record(event.Event{
+		Name: event.SessionHibernated, Caller: x.caller, Session: &state, Runtime: state.Runtime, Took: x.all.opts.Clock.Now().Sub(begun),
+		Count: made.Bytes, Files: int64(made.Files), Detail: map[string]string{"digest": made.Digest},
+	})
+	return nil
+}
+
+// quiet makes sure that nothing runs in the session: with force it ends what does.
+func (x *Session) quiet(ctx context.Context, b *box.Box, force bool) error {
+	if !force {
+		n, err := agent.Programs(ctx, b.Agent)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			return refusal(x, "agent", "its agent is of an older version than the server", "make a new session")
+		case err != nil:
+			return fmt.Errorf("ask for the session's programs: %w", err)
+		case n > 0:
+			return refusal(x, "in_use", fmt.Sprintf("%d processes run in it: of contexts, terminals, or in the background", n), forceHint)
+		}
+		return nil
+	}
+	x.all.opts.Runs.StopIn(x.id, fault.ErrCanceled)
+	x.leave(errHibernates)
+	for {
+		x.mu.Lock()
+		unused, used := x.whenUnused(), x.uses > 0
+		x.mu.Unlock()
+		if !used {
+			return nil
+		}
+		select {
+		case <-unused:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// errHibernates ends what is inside a session that is forced to hibernate.
+var errHibernates = errors.New("the session hibernates")
+
+// giveUp puts the session on record as hibernated, and then destroys its sandbox.
+func (x *Session) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation) error {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.mu.Lock()
+	switch {
+	case x.state.State.Ended():
+		defer x.mu.Unlock()
+		return Ended(x.state)
+	case ctx.Err() != nil:
+		defer x.mu.Unlock()
+		return context.Cause(ctx)
+	}
+	t.final = true
+	x.asleep.saved, x.asleep.held = saved, x.all.opts.Packages.Hold(x.place.Image.Layers)
+	x.box, x.state.State = nil, belljar.SessionHibernated
+	x.mu.Unlock()
+	if err := x.update(); err != nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.box = b
+		x.awake()
+		if !x.state.State.Ended() {
+			x.state.State = belljar.SessionActive
+		}
+		return fault.Record("put the session on record", err)
+	}
+	x.Contexts.Restore(saved.Contexts)
+	x.leave(errHibernates)
+	x.all.opts.Boxes.Destroy(x.id, b)
+	x.all.opts.Memory.Drop(x.id)
+	return nil
+}
+
+// awake forgets what the session was saved as. The caller holds the lock.
+func (x *Session) awake() {
+	x.asleep.held.Release()
+	x.asleep.saved, x.asleep.held = nil, nil
+}
+
+// notGivenUp is the error of a turn after which the session has its sandbox.
+func (x *Session) notGivenUp(ctx context.Context, u Use, err error) error {
+	x.mu.Lock()
+	if x.inside == u.inside && x.inside.Err() != nil && x.ctx.Err() == nil {
+		x.enterBox()
+	}
+	ended := x.state.State.Ended()
+	x.mu.Unlock()
+	var own *belljar.Error
+	switch {
+	case ended:
+		return Ended(x.Snapshot())
+	case errors.Is(context.Cause(ctx), errUsed):
+		return refusal(x, "in_use", errUsed.Error(), "try again, or force it")
+	case errors.Is(context.Cause(ctx), fault.ErrDetached):
+		return fault.ShuttingDown()
+	case ctx.Err() != nil:
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the hibernation was canceled", Details: map[string]any{"session_id": x.id}}
+	case errors.As(err, &own):
+		return own
+	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: "the session could not hibernate", Err: err, Details: map[string]any{"session_id": x.id}}
+}
+
+// rest has the session hibernate because nothing has happened in it for a while.
+func (x *Session) rest() {
+	ctx, cancel := context.WithTimeout(x.all.opts.Work.Closing(), hibernateTime)
+	defer cancel()
+	_, err := Hibernate(ctx, x, belljar.HibernateSpec{})
+	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict && ctx.Err() == nil {
+		x.all.opts.Log.Warn("session cannot hibernate", "session_id", x.id, "err", err)
+	}
+}
