@@ -46,7 +46,7 @@ func (x *Session) detach() bool {
 	x.stop(fault.ErrDetached)
 	go func() {
 		defer close(x.detached)
-		x.settle()
+		x.asleep.settle()
 		x.mu.Lock()
 		b := x.box
 		x.mu.Unlock()

@@ -70,10 +70,10 @@ func (x *Session) wait(ctx context.Context) error {
 // finish removes what a session has.
 func (x *Session) finish(why error) {
 	x.stopRuns(why)
-	x.settle()
+	x.asleep.settle()
 	x.mu.Lock()
 	b, asleep := x.box, x.asleep.saved != nil
-	x.awake()
+	x.asleep.over()
 	x.mu.Unlock()
 	if b != nil {
 		x.all.opts.Boxes.Destroy(x.id, b)
@@ -87,9 +87,10 @@ func (x *Session) finish(why error) {
 }
 
 // settle waits until the session is not on its way into hibernation or back, and not in use.
-func (x *Session) settle() {
+func (h *hibernation) settle() {
+	x := h.of
 	x.mu.Lock()
-	t, unused := x.asleep.turn, x.whenUnused()
+	t, unused := h.turn, x.whenUnused()
 	x.mu.Unlock()
 	if t != nil {
 		<-t.over

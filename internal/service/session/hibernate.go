@@ -24,6 +24,7 @@ import (
 
 // hibernation is how far a session is on its way into hibernation and back. The session's lock guards it.
 type hibernation struct {
+	of    *Session
 	saved *store.Hibernation // nil while the session has a sandbox
 	held  *install.Ready     // its packages, while it has none
 	turn  *turn              // under way; nil for none
@@ -69,13 +70,13 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 	for {
 		active := x.all.opts.Runs.ActiveIn(x.id)
 		ctx, stop := context.WithCancelCause(ctx)
-		t, begun, err := x.beginHibernation(stop, active, spec.Force)
+		t, begun, err := x.asleep.begin(stop, active, spec.Force)
 		switch {
 		case begun:
 			unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
-			err = x.hibernate(ctx, t, spec.Force)
+			err = x.asleep.run(ctx, t, spec.Force)
 			unhook()
-			x.endTurn(t, err)
+			x.asleep.end(t, err)
 		case t != nil:
 			select {
 			case <-t.over:
@@ -91,10 +92,11 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 }
 
 // beginHibernation begins a turn, or returns the one that has to be over first. It returns neither for a session that hibernates.
-func (x *Session) beginHibernation(stop context.CancelCauseFunc, active, force bool) (t *turn, begun bool, err error) {
+func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t *turn, begun bool, err error) {
+	x := h.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch h := &x.asleep; {
+	switch {
 	case x.state.State.Ended() || x.box == nil && h.saved == nil:
 		return nil, false, Ended(x.state)
 	case h.turn != nil:
@@ -106,8 +108,8 @@ func (x *Session) beginHibernation(stop context.CancelCauseFunc, active, force b
 	case !force && (active || x.uses > 0):
 		return nil, false, refusal(x, "in_use", "it is in use", forceHint)
 	}
-	x.asleep.turn = &turn{over: make(chan struct{}), stop: stop, final: force}
-	return x.asleep.turn, true, nil
+	h.turn = &turn{over: make(chan struct{}), stop: stop, final: force}
+	return h.turn, true, nil
 }
 
 // hasFiles reports whether a secret is a file in the sandbox.
@@ -121,10 +123,11 @@ func hasFiles(secrets map[string]belljar.Secret) bool {
 }
 
 // endTurn ends a turn, and gives those who wait for it its outcome.
-func (x *Session) endTurn(t *turn, err error) {
+func (h *hibernation) end(t *turn, err error) {
+	x := h.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.asleep.turn, t.err = nil, err; !x.state.State.Ended() {
+	if h.turn, t.err = nil, err; !x.state.State.Ended() {
 		x.setTimer(x.all.now())
 	}
 	close(t.over)
@@ -137,22 +140,23 @@ type sleeper struct{ Use }
 func (sleeper) KeepAlive() {}
 
 // hibernate is one turn into hibernation.
-func (x *Session) hibernate(ctx context.Context, t *turn, force bool) error {
+func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
+	x := h.of
 	begun := x.all.opts.Clock.Now()
 	x.mu.Lock()
 	u, until := Use{x.box, x, x.inside}, x.life.ends
 	x.mu.Unlock()
-	if err := x.quiet(ctx, u.box, force); err != nil {
+	if err := h.quiet(ctx, u.box, force); err != nil {
 		return err
 	}
 	made, shell, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force)
 	if err == nil {
-		if err = x.giveUp(ctx, t, u.box, &store.Hibernation{Shell: shell, Contexts: x.Contexts.Save()}); err != nil {
+		if err = h.giveUp(ctx, t, u.box, &store.Hibernation{Shell: shell, Contexts: x.Contexts.Save()}); err != nil {
 			err = errors.Join(err, x.all.opts.Snapshots.Drop(context.WithoutCancel(ctx), x.id))
 		}
 	}
 	if err != nil {
-		return x.notGivenUp(ctx, u, err)
+		return h.failed(ctx, u, err)
 	}
 	state := x.Snapshot()
 	x.all.opts.Record(event.Event{
@@ -163,7 +167,8 @@ func (x *Session) hibernate(ctx context.Context, t *turn, force bool) error {
 }
 
 // quiet makes sure that nothing runs in the session: with force it ends what does.
-func (x *Session) quiet(ctx context.Context, b *box.Box, force bool) error {
+func (h *hibernation) quiet(ctx context.Context, b *box.Box, force bool) error {
+	x := h.of
 	if !force {
 		n, err := agent.Programs(ctx, b.Agent)
 		switch {
@@ -197,7 +202,8 @@ func (x *Session) quiet(ctx context.Context, b *box.Box, force bool) error {
 var errHibernates = errors.New("the session hibernates")
 
 // giveUp puts the session on record as hibernated, and then destroys its sandbox.
-func (x *Session) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation) error {
+func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation) error {
+	x := h.of
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()
@@ -210,14 +216,14 @@ func (x *Session) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.
 		return context.Cause(ctx)
 	}
 	t.final = true
-	x.asleep.saved, x.asleep.held = saved, x.all.opts.Packages.Hold(x.place.Image.Layers)
+	h.saved, h.held = saved, x.all.opts.Packages.Hold(x.place.Image.Layers)
 	x.box, x.state.State = nil, belljar.SessionHibernated
 	x.mu.Unlock()
 	if err := x.update(); err != nil {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.box = b
-		x.awake()
+		h.over()
 		if !x.state.State.Ended() {
 			x.state.State = belljar.SessionActive
 		}
@@ -231,16 +237,17 @@ func (x *Session) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.
 }
 
 // awake forgets what the session was saved as. The caller holds the lock.
-func (x *Session) awake() {
-	x.asleep.held.Release()
-	x.asleep.saved, x.asleep.held = nil, nil
+func (h *hibernation) over() {
+	h.held.Release()
+	h.saved, h.held = nil, nil
 }
 
 // notGivenUp is the error of a turn after which the session has its sandbox.
-func (x *Session) notGivenUp(ctx context.Context, u Use, err error) error {
+func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
+	x := h.of
 	x.mu.Lock()
 	if x.inside == u.inside && x.inside.Err() != nil && x.ctx.Err() == nil {
-		x.enterBox()
+		h.enterBox()
 	}
 	ended := x.state.State.Ended()
 	x.mu.Unlock()
@@ -261,7 +268,8 @@ func (x *Session) notGivenUp(ctx context.Context, u Use, err error) error {
 }
 
 // rest has the session hibernate because nothing has happened in it for a while.
-func (x *Session) rest() {
+func (h *hibernation) rest() {
+	x := h.of
 	ctx, cancel := context.WithTimeout(x.all.opts.Work.Closing(), hibernateTime)
 	defer cancel()
 	_, err := Hibernate(ctx, x, belljar.HibernateSpec{})

@@ -104,7 +104,7 @@ func (x *Session) setTimer(now time.Time) {
 		return // it has ended, or is detached
 	}
 	at := x.life.check(now, x.uses > 0)
-	if rest := x.life.restful(); !rest.IsZero() && x.idle() {
+	if rest := x.life.restful(); !rest.IsZero() && x.asleep.idle() {
 		at = earlier(at, rest)
 	}
 	if x.life.stopTimer != nil {
@@ -141,9 +141,9 @@ func (x *Session) checkExpiry() {
 	if !x.life.due.After(now) {
 		x.life.stopTimer = nil // the timer called
 	}
-	if rest := x.life.restful(); !rest.IsZero() && !rest.After(now) && x.idle() {
+	if rest := x.life.restful(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
 		x.life.tried = now
-		go x.rest()
+		go x.asleep.rest()
 	}
 	if x.box != nil || x.asleep.saved != nil {
 		x.setTimer(now)
@@ -151,7 +151,7 @@ func (x *Session) checkExpiry() {
 }
 
 // idle reports whether the session has a sandbox that is not in use, nor given up. The caller holds the lock.
-func (x *Session) idle() bool { return x.box != nil && x.uses == 0 && x.asleep.turn == nil }
+func (h *hibernation) idle() bool { return h.of.box != nil && h.of.uses == 0 && h.turn == nil }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

@@ -208,7 +208,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	if err != nil {
 		return makeError(x, err)
 	}
-	err = s.furnish(ctx, x, packages, func(ctx context.Context, b *box.Box) error {
+	err = furnish(ctx, x, packages, func(ctx context.Context, b *box.Box) error {
 		if err := tree.Unpack(ctx, b); err != nil {
 			return err
 		}
@@ -221,7 +221,8 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 }
 
 // furnish makes a session's sandbox, has it filled, and makes the session active.
-func (s *Sessions) furnish(ctx context.Context, x *Session, packages *install.Ready, fill func(context.Context, *box.Box) error) error {
+func furnish(ctx context.Context, x *Session, packages *install.Ready, fill func(context.Context, *box.Box) error) error {
+	s := x.all
 	ctx, end := context.WithTimeoutCause(ctx, clock.Seconds(x.place.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
 	defer end()
 	b, err := s.opts.Boxes.Make(ctx, box.Order{
@@ -287,17 +288,17 @@ func (x *Session) begin(b *box.Box) bool {
 		return false
 	}
 	x.box, x.state.State, x.missed = b, belljar.SessionActive, 0
-	x.enterBox()
+	x.asleep.enterBox()
 	x.setTimer(x.all.now())
 	if x.asleep.saved == nil {
 		close(x.ready)
 	}
-	x.awake()
+	x.asleep.over()
 	return true
 }
 
 // enterBox begins the time that the session has its sandbox. The caller holds the lock.
-func (x *Session) enterBox() { x.inside, x.leave = context.WithCancelCause(x.ctx) }
+func (h *hibernation) enterBox() { h.of.inside, h.of.leave = context.WithCancelCause(h.of.ctx) }
 
 // abort ends a session whose sandbox could not be made. Its key is released, so that the same request tries again.
 func (s *Sessions) abort(x *Session, key *store.Key, fault error) {

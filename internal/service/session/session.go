@@ -85,7 +85,7 @@ func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSp
 		runs: s.opts.Queue.Branch(t.concurrent, s.opts.QueueLength), shell: s.opts.Queue.Branch(1, s.opts.QueueLength),
 		ready: make(chan struct{}), over: make(chan struct{}), detached: make(chan struct{}),
 	}
-	x.Network.of, x.Approval.of = x, x
+	x.Network.of, x.Approval.of, x.asleep.of = x, x, x
 	x.Contexts = kernel.NewTable(s.opts.Contexts, func() *queue.Queue { return s.opts.Queue.Branch(1, s.opts.QueueLength) })
 	x.ctx, x.stop = context.WithCancelCause(context.Background())
 	return x
@@ -171,11 +171,11 @@ func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
 		return nil, context.Cause(ctx)
 	}
 	for {
-		b, turn, err := x.enter()
+		b, turn, err := x.asleep.enter()
 		if turn == nil {
 			return b, err
 		}
-		if err := x.await(ctx, turn); err != nil {
+		if err := x.asleep.await(ctx, turn); err != nil {
 			return nil, err
 		}
 	}

@@ -14,17 +14,17 @@ import (
 )
 
 // enter counts a use of the session's sandbox, or returns the turn that has to be over first.
-func (x *Session) enter() (*box.Box, *turn, error) {
+func (h *hibernation) enter() (*box.Box, *turn, error) {
+	x := h.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	h := &x.asleep
 	switch {
 	case x.state.State.Ended() || x.box == nil && h.saved == nil:
 		return nil, nil, Ended(x.state)
 	case h.turn == nil && x.box == nil && x.ctx.Err() != nil:
 		return nil, nil, fault.ShuttingDown()
 	case h.turn == nil && x.box == nil:
-		x.beginWaking()
+		h.beginWaking()
 	case h.turn != nil && !h.turn.final:
 		h.turn.stop(errUsed)
 	}
@@ -38,7 +38,8 @@ func (x *Session) enter() (*box.Box, *turn, error) {
 }
 
 // await waits for the end of a turn. The last one who gives up a wait for a sandbox stops its making.
-func (x *Session) await(ctx context.Context, t *turn) error {
+func (h *hibernation) await(ctx context.Context, t *turn) error {
+	x := h.of
 	select {
 	case <-t.over:
 		if errors.Is(t.err, errForsook) {
@@ -56,29 +57,31 @@ func (x *Session) await(ctx context.Context, t *turn) error {
 }
 
 // beginWaking begins to make a sandbox for a hibernated session. The caller holds the lock.
-func (x *Session) beginWaking() {
+func (h *hibernation) beginWaking() {
+	x := h.of
 	ctx, stop := context.WithCancelCause(x.ctx)
 	t := &turn{over: make(chan struct{}), stop: stop, final: true}
-	x.asleep.turn = t
+	h.turn = t
 	go func() {
 		defer stop(nil)
 		begun := x.all.opts.Clock.Now()
-		err := x.all.wake(ctx, x)
+		err := h.wake(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				x.all.opts.Log.Warn("session cannot be woken", "session_id", x.id, "err", err)
 			}
-			x.endTurn(t, wakeError(ctx, x, err))
+			h.end(t, wakeError(ctx, x, err))
 			return
 		}
-		x.endTurn(t, nil)
+		h.end(t, nil)
 		x.all.record(event.SessionWoken, x.caller, x.Snapshot(), x.all.opts.Clock.Now().Sub(begun))
 	}()
 }
 
 // wake makes a sandbox for a hibernated session, with what was saved.
-func (s *Sessions) wake(ctx context.Context, x *Session) error {
-	if err := x.placeAgain(ctx); err != nil {
+func (h *hibernation) wake(ctx context.Context) error {
+	x, s := h.of, h.of.all
+	if err := h.placeAgain(ctx); err != nil {
 		return err
 	}
 	if err := s.claimMemory(ctx, x); err != nil {
@@ -86,10 +89,10 @@ func (s *Sessions) wake(ctx context.Context, x *Session) error {
 		return err
 	}
 	x.mu.Lock()
-	shell := x.asleep.saved.Shell
+	shell := h.saved.Shell
 	x.mu.Unlock()
 	packages := s.opts.Packages.Hold(x.Placement().Image.Layers)
-	err := s.furnish(ctx, x, packages, func(ctx context.Context, b *box.Box) error {
+	err := furnish(ctx, x, packages, func(ctx context.Context, b *box.Box) error {
 		cwd, err := s.opts.Snapshots.Wake(ctx, x.caller, Use{b, x, ctx}, shell)
 		if err == nil && cwd != "" {
 			x.SetCwd(cwd)
@@ -107,7 +110,8 @@ func (s *Sessions) wake(ctx context.Context, x *Session) error {
 }
 
 // placeAgain decides anew where the session's sandbox is made, as the server's rules are now. Its image, limits, packages and network stay.
-func (x *Session) placeAgain(ctx context.Context) error {
+func (h *hibernation) placeAgain(ctx context.Context) error {
+	x := h.of
 	x.mu.Lock()
 	ask, caller := admission.RequestOfSession(x.spec), x.caller
 	ask.Runtime, ask.Digest = x.state.Runtime, x.state.ImageDigest
