@@ -79,11 +79,9 @@ func TestHibernate(t *testing.T) {
 		if err != nil || after.State != belljar.SessionActive || after.ScopeKey != before.ScopeKey || after.Labels["a"] != "b" || after.Limits != before.Limits || after.Cwd == "" {
 			t.Errorf("%+v, %v", after, err)
 		}
-		b.service.WaitIdle()
-		if n := held.count(); n != 0 || b.kept() != 0 {
-			t.Errorf("%d blobs, %d bytes kept", n, b.kept())
-		}
+		b.until(func() bool { return held.count() == 0 && b.kept() == 0 })
 	}
+	b.until(func() bool { return len(events.named(event.SessionWoken)) == 2 })
 	slept, woke := events.named(event.SessionHibernated), events.named(event.SessionWoken)
 	if len(slept) != 2 || len(woke) != 2 || slept[0].Count < 3<<20 || slept[0].Files != 11 || slept[0].Session.ID != x.ID {
 		t.Errorf("%+v, %+v", slept, woke)
@@ -371,9 +369,7 @@ func TestWake(t *testing.T) {
 	}
 	refusedAs(t, "a use of a session that was deleted", <-gone, belljar.CodeConflict)
 	b.state(x.ID, belljar.SessionClosed)
-	if b.kept() != 0 {
-		t.Errorf("%d bytes kept", b.kept())
-	}
+	b.until(func() bool { return b.kept() == 0 })
 }
 
 // A use calls off a hibernation that nobody forces, and a wake that finds damaged files leaves the session as it is.

@@ -43,11 +43,16 @@ type turn struct {
 
 var (
 	errUsed    = errors.New("the session was used meanwhile")
+	errInUse   = errors.New("it is in use")
 	errForsook = errors.New("no request waits for the session any longer")
 )
 
-// hibernateTime bounds a hibernation that no caller waits for.
-const hibernateTime = 10 * time.Minute
+const (
+	// hibernateTime bounds a hibernation that no caller waits for.
+	hibernateTime = 10 * time.Minute
+	// leaveTime is how long a run may take to leave its session: its caller has the answer before. It is looked for every leaveStep.
+	leaveTime, leaveStep = time.Second, 5 * time.Millisecond
+)
 
 // refusal is why a session does not hibernate.
 func refusal(x *Session, rule, message, hint string) error {
@@ -67,7 +72,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 	case <-ctx.Done():
 		return belljar.Session{}, context.Cause(ctx)
 	}
-	for {
+	for late := time.Now().Add(leaveTime); ; {
 		active := x.all.opts.Runs.ActiveIn(x.id)
 		ctx, stop := context.WithCancelCause(ctx)
 		t, begun, err := x.asleep.begin(stop, active, spec.Force)
@@ -77,6 +82,16 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 			err = x.asleep.run(ctx, t, spec.Force)
 			unhook()
 			x.asleep.end(t, err)
+		case errors.Is(err, errInUse) && time.Now().Before(late):
+			select {
+			case <-time.After(leaveStep):
+				stop(nil)
+				continue
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		case errors.Is(err, errInUse):
+			err = refusal(x, "in_use", err.Error(), forceHint)
 		case t != nil:
 			select {
 			case <-t.over:
@@ -106,7 +121,7 @@ func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t
 	case hasFiles(x.spec.Secrets):
 		return nil, false, refusal(x, "secrets", "it was given a secret file, which its files may have a copy of", "end it, or keep it")
 	case !force && (active || x.uses > 0):
-		return nil, false, refusal(x, "in_use", "it is in use", forceHint)
+		return nil, false, errInUse
 	}
 	h.turn = &turn{over: make(chan struct{}), stop: stop, final: force}
 	return h.turn, true, nil

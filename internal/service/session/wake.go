@@ -73,7 +73,7 @@ func (h *hibernation) beginWaking() {
 			h.end(t, wakeError(ctx, x, err))
 			return
 		}
-		h.end(t, nil)
+		h.tidy(t)
 		x.all.record(event.SessionWoken, x.caller, x.Snapshot(), x.all.opts.Clock.Now().Sub(begun))
 	}()
 }
@@ -103,10 +103,21 @@ func (h *hibernation) wake(ctx context.Context) error {
 		s.opts.Memory.Drop(x.id)
 		return err
 	}
-	if err := s.opts.Snapshots.Drop(context.WithoutCancel(ctx), x.id); err != nil {
-		s.opts.Log.Warn("snapshot of a session that woke cannot be removed", "session_id", x.id, "err", err) // it goes when its time is over
-	}
 	return nil
+}
+
+// tidy ends a turn, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.
+func (h *hibernation) tidy(t *turn) {
+	x := h.of
+	next := &turn{over: make(chan struct{}), stop: func(error) {}}
+	x.mu.Lock()
+	h.turn = next
+	x.mu.Unlock()
+	close(t.over)
+	if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
+		x.all.opts.Log.Warn("snapshot of a session that woke cannot be removed", "session_id", x.id, "err", err) // it goes when its time is over
+	}
+	h.end(next, nil)
 }
 
 // placeAgain decides anew where the session's sandbox is made, as the server's rules are now. Its image, limits, packages and network stay.
