@@ -43,10 +43,19 @@ type ContextRun struct {
 	Name     string `json:"name"`
 	Language string `json:"language"`
 	// State is kept, or replaced if the run began in a new interpreter, although there had been one, or has ended its own: the
-	// variables are gone. "" until the run has ended.
+	// variables are gone. It is new for the first run since the session was hibernated: the variables are gone, too. "" until the run
+	// has ended.
 	State string `json:"state,omitempty"`
 	// Replayed is how many pieces of earlier code were executed again before this run's ([RunSpec.Replay]).
 	Replayed int `json:"replayed,omitempty"`
+}
+
+// ContextNew is the state of a context in which code runs for the first time since its session was hibernated.
+const ContextNew = "new"
+
+// Lost reports whether the variables of a context are gone.
+func (c *ContextRun) Lost() bool {
+	return c != nil && (c.State == ShellReplaced || c.State == ContextNew)
 }
 
 // Completion is what may follow the beginning of code.

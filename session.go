@@ -54,16 +54,26 @@ type SessionState string
 
 // The states of a session. The last four are terminal.
 const (
-	SessionStarting SessionState = "starting"
-	SessionActive   SessionState = "active"
-	SessionClosed   SessionState = "closed"  // its caller deleted it
-	SessionExpired  SessionState = "expired" // it was unused for its TTL
-	SessionCrashed  SessionState = "crashed" // its sandbox died
-	SessionLost     SessionState = "lost"    // belljar or the machine stopped, and its sandbox with it
+	SessionStarting   SessionState = "starting"
+	SessionActive     SessionState = "active"
+	SessionHibernated SessionState = "hibernated" // its files and shell are saved, and it has no sandbox until it is used
+	SessionClosed     SessionState = "closed"     // its caller deleted it
+	SessionExpired    SessionState = "expired"    // it was unused for its TTL
+	SessionCrashed    SessionState = "crashed"    // its sandbox died
+	SessionLost       SessionState = "lost"       // belljar or the machine stopped, and its sandbox with it
 )
 
 // Ended reports whether a session in this state is over.
-func (s SessionState) Ended() bool { return s != SessionStarting && s != SessionActive }
+func (s SessionState) Ended() bool {
+	return s != SessionStarting && s != SessionActive && s != SessionHibernated
+}
+
+// HibernateSpec asks for the hibernation of a session.
+type HibernateSpec struct {
+	// Force ends what runs in the session: runs, terminals, contexts and background processes. Without it a session in which anything
+	// runs does not hibernate.
+	Force bool `json:"force,omitempty"`
+}
 
 // Session is a caller's named, expiring hold on a sandbox.
 type Session struct {

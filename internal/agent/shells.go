@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 )
@@ -23,4 +25,22 @@ func EndShell(ctx context.Context, c *Client, name string) error {
 		return fmt.Errorf("end the shell: %w", err)
 	}
 	return nil
+}
+
+// Programs returns how many processes run in the sandbox: those of commands, but for the shell of no name while it is idle. With an
+// agent that cannot it is [errors.ErrUnsupported].
+func Programs(ctx context.Context, c *Client) (int, error) {
+	s, err := c.open(ctx, wire.Request{Op: wire.OpPrograms})
+	if err != nil {
+		return 0, fmt.Errorf("programs: %w", err)
+	}
+	defer s.close()
+	reply, err := s.reply()
+	if err == nil {
+		return reply.Programs, nil
+	}
+	if s.greet && !slices.Contains(s.hello.Features, string(wire.OpPrograms)) {
+		err = errors.Join(err, errors.ErrUnsupported)
+	}
+	return 0, fmt.Errorf("programs: %w", err)
 }

@@ -44,7 +44,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	if signal != 0 && run.Phase == belljar.PhaseKilled {
 		return 128 + int(signal)
 	}
-	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
+	if run.Context.Lost() {
 		c.Note("the interpreter of context %s was replaced: its variables are gone", run.Context.Name)
 	}
 	if run.Context != nil && run.Context.Replayed > 0 {

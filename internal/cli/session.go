@@ -19,22 +19,23 @@ import (
 
 // sessionCommands are belljar session ….
 type sessionCommands struct {
-	Open    sessionOpen    `cmd:"" help:"Find a session by its scope, or create it, and print its id."`
-	Create  sessionCreate  `cmd:"" help:"Create a session and print its id."`
-	LS      sessionList    `cmd:"" name:"ls" help:"List sessions."`
-	Show    sessionShow    `cmd:"" help:"Show a session."`
-	Exec    sessionExec    `cmd:"" help:"Run a command in a session."`
-	Run     sessionRun     `cmd:"" help:"Run a program of this machine in a session."`
-	Code    sessionCode    `cmd:"" help:"Execute code in a session's interpreter, which remembers."`
-	Shell   sessionShell   `cmd:"" help:"Open a terminal in a session, or reattach to one."`
-	Files   sessionFiles   `cmd:"" help:"List the files of a session's workspace."`
-	CP      sessionCopy    `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
-	Upload  sessionUpload  `cmd:"" help:"Put files into a session's workspace, all or none."`
-	Network sessionNetwork `cmd:"" help:"Show or change what a session may reach."`
-	Ports   sessionPorts   `cmd:"" help:"List the ports that programs in a session listen on."`
-	Forward sessionForward `cmd:"" help:"Reach ports of a session at ports of this machine."`
-	Fork    sessionFork    `cmd:"" help:"Make copies of a session and print their ids."`
-	Close   sessionClose   `cmd:"" aliases:"rm" help:"End sessions."`
+	Open      sessionOpen      `cmd:"" help:"Find a session by its scope, or create it, and print its id."`
+	Create    sessionCreate    `cmd:"" help:"Create a session and print its id."`
+	LS        sessionList      `cmd:"" name:"ls" help:"List sessions."`
+	Show      sessionShow      `cmd:"" help:"Show a session."`
+	Exec      sessionExec      `cmd:"" help:"Run a command in a session."`
+	Run       sessionRun       `cmd:"" help:"Run a program of this machine in a session."`
+	Code      sessionCode      `cmd:"" help:"Execute code in a session's interpreter, which remembers."`
+	Shell     sessionShell     `cmd:"" help:"Open a terminal in a session, or reattach to one."`
+	Files     sessionFiles     `cmd:"" help:"List the files of a session's workspace."`
+	CP        sessionCopy      `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
+	Upload    sessionUpload    `cmd:"" help:"Put files into a session's workspace, all or none."`
+	Network   sessionNetwork   `cmd:"" help:"Show or change what a session may reach."`
+	Ports     sessionPorts     `cmd:"" help:"List the ports that programs in a session listen on."`
+	Forward   sessionForward   `cmd:"" help:"Reach ports of a session at ports of this machine."`
+	Fork      sessionFork      `cmd:"" help:"Make copies of a session and print their ids."`
+	Hibernate sessionHibernate `cmd:"" help:"Save a session and give its sandbox up until it is used."`
+	Close     sessionClose     `cmd:"" aliases:"rm" help:"End sessions."`
 }
 
 // jarFlags set a session's sandbox. They differ from those of belljar run in their help: they apply to all runs.

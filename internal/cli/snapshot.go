@@ -7,7 +7,6 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/ident"
-	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/snapshot"
@@ -48,21 +47,8 @@ func (m *snapshotMake) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name, Live: m.Live})
-		return printSnapshot(c, made, m.JSON, field.InFlags(err))
+		return snapshot.Print(c.stdout, c.aside, made, m.JSON, field.InFlags(err))
 	})
-}
-
-func printSnapshot(c *console, made belljar.Snapshot, json bool, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case json:
-		return show.JSON(c.stdout, made)
-	}
-	for _, note := range snapshot.Notes(made) {
-		c.aside("%s", note)
-	}
-	return show.Lines(c.stdout, []string{made.ID})
 }
 
 // snapshotList is belljar snapshot ls.
@@ -91,19 +77,7 @@ type snapshotRemove struct {
 
 // Run removes snapshots and reports those that it cannot remove.
 func (r *snapshotRemove) Run(ctx context.Context, c *console) error {
-	return c.remote(false, func(s belljar.Service) error {
-		var failed []error
-		for _, given := range r.IDs {
-			id, err := ident.Snapshot(ctx, s, given)
-			if err == nil {
-				err = s.Snapshots().Remove(ctx, id)
-			}
-			if err != nil {
-				failed = append(failed, mistake.In(given, err))
-			}
-		}
-		return c.reportAll(failed)
-	})
+	return c.remote(false, func(s belljar.Service) error { return c.reportAll(snapshot.Remove(ctx, s, r.IDs)) })
 }
 
 // snapshotExport is belljar snapshot export.
@@ -128,7 +102,7 @@ type snapshotImport struct {
 func (i *snapshotImport) Run(ctx context.Context, c *console) error {
 	return c.remote(i.JSON, func(s belljar.Service) error {
 		made, err := snapshot.Import(ctx, s, belljar.SnapshotSpec{Name: i.Name}, i.File, c.stdin)
-		return printSnapshot(c, made, i.JSON, err)
+		return snapshot.Print(c.stdout, c.aside, made, i.JSON, err)
 	})
 }
 
@@ -168,5 +142,27 @@ func (f *sessionFork) Run(ctx context.Context, c *console) error {
 			ids = append(ids, x.ID)
 		}
 		return show.Lines(c.stdout, ids)
+	})
+}
+
+// sessionHibernate is belljar session hibernate.
+type sessionHibernate struct {
+	ID    string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Force bool   `help:"End what runs in it: runs, terminals, contexts and background processes."`
+	JSON  bool   `name:"json" help:"Print the session as one JSON object."`
+}
+
+// Run has a session hibernate.
+func (h *sessionHibernate) Run(ctx context.Context, c *console) error {
+	return c.remote(h.JSON, func(s belljar.Service) error {
+		id, err := ident.Session(ctx, s, h.ID)
+		if err != nil {
+			return err
+		}
+		state, err := s.Sessions().Hibernate(ctx, id, belljar.HibernateSpec{Force: h.Force})
+		if err != nil || !h.JSON {
+			return field.InFlags(err)
+		}
+		return show.JSON(c.stdout, state)
 	})
 }

@@ -124,6 +124,7 @@ type Config struct {
 	// Sessions, the queue and quotas.
 	SessionTTL            time.Duration
 	MaxSessionTTL         time.Duration
+	Hibernate             time.Duration // 0 is never
 	SessionLifetime       time.Duration
 	MaxSessionLifetime    time.Duration
 	SessionConcurrentRuns int // per session

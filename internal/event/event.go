@@ -38,17 +38,20 @@ const (
 	SessionNetwork  = "sandbox.session.network"  // what it may reach has changed; Kind is its policy
 	SessionRetained = "sandbox.session.retained" // Took is the time of retention
 	SessionForked   = "sandbox.session.forked"   // copies of it were made
-	Uploaded        = "sandbox.session.uploaded"
-	ArtifactOpened  = "sandbox.artifact.opened"
-	StdinClosed     = "sandbox.run.stdin_closed" // Count is the bytes taken
-	TerminalOpened  = "sandbox.terminal.opened"
-	TerminalEnded   = "sandbox.terminal.ended"  // Reason is how
-	ContextCreated  = "sandbox.context.created" // Kind is its language
-	ContextEnded    = "sandbox.context.ended"   // Reason is how: deleted or restarted
-	PortOpened      = "sandbox.port.opened"     // the first of the connections to a port that are open at once; Kind is the port
-	PortClosed      = "sandbox.port.closed"     // the last of them; Count is their bytes
-	PreviewCreated  = "sandbox.preview.created"
-	PreviewEnded    = "sandbox.preview.ended" // Reason is how: revoked, expired, session
+	// A session has given its sandbox up, and has one again. Took is how long that took; of the first, Count is the bytes of its files.
+	SessionHibernated = "sandbox.session.hibernated"
+	SessionWoken      = "sandbox.session.woken"
+	Uploaded          = "sandbox.session.uploaded"
+	ArtifactOpened    = "sandbox.artifact.opened"
+	StdinClosed       = "sandbox.run.stdin_closed" // Count is the bytes taken
+	TerminalOpened    = "sandbox.terminal.opened"
+	TerminalEnded     = "sandbox.terminal.ended"  // Reason is how
+	ContextCreated    = "sandbox.context.created" // Kind is its language
+	ContextEnded      = "sandbox.context.ended"   // Reason is how: deleted or restarted
+	PortOpened        = "sandbox.port.opened"     // the first of the connections to a port that are open at once; Kind is the port
+	PortClosed        = "sandbox.port.closed"     // the last of them; Count is their bytes
+	PreviewCreated    = "sandbox.preview.created"
+	PreviewEnded      = "sandbox.preview.ended" // Reason is how: revoked, expired, session
 	// A request waits for a person, and what became of that: Kind is run or session, Took how long it waited. Detail has approval_id,
 	// reasons and decided_by.
 	ApprovalRequested = "sandbox.approval.requested"

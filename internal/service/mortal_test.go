@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	agentwire "github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/logbook"
 	books "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
@@ -30,6 +32,9 @@ var errDead = errors.New("this process is dead")
 type death struct {
 	mu   sync.RWMutex
 	dead bool
+
+	counted bool // it comes before the next step but left
+	left    int
 }
 
 // alive does what a living process does; a death waits for it, as for a system call.
@@ -40,6 +45,24 @@ func (d *death) alive(do func() error) error {
 		return errDead
 	}
 	return do()
+}
+
+// step does what changes something that outlives the process.
+func (d *death) step(do func() error) error {
+	d.mu.Lock()
+	if d.counted {
+		d.dead = d.dead || d.left == 0
+		d.left--
+	}
+	d.mu.Unlock()
+	return d.alive(do)
+}
+
+// after has the process die after so many steps more.
+func (d *death) after(steps int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counted, d.left = true, steps
 }
 
 // world is what outlives a process: machine, records, logs and artifacts.
@@ -96,7 +119,7 @@ func (w *world) boot(change ...func(*service.Options)) *process {
 		Runtimes: []runtime.Runtime{mortalRuntime{rt, d}},
 		Store:    mortalStore{w.store, d},
 		Logs:     mortalBook{w.logs, d},
-		Blobs:    w.blobs,
+		Blobs:    mortalBlobs{w.blobs, d},
 		Limits:   unhurried(),
 		Slack:    patience,
 		Require:  []string{},
@@ -149,7 +172,7 @@ type mortalRuntime struct {
 }
 
 func (r mortalRuntime) Create(ctx context.Context, spec runtime.Spec) (box runtime.Sandbox, err error) {
-	err = r.death.alive(func() error { box, err = r.Runtime.Create(ctx, spec); return err })
+	err = r.death.step(func() error { box, err = r.Runtime.Create(ctx, spec); return err })
 	return mortalBox{box, r.death}, err
 }
 
@@ -189,7 +212,7 @@ func (c mortalConn) Write(b []byte) (int, error) {
 }
 
 func (b mortalBox) Destroy(ctx context.Context) error {
-	return b.death.alive(func() error { return b.Sandbox.Destroy(ctx) })
+	return b.death.step(func() error { return b.Sandbox.Destroy(ctx) })
 }
 
 // mortalStore says that it outlives the process.
@@ -201,6 +224,9 @@ type mortalStore struct {
 func (s mortalStore) Mode() string             { return "sqlite" }
 func (s mortalStore) Runs() store.Runs         { return mortalRuns{s.Store.Runs(), s.death} }
 func (s mortalStore) Sessions() store.Sessions { return mortalSessions{s.Store.Sessions(), s.death} }
+func (s mortalStore) Snapshots() store.Snapshots {
+	return mortalSnapshots{s.Store.Snapshots(), s.death}
+}
 
 type mortalRuns struct {
 	store.Runs
@@ -239,7 +265,35 @@ func (s mortalSessions) Insert(ctx context.Context, row store.Session, key *stor
 }
 
 func (s mortalSessions) Update(ctx context.Context, row store.Session) error {
-	return orClosed(s.death.alive(func() error { return s.Sessions.Update(ctx, row) }))
+	return orClosed(s.death.step(func() error { return s.Sessions.Update(ctx, row) }))
+}
+
+type mortalSnapshots struct {
+	store.Snapshots
+	death *death
+}
+
+func (s mortalSnapshots) Insert(ctx context.Context, x belljar.Snapshot) error {
+	return orClosed(s.death.step(func() error { return s.Snapshots.Insert(ctx, x) }))
+}
+
+func (s mortalSnapshots) Delete(ctx context.Context, id string) (last bool, err error) {
+	err = s.death.step(func() error { last, err = s.Snapshots.Delete(ctx, id); return err })
+	return last, orClosed(err)
+}
+
+type mortalBlobs struct {
+	blob.Store
+	death *death
+}
+
+func (b mortalBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Info, err error) {
+	err = b.death.step(func() error { info, err = b.Store.Put(ctx, k, r); return err })
+	return info, err
+}
+
+func (b mortalBlobs) Delete(ctx context.Context, userID, runID string) error {
+	return b.death.step(func() error { return b.Store.Delete(ctx, userID, runID) })
 }
 
 type mortalBook struct {

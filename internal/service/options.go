@@ -112,6 +112,8 @@ type Options struct {
 	// SessionLifetime is how long a session lives in all, used or not, unless its request sets another (0 is 24 h),
 	// MaxSessionLifetime the most that a request can set (0 is 7 days).
 	SessionLifetime, MaxSessionLifetime time.Duration
+	// SessionRest is after how long without any sign of life a session hibernates; 0 is never.
+	SessionRest time.Duration
 	// SessionConcurrency is how many runs go at once in one session, at most and unless its request sets fewer; 0 is 16. They
 	// are not counted among those of Concurrency.
 	SessionConcurrency int

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 // sandboxes recovers the sandboxes that no session and no run has claimed: it removes them.
@@ -67,7 +68,10 @@ func (s sandboxes) orphansOf(ctx context.Context, h *placement.Host) ([]string, 
 	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
 	ids, err := h.List(ctx)
-	return slices.DeleteFunc(ids, func(id string) bool { return s.sessions.Get(id) != nil || s.runs.Get(id) != nil || s.boxes.IsSide(id) }), err
+	return slices.DeleteFunc(ids, func(id string) bool {
+		x := s.sessions.Get(id)
+		return x != nil && !session.Hibernates(x) || s.runs.Get(id) != nil || s.boxes.IsSide(id)
+	}), err
 }
 
 // Reap makes one pass over the living sessions, as [session.Sessions.Reap] does, and over suspected orphans. After

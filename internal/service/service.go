@@ -101,7 +101,7 @@ func New(opts Options) (*Service, error) {
 		Terms: session.Terms{
 			TTL: opts.SessionTTL, MaxTTL: opts.MaxSessionTTL, Lifetime: opts.SessionLifetime, MaxLifetime: opts.MaxSessionLifetime,
 			Concurrency: opts.SessionConcurrency, MaxPerUser: opts.MaxSessions, MaxPerNode: opts.MaxNodeSessions, ReapEvery: opts.ReapEvery,
-			DefaultImage: opts.DefaultImage,
+			Rest: opts.SessionRest, DefaultImage: opts.DefaultImage,
 		},
 		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Snapshots: s.snapshots, Closed: s.gone, Keys: s.keys, Secrets: s.secrets,
 		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength, Contexts: opts.Contexts,

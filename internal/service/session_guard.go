@@ -42,7 +42,11 @@ func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id st
 
 // usePorts counts a use of a session whose ports caller may connect to.
 func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string) (port.Session, func(), error) {
-	return s.useTerminals(ctx, caller, id)
+	x, release, err := s.useTerminals(ctx, caller, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return x.(port.Session), release, nil
 }
 
 // useContexts returns what counts a use of a session in which a caller may run code.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 // sessions is the sessions of the service as one caller sees them.
@@ -61,6 +62,19 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	return x.Delete(ctx)
+}
+
+// Hibernate saves a session and gives its sandbox up until it is used again.
+func (v sessions) Hibernate(ctx context.Context, id string, spec belljar.HibernateSpec) (belljar.Session, error) {
+	x, err := v.service.livingSession(v.caller, id)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	state, err := session.Hibernate(ctx, x, spec)
+	if err != nil {
+		return belljar.Session{}, v.service.refused(v.caller, "hibernate a session", err)
+	}
+	return state, nil
 }
 
 // Network returns what a session may reach.

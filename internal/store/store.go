@@ -160,11 +160,25 @@ type Session struct {
 	Key             string              // scope key, unique among an owner's open sessions; "" for none
 	EndedAt         *time.Time          // nil while it is open
 	Image           *Image              // of its sandbox; nil for host
+	Below           string              // digest of the files that its sandbox reads from the shelf; "" for none
+	Hibernation     *Hibernation        // what a hibernated one comes back with; else nil
 
 	Tenant     string
 	NodeID     string
 	WorkerID   string
 	LeaseEpoch int64
+}
+
+// Hibernation is what a hibernated session comes back with, apart from its files: those are the snapshot with its id.
+type Hibernation struct {
+	Shell    []byte         `json:",omitempty"` // compressed script that sets its variables and functions; nil without a shell
+	Contexts []SavedContext `json:",omitempty"`
+}
+
+// SavedContext is a context of a hibernated session, whose variables are gone.
+type SavedContext struct {
+	Name, Language, Cwd string
+	CreatedAt           time.Time
 }
 
 // Sessions are the stored sessions.

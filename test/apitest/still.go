@@ -157,6 +157,10 @@ func (sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, erro
 	return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, known(id)
 }
 
+func (sessions) Hibernate(_ context.Context, id string, _ belljar.HibernateSpec) (belljar.Session, error) {
+	return session(), known(id)
+}
+
 func (sessions) SetNetwork(_ context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	return spec, errors.Join(known(id), spec.Validate())
 }

@@ -98,7 +98,7 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 		"search-files": map[string]any{"name": "x"}, "put-file": strings.NewReader("x"), "upload-files": strings.NewReader("x"),
 		"create-preview": map[string]any{"port": 3000}, "create-snapshot": map[string]any{}, "fork-session": map[string]any{},
 		"create-context": map[string]any{"language": "python"}, "execute-code": map[string]any{"code": "1"}, "complete-code": map[string]any{"code": "1"},
-		"set-session-network": map[string]any{"network_policy": "deny_all"},
+		"hibernate-session": map[string]any{}, "set-session-network": map[string]any{"network_policy": "deny_all"},
 	}
 	asked := 0
 	for path, item := range doc.Paths {

@@ -26,7 +26,7 @@ type stream struct {
 
 // features are the additions to the first version of the protocol.
 func (a *Agent) features() []string {
-	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), string(wire.OpSave), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime, wire.FeatureWarm}
+	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), string(wire.OpSave), string(wire.OpPrograms), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime, wire.FeatureWarm}
 	if a.relay != nil {
 		list = append(list, wire.FeatureRelay)
 	}
@@ -175,6 +175,8 @@ func (s *stream) serve(req wire.Request) error {
 		return s.done(nil)
 	case wire.OpShells:
 		return s.reply(wire.Reply{Done: true, Shells: s.a.listShells()})
+	case wire.OpPrograms:
+		return s.reply(wire.Reply{Done: true, Programs: s.a.running()})
 	case wire.OpEndShell:
 		s.a.endShell(req.ID)
 		return s.done(nil)

@@ -100,6 +100,7 @@
 //	connect   Port                     the same; not_found if no program listens there
 //	shells                             Reply{Done, Shells}, without the shell of no name
 //	end_shell ID                       Reply{Done}, when its processes are gone; also for an unknown name
+//	programs                           Reply{Done, Programs}: how many processes there are, without the idle shell of no name
 //	ports                              Reply{Done, Listeners, Cut}: the ports that connect reaches
 //
 // A stream of Data that ends without its EOF frame is incomplete. The agent then discards an incomplete write; the host reports
@@ -116,7 +117,7 @@
 // Trust. The agent writes the authorities that the image trusts, and that one, to [TrustBundle] and [TrustStore] in [TrustDir], next to
 // the folder of secrets. It does so once. An agent without "trust" among its [Hello.Features] replies [CodeProtocol].
 //
-// Save and load. See [OpSave]. An agent without "save" among its [Hello.Features] replies [CodeProtocol].
+// Save and load. See [OpSave]. An agent without "save" among its [Hello.Features] replies [CodeProtocol]. So does one without "programs" to that.
 //
 // # Relay
 //

@@ -53,6 +53,7 @@ const (
 	OpShells   Op = "shells"    // the named shells and kernels
 	OpPark     Op = "park"      // starts the interpreter of Exec, which then waits for that command
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
+	OpPrograms Op = "programs"  // counts the processes of commands, but for the idle shell of no name
 )
 
 // Request is the second frame of a stream, from the host.
@@ -330,6 +331,8 @@ type Reply struct {
 	Ask *Ask `json:"ask,omitempty"`
 	// Shells are the named shells, with Done.
 	Shells []ShellInfo `json:"shells,omitempty"`
+	// Programs is the number of processes, with Done.
+	Programs int `json:"programs,omitempty"`
 	// Listeners are the ports that programs listen on.
 	Listeners []Listener `json:"listeners,omitempty"`
 }

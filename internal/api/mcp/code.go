@@ -86,7 +86,7 @@ func code(c *call, in codeInput) (*reply, error) {
 	if out.ResultsTruncated {
 		text += "\nnote: results were left out, because there are too many\n"
 	}
-	if o.VariablesLost = run.Context != nil && run.Context.State == belljar.ShellReplaced; o.VariablesLost {
+	if o.VariablesLost = run.Context.Lost(); o.VariablesLost {
 		text += "\nnote: the interpreter was replaced: its variables are gone\n"
 	}
 	return &reply{text, more, o}, nil

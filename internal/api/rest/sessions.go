@@ -18,6 +18,11 @@ type sessionPath struct {
 	ID string `path:"session_id" doc:"The session's id"`
 }
 
+// HibernateRequest is a HibernateSpec that may be absent.
+type HibernateRequest struct{ belljar.HibernateSpec }
+
+func (HibernateRequest) spare() {}
+
 type sessionQuery struct {
 	All       bool   `query:"all" doc:"Whether to list ended sessions, too"`
 	KeyPrefix string `query:"key_prefix" doc:"Only sessions whose scope_key has this prefix" example:"workflow:run_123:"`
@@ -99,6 +104,14 @@ func (d *Door) sessions() {
 		Description: "Ended sessions remain readable for a while.",
 	}, func(c *call, p *sessionPath, _ *none) (belljar.Session, error) {
 		return c.Sessions().Get(c, p.ID)
+	})
+	handle(d, huma.Operation{
+		OperationID: "hibernate-session", Method: http.MethodPost, Path: api.Prefix + "/sessions/{session_id}/hibernate", Tags: []string{"sessions"},
+		Summary: "Save a session and give its sandbox up",
+		Description: "Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. " +
+			"A session in which something runs is refused, unless force ends that; so is one that was given a secret file.",
+	}, func(c *call, p *sessionPath, body *HibernateRequest) (belljar.Session, error) {
+		return c.Sessions().Hibernate(c, p.ID, body.HibernateSpec)
 	})
 	handle(d, huma.Operation{
 		OperationID: "get-session-network", Method: http.MethodGet, Path: api.Prefix + "/sessions/{session_id}/network", Tags: []string{"sessions"},

@@ -51,7 +51,7 @@ func annotate(schemas map[string]*huma.Schema) {
 }
 
 func sessionStates() []any {
-	return []any{"starting", "active", "closed", "expired", "crashed", "lost"}
+	return []any{"starting", "active", "hibernated", "closed", "expired", "crashed", "lost"}
 }
 
 // words are the descriptions of properties, by name, or by schema and name if the name alone is ambiguous.

@@ -330,6 +330,15 @@ func (v sessions) Network(ctx context.Context, id string) (belljar.NetworkSpec, 
 	return v.network, nil
 }
 
+func (v sessions) Hibernate(ctx context.Context, id string, spec belljar.HibernateSpec) (belljar.Session, error) {
+	s, err := v.Get(ctx, id)
+	if err == nil && !spec.Force {
+		err = &belljar.Error{Code: belljar.CodeConflict, Message: "it is in use"}
+	}
+	s.State = belljar.SessionHibernated
+	return s, err
+}
+
 func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	if _, err := v.Get(ctx, id); err != nil {
 		return spec, err

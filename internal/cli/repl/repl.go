@@ -234,7 +234,7 @@ func (r *REPL) execute(ctx context.Context, code string) error {
 	if run.Phase != belljar.PhaseCompleted {
 		r.failed = run.ExitStatus()
 	}
-	if run.Context != nil && run.Context.State == belljar.ShellReplaced {
+	if run.Context.Lost() {
 		r.Notice.Print("the interpreter was replaced: its variables are gone")
 	}
 	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit && run.ReasonCode != belljar.ReasonCanceledByUser && run.Message != "" {

@@ -110,3 +110,31 @@ func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, f
 	made, err := s.Snapshots().Import(ctx, spec, from)
 	return made, field.InFlags(err)
 }
+
+// Print prints a snapshot's id, or the snapshot as JSON, unless it was not made. What there is to know about it goes to note.
+func Print(w io.Writer, note func(format string, args ...any), made belljar.Snapshot, json bool, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case json:
+		return show.JSON(w, made)
+	}
+	for _, text := range Notes(made) {
+		note("%s", text)
+	}
+	return show.Lines(w, []string{made.ID})
+}
+
+// Remove removes snapshots, and returns why some were not.
+func Remove(ctx context.Context, s belljar.Service, ids []string) (failed []error) {
+	for _, given := range ids {
+		id, err := ident.Snapshot(ctx, s, given)
+		if err == nil {
+			err = s.Snapshots().Remove(ctx, id)
+		}
+		if err != nil {
+			failed = append(failed, mistake.In(given, err))
+		}
+	}
+	return failed
+}

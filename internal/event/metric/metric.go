@@ -34,7 +34,7 @@ var _ event.Sink = (*Counter)(nil)
 // metrics holds the metrics by what they count.
 type metrics struct {
 	sessionsCreated, runsStarted, runsCompleted                    *prometheus.CounterVec
-	sessionsResumed, sessionsEnded                                 *prometheus.CounterVec
+	sessionsResumed, sessionsEnded, hibernations                   *prometheus.CounterVec
 	terminalsOpened, terminalsEnded, terminalsRefused              *prometheus.CounterVec
 	contextsCreated, contextsEnded                                 *prometheus.CounterVec
 	queueFull, queueExpired                                        *prometheus.CounterVec
@@ -76,6 +76,7 @@ func New(opts Options) *Counter {
 		sessionsCreated:  counter("sessions_created_total", "Sessions created.", "runtime"),
 		sessionsResumed:  counter("sessions_resumed_total", "Sessions found again by their scope.", "runtime"),
 		sessionsEnded:    counter("sessions_ended_total", "Sessions that ended.", "runtime", "state"),
+		hibernations:     counter("session_hibernations_total", "Sessions that gave their sandbox up (hibernated), and that were given one again (woken).", "runtime", "kind"),
 		sessionLife:      histogram("session_lifetime_seconds", "Time from a session's making to its end.", "runtime"),
 		terminalsOpened:  counter("terminals_opened_total", "Terminals opened.", "runtime"),
 		terminalsEnded:   counter("terminals_ended_total", "Terminals that ended, by how.", "reason"),

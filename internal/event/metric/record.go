@@ -26,6 +26,10 @@ func (c *Counter) Record(e event.Event) {
 		}
 	case event.SessionResumed:
 		c.m.sessionsResumed.WithLabelValues(rt).Inc()
+	case event.SessionHibernated:
+		c.m.hibernations.WithLabelValues(rt, "hibernated").Inc()
+	case event.SessionWoken:
+		c.m.hibernations.WithLabelValues(rt, "woken").Inc()
 	case event.SessionEnded:
 		c.m.sessionsEnded.WithLabelValues(rt, sessionEnds().or(e.Reason, string(belljar.SessionLost))).Inc()
 		c.m.sessionLife.WithLabelValues(rt).Observe(e.Took.Seconds())

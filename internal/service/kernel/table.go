@@ -45,6 +45,7 @@ type entry struct {
 	made                time.Time
 	since               time.Time // no code from before is executed again
 	queue               *queue.Queue
+	lost                bool // its session was hibernated, and no run has used it since
 }
 
 // NewTable returns a table without contexts. branch makes the queue in which the runs of a context wait for each other.

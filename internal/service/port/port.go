@@ -20,8 +20,9 @@ import (
 type Session interface {
 	// Session is the session as it stands.
 	Session() belljar.Session
-	// Context ends when the session does.
+	// Context ends when the session does, or its sandbox is given up; Life when the session does.
 	Context() context.Context
+	Life() context.Context
 	// Box is its sandbox with its agent.
 	Box() *box.Box
 	// Touch notes a use of the session.

@@ -36,6 +36,7 @@ type world struct {
 
 func (w *world) Session() belljar.Session { return w.state }
 func (w *world) Context() context.Context { return w.ctx }
+func (w *world) Life() context.Context    { return w.Context() }
 func (w *world) Box() *box.Box            { return w.box }
 func (w *world) Touch()                   { w.touch <- struct{}{} }
 

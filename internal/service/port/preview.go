@@ -133,7 +133,7 @@ func (p *Ports) enter(n *preview, ttl time.Duration) error {
 	t.byLabel[n.state.Label] = n
 	p.recordPreview(event.PreviewCreated, n, "")
 	n.stop = p.opts.AfterFunc(ttl, func() { p.endPreview(n, endExpired) })
-	n.unhook = context.AfterFunc(n.session.Context(), func() { p.endPreview(n, endSession) })
+	n.unhook = context.AfterFunc(n.session.Life(), func() { p.endPreview(n, endSession) })
 	t.mu.Unlock()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/blob"
@@ -207,6 +208,9 @@ func (c *execution) settle() {
 	o := outcome.Decide(*e)
 	if p.session != nil && o.Shell != nil && p.request.Context == "" {
 		p.session.SetCwd(o.Shell.Cwd)
+	}
+	if p.request.Context != "" && o.Shell != nil && p.session.Contexts.Lost(p.request.Context) {
+		o.Shell.State = belljar.ContextNew
 	}
 	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {

@@ -58,7 +58,7 @@ func (x *Session) retain(d time.Duration) (bool, error) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()
-	if x.box == nil || x.state.State.Ended() || x.life.retained {
+	if x.box == nil && x.asleep.saved == nil || x.state.State.Ended() || x.life.retained {
 		x.mu.Unlock()
 		return false, nil
 	}

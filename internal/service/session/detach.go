@@ -34,7 +34,7 @@ func (x *Session) detach() bool {
 		x.stop(fault.ErrDetached) // it waits on in the next process
 		return true
 	}
-	if x.box == nil || x.state.State.Ended() {
+	if x.box == nil && x.asleep.saved == nil || x.state.State.Ended() {
 		return false
 	}
 	select {
@@ -44,11 +44,15 @@ func (x *Session) detach() bool {
 	}
 	x.life.clearTimer()
 	x.stop(fault.ErrDetached)
-	unused := x.whenUnused()
 	go func() {
 		defer close(x.detached)
-		<-unused
-		x.box.Network.Close()
+		x.asleep.settle()
+		x.mu.Lock()
+		b := x.box
+		x.mu.Unlock()
+		if b != nil {
+			b.Network.Close()
+		}
 		x.writing.Lock()
 		defer x.writing.Unlock()
 		if err := x.update(); err != nil {

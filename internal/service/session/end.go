@@ -36,7 +36,7 @@ func (x *Session) endLocked(state belljar.SessionState, message string, why erro
 	x.state.State, x.state.Message = state, message
 	x.life.clearTimer()
 	x.stop(why)
-	if x.box != nil { // else x.begin fails
+	if x.box != nil || x.asleep.saved != nil { // else x.begin fails
 		go x.finish(why)
 	}
 	return true
@@ -49,7 +49,13 @@ func (x *Session) Delete(ctx context.Context) error {
 }
 
 // endForMemory ends a session whose sandbox is destroyed because the node's memory is used up.
-func (x *Session) endForMemory(why error) { x.end(belljar.SessionCrashed, why.Error(), why) }
+func (x *Session) endForMemory(why error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.asleep.saved == nil { // else it stays hibernated
+		x.endLocked(belljar.SessionCrashed, why.Error(), why)
+	}
+}
 
 // wait waits until a session that ends has ended.
 func (x *Session) wait(ctx context.Context) error {
@@ -64,12 +70,32 @@ func (x *Session) wait(ctx context.Context) error {
 // finish removes what a session has.
 func (x *Session) finish(why error) {
 	x.stopRuns(why)
+	x.asleep.settle()
 	x.mu.Lock()
-	unused := x.whenUnused()
+	b, asleep := x.box, x.asleep.saved != nil
+	x.asleep.over()
 	x.mu.Unlock()
-	<-unused
-	x.all.opts.Boxes.Destroy(x.id, x.box)
+	if b != nil {
+		x.all.opts.Boxes.Destroy(x.id, b)
+	}
+	if asleep {
+		if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
+			x.all.opts.Log.Warn("files of a hibernated session cannot be removed", "session_id", x.id, "err", err) // they go when its time is over
+		}
+	}
 	x.recordEnd()
+}
+
+// settle waits until the session is not on its way into hibernation or back, and not in use.
+func (h *hibernation) settle() {
+	x := h.of
+	x.mu.Lock()
+	t, unused := h.turn, x.whenUnused()
+	x.mu.Unlock()
+	if t != nil {
+		<-t.over
+	}
+	<-unused
 }
 
 // stopRuns stops the session's runs. Those whose sandbox has died end by themselves, each for its own reason.
@@ -148,17 +174,23 @@ func (x *Session) watch(b *box.Box) {
 			message = "its sandbox was killed because the node had no memory left"
 		}
 	}
-	x.end(belljar.SessionCrashed, message, errSandboxLost)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.box == b { // else it was given up
+		x.endLocked(belljar.SessionCrashed, message, errSandboxLost)
+	}
 }
 
 // row is the session as it goes on record.
 func (x *Session) row() store.Session {
 	row := store.Session{Session: x.Snapshot(), NodeID: x.all.opts.NodeID}
 	x.mu.Lock()
-	row.Spec = x.spec
+	row.Spec, row.Hibernation, row.Below = x.spec, x.asleep.saved, x.below
 	x.mu.Unlock()
 	if row.Spec.Secrets = nil; !row.State.Ended() {
 		row.Secrets = x.sealed
+	} else {
+		row.Hibernation = nil
 	}
 	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.Placement().Image)
 	return row

@@ -13,6 +13,7 @@ type lifespan struct {
 	used     time.Time // last: a run, a file, something typed
 	alive    time.Time // last sign of life: that, or output
 	ends     time.Time // used or not
+	tried    time.Time // to hibernate, last
 	retained bool      // only that counts: it was closed, and is kept to be looked at
 	recorded time.Time // what is on record as its ExpiresAt
 
@@ -80,6 +81,14 @@ func (l *lifespan) expired(now time.Time, inUse bool) (why string, unused bool) 
 	return "", false
 }
 
+// restful is when the session may hibernate if nothing happens from now on; zero for never.
+func (l *lifespan) restful() (at time.Time) {
+	if l.rest > 0 && !l.retained {
+		at = later(l.alive, l.tried).Add(l.rest)
+	}
+	return at
+}
+
 // clearTimer stops the timer.
 func (l *lifespan) clearTimer() {
 	if l.stopTimer != nil {
@@ -95,6 +104,9 @@ func (x *Session) setTimer(now time.Time) {
 		return // it has ended, or is detached
 	}
 	at := x.life.check(now, x.uses > 0)
+	if rest := x.life.restful(); !rest.IsZero() && x.asleep.idle() {
+		at = earlier(at, rest)
+	}
 	if x.life.stopTimer != nil {
 		if !x.life.due.After(at) {
 			return
@@ -129,10 +141,17 @@ func (x *Session) checkExpiry() {
 	if !x.life.due.After(now) {
 		x.life.stopTimer = nil // the timer called
 	}
-	if x.box != nil {
+	if rest := x.life.restful(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
+		x.life.tried = now
+		go x.asleep.rest()
+	}
+	if x.box != nil || x.asleep.saved != nil {
 		x.setTimer(now)
 	}
 }
+
+// idle reports whether the session has a sandbox that is not in use, nor given up. The caller holds the lock.
+func (h *hibernation) idle() bool { return h.of.box != nil && h.of.uses == 0 && h.turn == nil }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
@@ -205,15 +206,28 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 		return makeError(x, err)
 	}
 	defer tree.Close()
+	from, err := beginning(ctx, x)
+	if err != nil {
+		return makeError(x, err)
+	}
 	packages, err := preparePackages(ctx, x, limit)
 	if err != nil {
 		return makeError(x, err)
 	}
-	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
-	defer end()
-	b, err := makeBox(ctx, s, x, packages)
-	if b == nil {
+	if err := furnish(ctx, x, packages, from, tree); err != nil {
 		return makeError(x, err)
+	}
+	return nil
+}
+
+// furnish makes a session's sandbox, with the files that it begins with, and makes the session active.
+func furnish(ctx context.Context, x *Session, packages *install.Ready, from *snapshot.Source, tree *git.Tree) error {
+	s := x.all
+	ctx, end := context.WithTimeoutCause(ctx, clock.Seconds(x.place.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
+	defer end()
+	b, err := makeBox(ctx, x, packages, from)
+	if b == nil {
+		return err
 	}
 	if err == nil {
 		err = tree.Unpack(ctx, b)
@@ -236,7 +250,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return makeError(x, err)
+		return err
 	}
 	go x.watch(b)
 	return nil
@@ -247,7 +261,7 @@ func (s *Sessions) recordActive(x *Session) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	row := x.row()
-	row.State = belljar.SessionActive
+	row.State, row.Hibernation = belljar.SessionActive, nil
 	if x.draft {
 		return s.insert(x, row)
 	}
@@ -265,11 +279,18 @@ func (x *Session) begin(b *box.Box) bool {
 	if x.state.State.Ended() {
 		return false
 	}
-	x.box, x.state.State = b, belljar.SessionActive
+	x.box, x.state.State, x.missed = b, belljar.SessionActive, 0
+	x.asleep.enterBox()
 	x.setTimer(x.all.now())
-	close(x.ready)
+	if x.asleep.saved == nil {
+		close(x.ready)
+	}
+	x.asleep.over()
 	return true
 }
+
+// enterBox begins the time that the session has its sandbox. The caller holds the lock.
+func (h *hibernation) enterBox() { h.of.inside, h.of.leave = context.WithCancelCause(h.of.ctx) }
 
 // abort ends a session whose sandbox could not be made. Its key is released, so that the same request tries again.
 func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
@@ -324,7 +345,7 @@ func makeError(x *Session, err error) error {
 }
 
 // aboutSession adds to an error which session it is about.
-func aboutSession(err *belljar.Error, id string) error {
+func aboutSession(err *belljar.Error, id string) *belljar.Error {
 	e := *err
 	e.Details = maps.Clone(e.Details)
 	if e.Details == nil {

@@ -79,7 +79,11 @@ func (x *Session) ping(ctx context.Context, b *box.Box) {
 		x.all.opts.Log.Warn("agent of a session does not answer", "session_id", x.id, "err", err)
 	}
 	if lost {
-		x.end(belljar.SessionCrashed, "its agent no longer answers", errNoAnswer)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.box == b { // else it was given up
+			x.endLocked(belljar.SessionCrashed, "its agent no longer answers", errNoAnswer)
+		}
 	}
 }
 

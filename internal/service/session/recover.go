@@ -82,6 +82,10 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	}
 	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
+	if row.State == belljar.SessionHibernated {
+		x, ended := s.reviveHibernated(ctx, row)
+		return x, nil, ended
+	}
 	b, p, err := s.reattachBox(ctx, row)
 	if err == nil {
 		known, err = b.Agent.List(ctx)
@@ -100,13 +104,14 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		s.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
 		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted and could not reattach to it"}
 	}
-	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Held(row.SnapshotDigest, b)...).Until(s.opts.Closed, b)
+	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Held(row.Below, b)...).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	shells, err := agent.Shells(ctx, b.Agent)
-	x.Contexts.Recover(shells, err, Use{b, x}.Execution().Cwd, s.now())
+	x.Contexts.Recover(shells, err, Use{b, x, x.ctx}.Execution().Cwd, s.now())
+	x.below = row.Below
 	x.begin(b)
 	go x.watch(b)
-	s.opts.RecoverTerminals(ctx, Use{b, x}, known)
+	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)
 	return x, known, nil
 }
 
@@ -123,21 +128,35 @@ func anyRuns(known []wire.ExecInfo) bool {
 // reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not
 // judged again.
 func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
-	p := &placement.Placement{Exec: row.Spec.WorkspaceExec}
-	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
+	host := s.opts.Rules.Hosts.Named(row.Runtime)
+	if host == nil {
 		return nil, nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
 	}
-	sandbox, err := p.Host.Attach(ctx, row.ID)
+	sandbox, err := host.Attach(ctx, row.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
+	p, err := s.recoveredPlacement(ctx, row)
+	if err != nil {
 		return nil, nil, err
+	}
+	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
+	return b, p, err
+}
+
+// recoveredPlacement is the placement of a session of a former process.
+func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p *placement.Placement, err error) {
+	p = &placement.Placement{Exec: row.Spec.WorkspaceExec}
+	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
+		return nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
+	}
+	if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
+		return nil, err
 	}
 	p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
 	asked, err := s.opts.Rules.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, placement.Unlimited())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for those that nothing enforced
 	p.SetDisk(row.Workspace, row.Workspace.MB)
@@ -146,8 +165,7 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network, row.Presets); err != nil {
 		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
 	}
-	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
-	return b, p, err
+	return p, nil
 }
 
 // recordLost removes what is left of a session of a former process, and records how it ended.
@@ -159,7 +177,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 		}
 	}
 	now := s.now()
-	row.State, row.Message, row.EndedAt, row.Secrets = end.state, end.message, &now, nil
+	row.State, row.Message, row.EndedAt, row.Secrets, row.Hibernation = end.state, end.message, &now, nil, nil
 	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	if err := s.opts.Store.Update(ctx, row); err != nil {
 		// Lists show it as lost all the same, but its scope is not free before this is written.
@@ -173,7 +191,8 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 
 // RemoveOrphans ends the orphaned commands of the sessions that were recovered: those of runs that did not get on record, or
 // whose end did.
-func (s *Recovery) RemoveOrphans(context.Context) {
+func (s *Recovery) RemoveOrphans(ctx context.Context) {
+	s.dropOrphans(ctx)
 	for x, known := range s.found {
 		for _, e := range known {
 			if s.opts.Runs.Orphaned(e.ID) {

@@ -37,9 +37,11 @@ type Session struct {
 
 	ctx      context.Context // ends when the session does; its cause says why
 	stop     context.CancelCauseFunc
-	ready    chan struct{} // closed when the sandbox can be used, or never will be
-	over     chan struct{} // closed when its sandbox is gone and its end is on record
-	detached chan struct{} // closed when it is left to the next process
+	ready    chan struct{}           // closed when the sandbox can be used, or never will be
+	over     chan struct{}           // closed when its sandbox is gone and its end is on record
+	detached chan struct{}           // closed when it is left to the next process
+	inside   context.Context         // ends with the session, or when its sandbox is given up; guarded by mu, as the next
+	leave    context.CancelCauseFunc // ends it
 
 	writing      sync.Mutex  // orders writes to its record; taken before mu
 	draft        bool        // it is not on record; guarded by writing, as the next
@@ -53,6 +55,8 @@ type Session struct {
 	uses   int           // runs, uploads and file operations under way
 	unused chan struct{} // closed with the last use; nil unless that is waited for
 	missed int           // pings in a row that its agent did not answer
+	below  string        // digest of the files that its sandbox reads from the shelf; "" for none. It goes on record
+	asleep hibernation
 
 	hits box.Hits // how often its sandbox met its limits
 }
@@ -82,7 +86,7 @@ func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSp
 		runs: s.opts.Queue.Branch(t.concurrent, s.opts.QueueLength), shell: s.opts.Queue.Branch(1, s.opts.QueueLength),
 		ready: make(chan struct{}), over: make(chan struct{}), detached: make(chan struct{}),
 	}
-	x.Network.of, x.Approval.of = x, x
+	x.Network.of, x.Approval.of, x.asleep.of = x, x, x
 	x.Contexts = kernel.NewTable(s.opts.Contexts, func() *queue.Queue { return s.opts.Queue.Branch(1, s.opts.QueueLength) })
 	x.ctx, x.stop = context.WithCancelCause(context.Background())
 	return x
@@ -143,7 +147,7 @@ func (x *Session) SetCwd(dir string) {
 
 // CheckIsolation refuses a request in the session if its sandbox is weaker than caller may have now.
 func (x *Session) CheckIsolation(caller belljar.Caller, request admission.Request) error {
-	return x.all.opts.Rules.CheckIsolation(caller, x.id, x.place.Caps.Isolation, x.spec.TrustLevel, request)
+	return x.all.opts.Rules.CheckIsolation(caller, x.id, x.Placement().Caps.Isolation, x.spec.TrustLevel, request)
 }
 
 // Snapshot is the session as it stands.
@@ -160,21 +164,22 @@ func (x *Session) Snapshot() belljar.Session {
 }
 
 // Acquire counts a use of the session's sandbox, so that it does not expire meanwhile, and returns it. Each use ends with
-// Release. Acquire waits for a session that is being made; one that has ended is [belljar.CodeConflict].
+// Release. Acquire waits for a session that is being made, and wakes one that hibernates; one that has ended is [belljar.CodeConflict].
 func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
 	select {
 	case <-x.ready:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.box == nil || x.state.State.Ended() {
-		return nil, Ended(x.state)
+	for {
+		b, turn, err := x.asleep.enter()
+		if turn == nil {
+			return b, err
+		}
+		if err := x.asleep.await(ctx, turn); err != nil {
+			return nil, err
+		}
 	}
-	x.uses++
-	x.life.touch(x.all.now())
-	return x.box, nil
 }
 
 // Release ends a use. The session's TTL begins with the last one.
@@ -237,6 +242,12 @@ func (x *Session) RemoveRun() {
 
 // Ended refuses the use of a session that has ended.
 func Ended(s belljar.Session) *belljar.Error {
+	if !s.State.Ended() {
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s was forced to hibernate, which ended what ran in it", s.ID),
+			Details: map[string]any{"session_id": s.ID, "state": string(s.State)}, Hint: "the next request wakes it",
+		}
+	}
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s has ended: it is %s", s.ID, s.State),
 		Details: map[string]any{"session_id": s.ID, "state": string(s.State)},

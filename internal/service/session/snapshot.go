@@ -32,20 +32,26 @@ func findSnapshot(ctx context.Context, s *Sessions, caller belljar.Caller, spec 
 	return s.opts.Snapshots.Find(ctx, caller, spec.Snapshot)
 }
 
+// beginning returns what the workspace of a session that is being made begins with; nil for nothing.
+func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
+	if x.from != nil || x.spec.Snapshot == "" {
+		return x.from, nil
+	}
+	return x.all.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot)
+}
+
 // makeBox makes the sandbox of a session, with the files that its workspace begins with. The box is returned with an error too, if there is
 // a sandbox.
-func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Ready) (b *box.Box, err error) {
+func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *snapshot.Source) (b *box.Box, err error) {
+	s := x.all
 	defer func() {
 		if b == nil {
 			packages.Release()
 		}
 	}()
-	from := x.from
-	if from == nil && x.spec.Snapshot != "" {
-		if from, err = s.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot); err != nil {
-			return nil, err
-		}
-	}
+	x.mu.Lock()
+	x.below = ""
+	x.mu.Unlock()
 	var layer *shelf.Layer
 	if from != nil {
 		if layer, err = from.Lay(ctx, x.Placement()); err != nil {
@@ -75,7 +81,8 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 	if err != nil {
 		return b, err
 	}
-	cwd, err := from.Fill(ctx, Use{b, x}, layer)
+	u := Use{b, x, ctx}
+	cwd, err := from.Fill(ctx, u, layer)
 	if err == nil && cwd != "" {
 		x.SetCwd(cwd)
 	}
@@ -84,7 +91,7 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 	}
 	if err == nil && from.Live() {
 		shells, err := agent.Shells(ctx, b.Agent)
-		x.Contexts.Recover(shells, err, Use{b, x}.Execution().Cwd, s.now())
+		x.Contexts.Recover(shells, err, u.Execution().Cwd, s.now())
 	}
 	if err == nil && layer == nil {
 		err = b.Upload(ctx, nil, x.Placement().Files) // they come after the others
@@ -96,7 +103,9 @@ func makeBox(ctx context.Context, s *Sessions, x *Session, packages *install.Rea
 func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	from.On(x.place, l)
+	if from.On(x.place, l); l != nil {
+		x.below = from.Digest()
+	}
 }
 
 // Copy makes a session as a living one is, with the files of from. It has no secrets and no scope, and the network that the other one has now.

@@ -17,6 +17,7 @@ type Terms struct {
 	Concurrency            int           // runs at once in one session
 	MaxPerUser, MaxPerNode int           // living sessions; less than 0 is no bound
 	ReapEvery              time.Duration // between two passes of the reaper
+	Rest                   time.Duration // without any sign of life, after which a session hibernates; 0 is never
 	DefaultImage           string        // of a session that is opened and names none
 }
 
@@ -25,6 +26,7 @@ type terms struct {
 	ttl        time.Duration // after its last use
 	idle       time.Duration // without any sign of life; 0 is for ever
 	lifetime   time.Duration // in all
+	rest       time.Duration // without any sign of life, after which it hibernates; 0 is never
 	runs       int           // in all; 0 is no limit
 	concurrent int           // at once
 }
@@ -59,7 +61,7 @@ func (s *Sessions) checkTerms(spec belljar.SessionSpec) error {
 func (s *Sessions) termsOf(spec belljar.SessionSpec) terms {
 	t := terms{
 		ttl: s.opts.TTL, lifetime: s.opts.Lifetime, idle: clock.Seconds(spec.IdleTimeoutSec),
-		runs: spec.MaxRuns, concurrent: s.opts.Concurrency,
+		runs: spec.MaxRuns, concurrent: s.opts.Concurrency, rest: s.opts.Rest,
 	}
 	for _, ask := range []struct {
 		field *time.Duration

@@ -18,6 +18,7 @@ import (
 type Use struct {
 	box     *box.Box
 	session *Session
+	inside  context.Context
 }
 
 var (
@@ -30,20 +31,25 @@ var (
 // Use counts a use of the session until [Use.Release].
 func (x *Session) Use(ctx context.Context) (Use, error) {
 	b, err := x.Acquire(ctx)
-	return Use{b, x}, err
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return Use{b, x, x.inside}, err
 }
 
 // Box is the session's sandbox with its agent.
 func (u Use) Box() *box.Box { return u.box }
 
-// Context ends when the session does.
-func (u Use) Context() context.Context { return u.session.ctx }
+// Context ends when the session does, or its sandbox is given up.
+func (u Use) Context() context.Context { return u.inside }
+
+// Life ends when the session does.
+func (u Use) Life() context.Context { return u.session.ctx }
 
 // Session is the session as it stands.
 func (u Use) Session() belljar.Session { return u.session.Snapshot() }
 
 // Limits are those of the session's sandbox.
-func (u Use) Limits() belljar.Limits { return u.session.place.Limits }
+func (u Use) Limits() belljar.Limits { return u.session.Placement().Limits }
 
 // Owner made the session.
 func (u Use) Owner() belljar.Caller { return u.session.caller }

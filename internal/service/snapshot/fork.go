@@ -44,7 +44,10 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	if state != nil {
 		made.Omitted = state.omitted
 	}
-	from := &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: id}, shell: state}
+	from := &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: id}}
+	if state != nil {
+		from.shell = state.command()
+	}
 	from.open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(p.reader()), nil }
 	made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1))
 	if err != nil {

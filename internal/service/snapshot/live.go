@@ -21,8 +21,9 @@ import (
 
 // The kinds of snapshots.
 const (
-	kindFiles = "workspace"
-	kindLive  = "live"
+	kindFiles      = "workspace"
+	kindLive       = "live"
+	kindHibernated = "hibernated"
 )
 
 // besideName is the file with what a live snapshot has of its session, besides the runtime's own.
@@ -42,6 +43,11 @@ func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, er
 			Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("the processes of a session on runtime %s cannot be saved", of.Runtime),
 			Details: map[string]any{"field": "live", "runtime": of.Runtime, "available": true, "suggested": []string{}},
 			Hint:    "use a session on runtime gvisor, or leave out live: files, and the shell of a copy, are saved on every runtime",
+		}
+	case of.Workspace.OnDisk():
+		return nil, &belljar.Error{
+			Code: belljar.CodeConflict, Message: "the session has its workspace on a disk, which its saved memory would have to go with",
+			Details: map[string]any{"field": "live", "session_id": of.ID}, Hint: "leave out live",
 		}
 	case w.Delivered():
 		return nil, &belljar.Error{

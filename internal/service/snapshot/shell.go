@@ -129,15 +129,19 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 	return len(fields) > 0 && string(fields[0]) == "end"
 }
 
-// restore gives a new session's shell what the other one had, and returns its directory.
-func (s *shellState) restore(ctx context.Context, w Workspace) (string, error) {
-	e := w.Execution()
+// command is what a new shell executes to become like the other one.
+func (s *shellState) command() []byte {
 	cmd := append([]byte("{\n"), s.script...)
 	cmd = append(cmd, "} 2>/dev/null\n"...)
 	if path.IsAbs(s.cwd) {
 		cmd = append(cmd, `\builtin cd -- '`+strings.ReplaceAll(s.cwd, "'", `'\''`)+"' 2>/dev/null\n"...)
 	}
-	cmd = append(cmd, `\builtin true`...)
+	return append(cmd, `\builtin true`...)
+}
+
+// setShell has a session's shell execute what makes it like another one, and returns its directory.
+func setShell(ctx context.Context, w Workspace, cmd []byte) (string, error) {
+	e := w.Execution()
 	e.Shell, e.TimeoutMS, e.OutputLimit = &wire.ShellRun{Cmd: cmd, Separate: true}, shellTimeMS, 1<<10
 	_, cwd, ok := inShell(ctx, w, e)
 	if !ok {

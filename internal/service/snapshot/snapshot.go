@@ -159,6 +159,12 @@ func (v view) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if x.Kind == kindHibernated {
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is the files of a hibernated session", id),
+			Details: map[string]any{"snapshot_id": id, "session_id": id}, Hint: "it goes when the session is used, or ends",
+		}
+	}
 	if err := v.remove(ctx, x); err != nil {
 		return err
 	}

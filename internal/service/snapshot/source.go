@@ -17,7 +17,7 @@ type Source struct {
 	all   *Snapshots
 	of    belljar.Snapshot
 	open  opener
-	shell *shellState  // nil for a new shell
+	shell []byte       // what its shell executes first; nil for a new shell
 	state *shelf.Layer // of a live copy; nil for all others
 }
 
@@ -54,7 +54,7 @@ func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, 
 			return s.opts.Shelf.PutState(key, s.opts.Now(), r)
 		})
 	}
-	if s.opts.Shelf == nil || !p.Caps.Overlay || p.Fetch != "" || f.of.Bytes < overlayBytes && f.of.Files < overlayFiles || f.of.Bytes > int64(p.Limits.WorkspaceMB)<<20/2 {
+	if s.opts.Shelf == nil || !p.Caps.Overlay || p.Fetch != "" || p.Workspace.OnDisk() || f.of.Bytes < overlayBytes && f.of.Files < overlayFiles || f.of.Bytes > int64(p.Limits.WorkspaceMB)<<20/2 {
 		return nil, nil
 	}
 	uid, gid := box.User(p.Image)
@@ -119,5 +119,5 @@ func (f *Source) Fill(ctx context.Context, w Workspace, began *shelf.Layer) (cwd
 	if f.shell == nil {
 		return "", nil
 	}
-	return f.shell.restore(ctx, w)
+	return setShell(ctx, w, f.shell)
 }

@@ -21,6 +21,9 @@ type sessionDetail struct {
 	belljar.Session
 	Image   *store.Image `json:"image,omitempty"`
 	Secrets []byte       `json:"sealed_secrets,omitempty"`
+
+	Below       string             `json:"below,omitempty"`
+	Hibernation *store.Hibernation `json:"hibernation,omitempty"`
 }
 
 // sessionRow returns the values of a session's columns from state on, without the immutable ones.
@@ -28,7 +31,7 @@ func sessionRow(s *store.Session) ([]any, error) {
 	rest := s.Session // fields with a column are not stored twice
 	rest.ID, rest.UserID, rest.State, rest.Message, rest.Runtime, rest.BaseImage = "", "", "", "", "", ""
 	rest.CreatedAt, rest.ExpiresAt = time.Time{}, time.Time{}
-	detail, err := marshal(sessionDetail{rest, s.Image, s.Secrets})
+	detail, err := marshal(sessionDetail{rest, s.Image, s.Secrets, s.Below, s.Hibernation})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func scanSession(row scanner) (s store.Session, err error) {
 	var errs [6]error
 	var rest sessionDetail
 	errs[0] = unmarshal("detail", detail, &rest)
-	s.Session, s.Image, s.Secrets = rest.Session, rest.Image, rest.Secrets
+	s.Session, s.Image, s.Secrets, s.Below, s.Hibernation = rest.Session, rest.Image, rest.Secrets, rest.Below, rest.Hibernation
 	errs[1] = unmarshal("spec", spec, &s.Spec)
 	s.ID, s.UserID, s.State, s.Message, s.Runtime, s.BaseImage, s.Key = id, owner, belljar.SessionState(state), message, runtime, image, key.String
 	s.CreatedAt, errs[2] = parseTime(created)
@@ -68,7 +71,7 @@ func scanSession(row scanner) (s store.Session, err error) {
 
 func checkState(s belljar.SessionState) error {
 	switch s {
-	case belljar.SessionStarting, belljar.SessionActive, belljar.SessionClosed, belljar.SessionExpired, belljar.SessionCrashed, belljar.SessionLost:
+	case belljar.SessionStarting, belljar.SessionActive, belljar.SessionHibernated, belljar.SessionClosed, belljar.SessionExpired, belljar.SessionCrashed, belljar.SessionLost:
 		return nil
 	}
 	return fmt.Errorf("%w: state %q", store.ErrCorrupt, s)

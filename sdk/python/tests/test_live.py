@@ -439,6 +439,7 @@ async def test_snapshots(belljar: Any) -> None:
     assert made["name"] == "python" and made["files"] == 1 and made["bytes"] == 4
     assert [s["snapshot_id"] for s in await got(belljar.snapshots.list()) if s["name"] == "python"] == [made["snapshot_id"]]
     assert (await got(belljar.snapshots.get(made["snapshot_id"])))["digest"] == made["digest"]
+    assert (await got(session.hibernate()))["state"] == "hibernated" and await got(session.files.read("file")) == b"text"
     restored = await got(belljar.sessions.create(snapshot=made["snapshot_id"]))
     for copy in [restored, *(await got(restored.fork(2)))]:
         assert copy.id != session.id and await got(copy.files.read("file")) == b"text"

@@ -1185,6 +1185,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/hibernate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save a session and give its sandbox up
+         * @description Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
+         */
+        post: operations["hibernate-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/network": {
         parameters: {
             query?: never;
@@ -2910,6 +2930,10 @@ export interface components {
              */
             status: "ok";
         };
+        HibernateRequest: {
+            /** @description Whether to end what runs in the session; else it is refused while something does */
+            force?: boolean;
+        };
         Image: {
             /**
              * Format: date-time
@@ -3321,7 +3345,7 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -4150,7 +4174,7 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -4500,7 +4524,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files, no processes */
+            /** @description workspace, or hibernated: the files of the hibernated session of the same id, which goes with it */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -7047,6 +7071,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileDone"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "hibernate-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["HibernateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -180,6 +180,14 @@ export class Session {
     return made.sessions.map(({ session_id }) => new Session(this.#parts, session_id, true));
   }
 
+  /**
+   * hibernate saves the files and the state of the shell, and gives the sandbox up until the session is used again. With `force` it ends
+   * what runs in the session; without, a session in which anything runs is refused.
+   */
+  hibernate(spec: { force?: boolean } = {}, options?: CallOptions): Promise<SessionState> {
+    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "hibernate"), json: spec, once: true, longerMs: 600_000 }, options);
+  }
+
   /** network is what the session may reach now. */
   network(options?: CallOptions): Promise<NetworkSpec> {
     return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id, "network") }, options);

@@ -925,6 +925,11 @@ class Health(TypedDict):
     """ok."""
 
 
+class HibernateRequest(TypedDict, total=False):
+    force: bool
+    """Whether to end what runs in the session; else it is refused while something does."""
+
+
 class _Image(TypedDict):
     bytes: int
     """Size of its files, unpacked."""
@@ -1225,7 +1230,7 @@ class _OpenedSession(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
     """State of the session."""
     workdir: str
     """Working directory of its runs, and folder of its files."""
@@ -1875,7 +1880,7 @@ class _Session(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
     """State of the session."""
 
 
@@ -2166,7 +2171,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace: files, no processes."""
+    """workspace, or hibernated: the files of the hibernated session of the same id, which goes with it."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int

@@ -272,6 +272,13 @@ class AsyncSession:
         made = await self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), body, longer=FORK), "sessions")
         return [type(self)(self._sessions, raw) for raw in made["sessions"]]
 
+    async def hibernate(self, force: bool = False) -> types.Session:
+        """Saves its files and the state of its shell, and gives its sandbox up until it is used again. ``force`` ends what runs in it;
+        without that a session in which anything runs is refused.
+        """
+        ask = Ask("POST", path("sessions", self.id, "hibernate"), {"force": force}, longer=FORK)
+        return cast("types.Session", await self._transport.ask(ask, "session_id"))
+
 
 class AsyncSessions:
     """The caller's sessions."""

@@ -1,0 +1,489 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func (b *bench) hibernate(id string, force bool) (belljar.Session, error) {
+	return b.mine().Hibernate(b.context(), id, belljar.HibernateSpec{Force: force})
+}
+
+// sleeping has a session hibernate.
+func (b *bench) sleeping(id string) {
+	b.t.Helper()
+	if x, err := b.hibernate(id, false); err != nil || x.State != belljar.SessionHibernated {
+		b.t.Fatalf("%s, %v", x.State, err)
+	}
+}
+
+func shellIn(id, cmd string) belljar.RunRequest {
+	return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", SessionID: id, Shell: &belljar.ShellCommand{Cmd: cmd, Separate: true}}}
+}
+
+// A session that hibernates comes back with its files, the state of its shell, its scope and its terms.
+func TestHibernate(t *testing.T) {
+	t.Parallel()
+	held, events := newBlobs(), &diary{}
+	b := newBench(t, func(o *service.Options) { o.Blobs, o.Events = held, events })
+	ctx := b.context()
+	x := b.open(func(r *belljar.SessionRequest) {
+		r.Scope, r.Env, r.Labels = belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"}, map[string]string{"OWN": "env"}, map[string]string{"a": "b"}
+	})
+	b.in(x.ID, workspaceOf)
+	want := b.in(x.ID, manifest).stdout
+	b.run(shellIn(x.ID, `cd d/e; one='a  b'; export two=$'c\nd'; three() { echo "f $1"; }; declare -A map=([k]=v)`))
+	before, err := b.mine().Get(ctx, x.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time, from a session that woke
+		b.sleeping(x.ID)
+		if left, err := b.fake.List(ctx); err != nil || len(left) > 0 {
+			t.Fatalf("sandboxes %v, %v", left, err)
+		}
+		asleep, err := b.mine().Get(ctx, x.ID)
+		if err != nil || asleep.State != belljar.SessionHibernated || !asleep.ExpiresAt.Equal(before.ExpiresAt) && !asleep.ExpiresAt.After(before.ExpiresAt) {
+			t.Errorf("%+v, %v", asleep, err)
+		}
+		saved, err := b.snapshots().Get(ctx, x.ID)
+		if err != nil || saved.Kind != "hibernated" || saved.SessionID != x.ID || !saved.Consistent || b.kept() != saved.StoredBytes || saved.ExpiresAt == nil {
+			t.Errorf("%+v, %v; %d bytes kept", saved, err, b.kept())
+		}
+		refusedAs(t, "removal", b.snapshots().Remove(ctx, x.ID), belljar.CodeConflict)
+		b.sleeping(x.ID) // changes nothing
+		opened, created, err := b.mine().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{Scope: belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"}}})
+		if err != nil || created || opened.ID != x.ID || opened.State != belljar.SessionHibernated {
+			t.Errorf("%+v, %v, %v", opened, created, err)
+		}
+
+		if got := b.in(x.ID, manifest).stdout; got != want {
+			t.Errorf("other files: %s, %s", got, want)
+		}
+		r := b.run(shellIn(x.ID, `echo "$one|$two|${map[k]}|$OWN"; three x`))
+		wantText(t, r.stdout, "a  b|c\nd|v|env\nf x\n")
+		after, err := b.mine().Get(ctx, x.ID)
+		if err != nil || after.State != belljar.SessionActive || after.ScopeKey != before.ScopeKey || after.Labels["a"] != "b" || after.Limits != before.Limits || after.Cwd == "" {
+			t.Errorf("%+v, %v", after, err)
+		}
+		b.until(func() bool { return held.count() == 0 && b.kept() == 0 })
+	}
+	b.until(func() bool { return len(events.named(event.SessionWoken)) == 2 })
+	slept, woke := events.named(event.SessionHibernated), events.named(event.SessionWoken)
+	if len(slept) != 2 || len(woke) != 2 || slept[0].Count < 3<<20 || slept[0].Files != 11 || slept[0].Session.ID != x.ID {
+		t.Errorf("%+v, %+v", slept, woke)
+	}
+
+	// The end of a hibernated session is the end of its files.
+	b.sleeping(x.ID)
+	if err := b.mine().Delete(ctx, x.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.state(x.ID, belljar.SessionClosed)
+	if _, err := b.snapshots().Get(ctx, x.ID); belljar.CodeOf(err) != belljar.CodeNotFound || held.count() != 0 || b.kept() != 0 {
+		t.Errorf("%v; %d blobs, %d bytes kept", err, held.count(), b.kept())
+	}
+	_, err = b.hibernate(x.ID, true)
+	refusedAs(t, "a session that has ended", err, belljar.CodeConflict)
+	_, err = b.service.As(belljar.Caller{ID: "other"}).Sessions().Hibernate(ctx, x.ID, belljar.HibernateSpec{})
+	refusedAs(t, "another user's", err, belljar.CodeNotFound)
+}
+
+// What runs in a session keeps it from hibernating, unless it is forced, which ends that.
+func TestHibernateInUse(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := b.open()
+	refused := func(what, rule string) {
+		t.Helper()
+		_, err := b.hibernate(x.ID, false)
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != rule || e.Hint == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+		b.state(x.ID, belljar.SessionActive)
+	}
+	run := b.start(in(x, "echo kept >file; echo up; sleep 1000"))
+	b.waitFor(run.ID, "up")
+	refused("a run", "in_use")
+	if s, err := b.hibernate(x.ID, true); err != nil || s.State != belljar.SessionHibernated {
+		t.Fatalf("%s, %v", s.State, err)
+	}
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseKilled {
+		t.Errorf("%s", r.Phase)
+	}
+
+	wantText(t, b.in(x.ID, "cat file; sleep 1000 >/dev/null 2>&1 &").stdout, "kept\n")
+	refused("a background process", "in_use")
+	if _, err := b.hibernate(x.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	b.run(shellIn(x.ID, "sleep 1000 & true"))
+	refused("a job of the shell", "in_use")
+	if _, err := b.hibernate(x.ID, true); err != nil {
+		t.Fatal(err)
+	}
+
+	// What a terminal's viewers see is the end of the terminal.
+	terminals := b.service.As(service.Local()).Terminals()
+	term, err := terminals.Open(b.context(), x.ID, belljar.TerminalSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := terminals.Attach(b.context(), term.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("a terminal", "in_use")
+	if _, err := b.hibernate(x.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	for e := (belljar.TerminalEvent{}); e.Kind != belljar.TerminalClosed; {
+		if e, err = view.Next(b.context()); err != nil || e.Kind == belljar.TerminalClosed && e.Reason != "session" {
+			t.Fatal(e.Reason, err)
+		}
+	}
+
+	// A context is there again, without its variables.
+	code := func(s string) result {
+		return b.run(belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", SessionID: x.ID, Context: "c", Language: "bash", Code: s}})
+	}
+	code("variable=1")
+	refused("a context", "in_use")
+	if _, err := b.hibernate(x.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if r := code("echo [$variable]"); r.stdout != "[]\n" || r.Context.State != belljar.ContextNew || !r.Context.Lost() {
+		t.Errorf("%q, %+v", r.stdout, r.Context)
+	}
+	if r := code("true"); r.Context.State != belljar.ShellKept {
+		t.Errorf("%+v", r.Context)
+	}
+}
+
+// A secret file keeps a session from hibernating, also by force; a shell whose state is too large does unless it is forced.
+func TestHibernateRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := b.open(func(r *belljar.SessionRequest) {
+		r.Secrets = map[string]belljar.Secret{"KEY": {Value: "a value that is long"}}
+	})
+	for _, force := range []bool{false, true} {
+		var e *belljar.Error
+		if _, err := b.hibernate(x.ID, force); !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "secrets" {
+			t.Errorf("%v", err)
+		}
+	}
+	x = b.open()
+	b.run(shellIn(x.ID, `large=$(head -c 100000 /dev/urandom | base64 -w0)`))
+	var e *belljar.Error
+	if _, err := b.hibernate(x.ID, false); !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "shell" {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.hibernate(x.ID, true); err != nil {
+		t.Error(err)
+	}
+	if r := b.run(shellIn(x.ID, `echo [$large]`)); r.stdout != "[]\n" {
+		t.Errorf("%.100q", r.stdout)
+	}
+}
+
+// Sessions rest by themselves when nothing has happened in them for the time, and expire all the same.
+func TestHibernateByItself(t *testing.T) {
+	t.Parallel()
+	clock, events := newHourglass(), &diary{}
+	full := newBlobs()
+	b := newBench(t, func(o *service.Options) {
+		o.Clock, o.SessionRest, o.SessionTTL, o.Events, o.Blobs = clock, time.Minute, time.Hour, events, full
+	})
+	x := b.open()
+	slept := func(want int) {
+		t.Helper()
+		b.until(func() bool { return len(events.named(event.SessionHibernated)) == want })
+		b.state(x.ID, belljar.SessionHibernated)
+	}
+	used := clock.Now()
+	clock.pass(59 * time.Second)
+	b.state(x.ID, belljar.SessionActive)
+	clock.pass(time.Second)
+	slept(1)
+	b.in(x.ID, "echo text >file")
+	run := b.start(in(x, looping))
+	b.waitFor(run.ID, "up")
+	clock.pass(10 * time.Minute) // a run is no rest
+	b.state(x.ID, belljar.SessionActive)
+	b.in(x.ID, "touch stop")
+	b.follow(run.ID)
+	b.service.WaitIdle()
+	if got := b.state(x.ID, belljar.SessionActive); !got.LastActivityAt.After(used) {
+		t.Errorf("last activity %v", got.LastActivityAt)
+	}
+	used = clock.Now()
+	clock.pass(time.Minute)
+	slept(2)
+	if got := b.state(x.ID, belljar.SessionHibernated); !got.LastActivityAt.Equal(used) || !got.ExpiresAt.Equal(used.Add(time.Hour)) {
+		t.Errorf("last activity %v, expires at %v", got.LastActivityAt, got.ExpiresAt)
+	}
+	clock.pass(58 * time.Minute)
+	b.state(x.ID, belljar.SessionHibernated)
+	clock.pass(time.Minute)
+	b.gone(x.ID)
+	b.state(x.ID, belljar.SessionExpired)
+	b.until(func() bool { return full.count() == 0 && b.kept() == 0 })
+}
+
+// until waits until something holds.
+func (b *bench) until(holds func() bool) {
+	b.t.Helper()
+	for ctx := b.context(); !holds(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			b.t.Fatal(context.Cause(ctx))
+		}
+	}
+}
+
+// slowRuntime makes sandboxes when it is told to, or not at all.
+type slowRuntime struct {
+	runtime.Runtime
+	mu      sync.Mutex
+	made    int
+	fail    error
+	asked   chan struct{} // receives before a sandbox is made, if not nil
+	proceed chan struct{}
+}
+
+func (r *slowRuntime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	r.mu.Lock()
+	r.made++
+	fail, asked := r.fail, r.asked
+	r.mu.Unlock()
+	if fail != nil {
+		return nil, fail
+	}
+	if asked != nil {
+		asked <- struct{}{}
+		select {
+		case <-r.proceed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return r.Runtime.Create(ctx, spec)
+}
+
+func (r *slowRuntime) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+}
+
+// Many calls wake a session once. It stays hibernated if it cannot be woken, or if no call waits any longer.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	rt := &slowRuntime{proceed: make(chan struct{})}
+	b := newBench(t, func(o *service.Options) {
+		rt.Runtime = o.Runtimes[0]
+		o.Runtimes = []runtime.Runtime{rt}
+	})
+	x := b.open()
+	b.in(x.ID, "echo text >file")
+	files := b.service.As(service.Local()).Files()
+	read := func(ctx context.Context) error {
+		_, err := files.Stat(ctx, x.ID, "file")
+		return err
+	}
+	b.sleeping(x.ID)
+	rt.set(func() { rt.made, rt.asked = 0, make(chan struct{}) })
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := read(b.context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-rt.asked
+	rt.proceed <- struct{}{}
+	all.Wait()
+	if rt.made != 1 {
+		t.Errorf("made %d sandboxes", rt.made)
+	}
+
+	// One of two gives up, and then the other: nothing is made, and the next call wakes it.
+	b.sleeping(x.ID)
+	ctx, cancel := context.WithCancel(b.context())
+	gone := make(chan error, 2)
+	go func() { gone <- read(ctx) }()
+	<-rt.asked
+	other, cancelOther := context.WithCancel(b.context())
+	run := b.start(in(x, "cat file"))
+	go func() { gone <- read(other) }()
+	cancel()
+	<-gone
+	if err := b.Cancel(b.context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseKilled {
+		t.Errorf("%s", r.Phase)
+	}
+	cancelOther()
+	if err := <-gone; err == nil {
+		t.Error("a call that gave up has an answer")
+	}
+	rt.set(func() { rt.asked = nil })
+	if err := read(b.context()); err != nil {
+		t.Error(err)
+	}
+	b.state(x.ID, belljar.SessionActive)
+
+	b.sleeping(x.ID)
+	rt.set(func() { rt.fail = &runtime.StepError{Step: "mount", Err: errors.New("no room"), Hint: "make room"} })
+	var e *belljar.Error
+	if err := read(b.context()); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["state"] != "hibernated" || e.Details["step"] != "mount" || !strings.Contains(e.Message, "stays hibernated") {
+		t.Errorf("%v", err)
+	}
+	if r := b.run(in(x, "cat file")); r.Phase != belljar.PhaseFailed || !strings.Contains(r.Message, "stays hibernated") {
+		t.Errorf("%s: %s", r.Phase, r.Message)
+	}
+	b.state(x.ID, belljar.SessionHibernated)
+	rt.set(func() { rt.fail, rt.asked = nil, make(chan struct{}) })
+
+	// The session is deleted while it wakes.
+	go func() { gone <- read(b.context()) }()
+	<-rt.asked
+	if err := b.mine().Delete(b.context(), x.ID); err != nil {
+		t.Fatal(err)
+	}
+	refusedAs(t, "a use of a session that was deleted", <-gone, belljar.CodeConflict)
+	b.state(x.ID, belljar.SessionClosed)
+	b.until(func() bool { return b.kept() == 0 })
+}
+
+// A use calls off a hibernation that nobody forces, and a wake that finds damaged files leaves the session as it is.
+func TestHibernateCalledOff(t *testing.T) {
+	t.Parallel()
+	held := &gatedBlobs{blobs: newBlobs()}
+	b := newBench(t, func(o *service.Options) { o.Blobs = held })
+	x := b.open()
+	b.in(x.ID, "echo text >file")
+	files := b.service.As(service.Local()).Files()
+	held.gate()
+	result := make(chan error, 1)
+	go func() {
+		_, err := b.hibernate(x.ID, false)
+		result <- err
+	}()
+	<-held.asked
+	if _, err := files.Stat(b.context(), x.ID, "file"); err != nil { // does not wait
+		t.Fatal(err)
+	}
+	close(held.proceed)
+	refusedAs(t, "a hibernation that was called off", <-result, belljar.CodeConflict)
+	b.state(x.ID, belljar.SessionActive)
+	if held.count() != 0 || b.kept() != 0 {
+		t.Errorf("%d blobs, %d bytes", held.count(), b.kept())
+	}
+	b.sleeping(x.ID)
+	held.mu.Lock()
+	for k, raw := range held.held {
+		raw[len(raw)/2] ^= 1
+		held.held[k] = raw
+	}
+	held.mu.Unlock()
+	_, err := files.Stat(b.context(), x.ID, "file")
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "damaged" {
+		t.Errorf("%v", err)
+	}
+	b.state(x.ID, belljar.SessionHibernated)
+	if err := b.mine().Delete(b.context(), x.ID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that dies between any two writes of a hibernation or a wake leaves a session with all of its files, and nothing else.
+func TestHibernateSurvivesDeath(t *testing.T) {
+	for _, way := range []string{"hibernate", "wake", "delete"} {
+		for step := 0; ; step++ {
+			w := newWorld(t)
+			p := w.boot()
+			x := p.open(func(r *belljar.SessionRequest) { r.Scope = belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"} })
+			p.in(x.ID, "echo text >file")
+			p.run(shellIn(x.ID, "variable=kept"))
+			p.service.WaitIdle()
+			if way != "hibernate" {
+				p.sleeping(x.ID)
+			}
+			p.death.after(step)
+			var err error
+			switch way {
+			case "hibernate":
+				_, err = p.hibernate(x.ID, false)
+			case "wake":
+				_, err = p.service.As(service.Local()).Files().Stat(p.context(), x.ID, "file")
+			case "delete":
+				err = p.mine().Delete(p.context(), x.ID)
+			}
+			survived := p.death.alive(func() error { return nil }) == nil
+			p.kill()
+			next := w.boot()
+			state, failed := next.mine().Get(next.context(), x.ID)
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			if way == "delete" && state.State.Ended() {
+				_, err = next.snapshots().Get(next.context(), x.ID)
+				refusedAs(t, "the snapshot of a session that ended", err, belljar.CodeNotFound)
+			} else if state.State.Ended() && way != "delete" {
+				t.Errorf("%s, step %d: %s, %s", way, step, state.State, state.Message)
+			} else if !state.State.Ended() {
+				r := next.run(shellIn(x.ID, "cat file; echo $variable"))
+				wantText(t, r.stdout, "text\nkept\n")
+				next.end(x)
+			}
+			if err := next.service.Sweep(next.context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.blobs.count(); n != 0 {
+				t.Errorf("%s, step %d: %d blobs are left", way, step, n)
+			}
+			if t.Failed() || survived {
+				if survived && err != nil && way != "delete" {
+					t.Errorf("%s: %v", way, err)
+				}
+				t.Logf("%s: %d steps", way, step)
+				break
+			}
+		}
+	}
+}
+
+// gatedBlobs has Put wait, once.
+type gatedBlobs struct {
+	*blobs
+	asked, proceed chan struct{}
+}
+
+func (b *gatedBlobs) gate() { b.asked, b.proceed = make(chan struct{}), make(chan struct{}) }
+
+func (b *gatedBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, error) {
+	if b.asked != nil {
+		close(b.asked)
+		<-b.proceed
+		b.asked = nil
+	}
+	return b.blobs.Put(ctx, k, r)
+}

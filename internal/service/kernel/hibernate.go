@@ -1,0 +1,39 @@
+package kernel
+
+import "github.com/belljar/belljar/internal/store"
+
+// Save returns what is kept of the contexts of a session that hibernates.
+func (t *Table) Save() []store.SavedContext {
+	var list []store.SavedContext
+	for _, e := range t.all() {
+		list = append(list, store.SavedContext{Name: e.name, Language: e.language, Cwd: e.cwd, CreatedAt: e.made})
+	}
+	return list
+}
+
+// Restore notes the contexts that Save returned, whose variables are gone. Those that are known keep their queues.
+func (t *Table) Restore(list []store.SavedContext) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.old = false // the session's next agent is of this version
+	for _, c := range list {
+		e := t.list[c.Name]
+		if e == nil {
+			e = &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, queue: t.branch()}
+			t.list[c.Name] = e
+		}
+		e.lost = true
+	}
+}
+
+// Lost reports, once, that a context has lost its variables because its session was hibernated.
+func (t *Table) Lost(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.list[name]
+	if e == nil || !e.lost {
+		return false
+	}
+	e.lost = false
+	return true
+}

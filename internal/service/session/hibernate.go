@@ -1,0 +1,296 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// A session in which nothing runs may hibernate: its files and its shell are saved, and its sandbox goes. It stays in the table, and its
+// time runs on. The next use wakes it (wake.go).
+//
+// The order makes a crash harmless at every point: the snapshot is kept, then the session is on record as hibernated, then the sandbox
+// goes; and on the way back the sandbox is filled, then the session is on record as active, then the snapshot goes. What the record does
+// not name is left over, and the next process removes it.
+
+// hibernation is how far a session is on its way into hibernation and back. The session's lock guards it.
+type hibernation struct {
+	of    *Session
+	saved *store.Hibernation // nil while the session has a sandbox
+	held  *install.Ready     // its packages, while it has none
+	turn  *turn              // under way; nil for none
+}
+
+// turn is a way into hibernation, or back.
+type turn struct {
+	over chan struct{}
+	stop context.CancelCauseFunc
+
+	// The session's lock guards these. err is set before over is closed.
+	final   bool // a use waits for its end; one that is not final is called off by a use
+	waiters int  // uses that wait for it
+	err     error
+}
+
+var (
+	errUsed    = errors.New("the session was used meanwhile")
+	errInUse   = errors.New("it is in use")
+	errForsook = errors.New("no request waits for the session any longer")
+)
+
+const (
+	// hibernateTime bounds a hibernation that no caller waits for.
+	hibernateTime = 10 * time.Minute
+	// leaveTime is how long a run may take to leave its session: its caller has the answer before. It is looked for every leaveStep.
+	leaveTime, leaveStep = time.Second, 5 * time.Millisecond
+)
+
+// refusal is why a session does not hibernate.
+func refusal(x *Session, rule, message, hint string) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s cannot hibernate: %s", x.id, message),
+		Details: map[string]any{"session_id": x.id, "rule": rule}, Hint: hint,
+	}
+}
+
+const forceHint = "force ends it (belljar session hibernate --force)"
+
+// Hibernate saves a session's files and shell, and gives its sandbox up until it is used again. Unless it is forced, it fails if something
+// runs in the session, or uses it meanwhile.
+func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (belljar.Session, error) {
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		return belljar.Session{}, context.Cause(ctx)
+	}
+	for late := time.Now().Add(leaveTime); ; {
+		active := x.all.opts.Runs.ActiveIn(x.id)
+		ctx, stop := context.WithCancelCause(ctx)
+		t, begun, err := x.asleep.begin(stop, active, spec.Force)
+		switch {
+		case begun:
+			unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
+			err = x.asleep.run(ctx, t, spec.Force)
+			unhook()
+			x.asleep.end(t, err)
+		case errors.Is(err, errInUse) && time.Now().Before(late):
+			select {
+			case <-time.After(leaveStep):
+				stop(nil)
+				continue
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		case errors.Is(err, errInUse):
+			err = refusal(x, "in_use", err.Error(), forceHint)
+		case t != nil:
+			select {
+			case <-t.over:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		stop(nil)
+		if err != nil || t == nil || begun {
+			return x.Snapshot(), err
+		}
+	}
+}
+
+// beginHibernation begins a turn, or returns the one that has to be over first. It returns neither for a session that hibernates.
+func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t *turn, begun bool, err error) {
+	x := h.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.state.State.Ended() || x.box == nil && h.saved == nil:
+		return nil, false, Ended(x.state)
+	case h.turn != nil:
+		return h.turn, false, nil
+	case h.saved != nil:
+		return nil, false, nil
+	case hasFiles(x.spec.Secrets):
+		return nil, false, refusal(x, "secrets", "it was given a secret file, which its files may have a copy of", "end it, or keep it")
+	case x.place.Workspace.OnDisk():
+		return nil, false, refusal(x, "workspace", "its workspace is on a disk", "end it: a named volume stays")
+	case !force && (active || x.uses > 0):
+		return nil, false, errInUse
+	}
+	h.turn = &turn{over: make(chan struct{}), stop: stop, final: force}
+	return h.turn, true, nil
+}
+
+// hasFiles reports whether a secret is a file in the sandbox.
+func hasFiles(secrets map[string]belljar.Secret) bool {
+	for _, s := range secrets {
+		if !s.Brokered() {
+			return true
+		}
+	}
+	return false
+}
+
+// endTurn ends a turn, and gives those who wait for it its outcome.
+func (h *hibernation) end(t *turn, err error) {
+	x := h.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if h.turn, t.err = nil, err; !x.state.State.Ended() {
+		x.setTimer(x.all.now())
+	}
+	close(t.over)
+}
+
+// sleeper is a session as its hibernation uses it: no sign of life.
+type sleeper struct{ Use }
+
+// KeepAlive does nothing.
+func (sleeper) KeepAlive() {}
+
+// hibernate is one turn into hibernation.
+func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
+	x := h.of
+	begun := x.all.opts.Clock.Now()
+	x.mu.Lock()
+	u, until := Use{x.box, x, x.inside}, x.life.ends
+	x.mu.Unlock()
+	if err := h.quiet(ctx, u.box, force); err != nil {
+		return err
+	}
+	made, shell, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force)
+	if err == nil {
+		if err = h.giveUp(ctx, t, u.box, &store.Hibernation{Shell: shell, Contexts: x.Contexts.Save()}); err != nil {
+			err = errors.Join(err, x.all.opts.Snapshots.Drop(context.WithoutCancel(ctx), x.id))
+		}
+	}
+	if err != nil {
+		return h.failed(ctx, u, err)
+	}
+	state := x.Snapshot()
+	x.all.opts.Record(event.Event{
+		Name: event.SessionHibernated, Caller: x.caller, Session: &state, Runtime: state.Runtime, Took: x.all.opts.Clock.Now().Sub(begun),
+		Count: made.Bytes, Files: int64(made.Files), Detail: map[string]string{"digest": made.Digest},
+	})
+	return nil
+}
+
+// quiet makes sure that nothing runs in the session: with force it ends what does.
+func (h *hibernation) quiet(ctx context.Context, b *box.Box, force bool) error {
+	x := h.of
+	if !force {
+		n, err := agent.Programs(ctx, b.Agent)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			return refusal(x, "agent", "its agent is of an older version than the server", "make a new session")
+		case err != nil:
+			return fmt.Errorf("ask for the session's programs: %w", err)
+		case n > 0:
+			return refusal(x, "in_use", fmt.Sprintf("%d processes run in it: of contexts, terminals, or in the background", n), forceHint)
+		}
+		return nil
+	}
+	x.all.opts.Runs.StopIn(x.id, fault.ErrCanceled)
+	x.leave(errHibernates)
+	for {
+		x.mu.Lock()
+		unused, used := x.whenUnused(), x.uses > 0
+		x.mu.Unlock()
+		if !used {
+			return nil
+		}
+		select {
+		case <-unused:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// errHibernates ends what is inside a session that is forced to hibernate.
+var errHibernates = errors.New("the session hibernates")
+
+// giveUp puts the session on record as hibernated, and then destroys its sandbox.
+func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation) error {
+	x := h.of
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.mu.Lock()
+	switch {
+	case x.state.State.Ended():
+		defer x.mu.Unlock()
+		return Ended(x.state)
+	case ctx.Err() != nil:
+		defer x.mu.Unlock()
+		return context.Cause(ctx)
+	}
+	t.final = true
+	h.saved, h.held = saved, x.all.opts.Packages.Hold(x.place.Image.Layers)
+	x.box, x.state.State = nil, belljar.SessionHibernated
+	x.mu.Unlock()
+	if err := x.update(); err != nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.box = b
+		h.over()
+		if !x.state.State.Ended() {
+			x.state.State = belljar.SessionActive
+		}
+		return fault.Record("put the session on record", err)
+	}
+	x.Contexts.Restore(saved.Contexts)
+	x.leave(errHibernates)
+	x.all.opts.Boxes.Destroy(x.id, b)
+	x.all.opts.Memory.Drop(x.id)
+	return nil
+}
+
+// awake forgets what the session was saved as. The caller holds the lock.
+func (h *hibernation) over() {
+	h.held.Release()
+	h.saved, h.held = nil, nil
+}
+
+// notGivenUp is the error of a turn after which the session has its sandbox.
+func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
+	x := h.of
+	x.mu.Lock()
+	if x.inside == u.inside && x.inside.Err() != nil && x.ctx.Err() == nil {
+		h.enterBox()
+	}
+	ended := x.state.State.Ended()
+	x.mu.Unlock()
+	var own *belljar.Error
+	switch {
+	case ended:
+		return Ended(x.Snapshot())
+	case errors.Is(context.Cause(ctx), errUsed):
+		return refusal(x, "in_use", errUsed.Error(), "try again, or force it")
+	case errors.Is(context.Cause(ctx), fault.ErrDetached):
+		return fault.ShuttingDown()
+	case ctx.Err() != nil:
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the hibernation was canceled", Details: map[string]any{"session_id": x.id}}
+	case errors.As(err, &own):
+		return own
+	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: "the session could not hibernate", Err: err, Details: map[string]any{"session_id": x.id}}
+}
+
+// rest has the session hibernate because nothing has happened in it for a while.
+func (h *hibernation) rest() {
+	x := h.of
+	ctx, cancel := context.WithTimeout(x.all.opts.Work.Closing(), hibernateTime)
+	defer cancel()
+	_, err := Hibernate(ctx, x, belljar.HibernateSpec{})
+	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict && ctx.Err() == nil {
+		x.all.opts.Log.Warn("session cannot hibernate", "session_id", x.id, "err", err)
+	}
+}

@@ -1,0 +1,216 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// enter counts a use of the session's sandbox, or returns the turn that has to be over first.
+func (h *hibernation) enter() (*box.Box, *turn, error) {
+	x := h.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.state.State.Ended() || x.box == nil && h.saved == nil:
+		return nil, nil, Ended(x.state)
+	case h.turn == nil && x.box == nil && x.ctx.Err() != nil:
+		return nil, nil, fault.ShuttingDown()
+	case h.turn == nil && x.box == nil:
+		h.beginWaking()
+	case h.turn != nil && !h.turn.final:
+		h.turn.stop(errUsed)
+	}
+	if h.turn != nil && h.turn.final {
+		h.turn.waiters++
+		return nil, h.turn, nil
+	}
+	x.uses++
+	x.life.touch(x.all.now())
+	return x.box, nil, nil
+}
+
+// await waits for the end of a turn. The last one who gives up a wait for a sandbox stops its making.
+func (h *hibernation) await(ctx context.Context, t *turn) error {
+	x := h.of
+	select {
+	case <-t.over:
+		if errors.Is(t.err, errForsook) {
+			return nil // others gave up: the next turn is this one's
+		}
+		return t.err
+	case <-ctx.Done():
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if t.waiters--; t.waiters == 0 && x.box == nil {
+		t.stop(errForsook)
+	}
+	return context.Cause(ctx)
+}
+
+// beginWaking begins to make a sandbox for a hibernated session. The caller holds the lock.
+func (h *hibernation) beginWaking() {
+	x := h.of
+	ctx, stop := context.WithCancelCause(x.ctx)
+	t := &turn{over: make(chan struct{}), stop: stop, final: true}
+	h.turn = t
+	go func() {
+		defer stop(nil)
+		begun := x.all.opts.Clock.Now()
+		err := h.wake(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				x.all.opts.Log.Warn("session cannot be woken", "session_id", x.id, "err", err)
+			}
+			h.end(t, wakeError(ctx, x, err))
+			return
+		}
+		h.tidy(t)
+		x.all.record(event.SessionWoken, x.caller, x.Snapshot(), x.all.opts.Clock.Now().Sub(begun))
+	}()
+}
+
+// wake makes a sandbox for a hibernated session, with what was saved.
+func (h *hibernation) wake(ctx context.Context) error {
+	x, s := h.of, h.of.all
+	if err := h.placeAgain(ctx); err != nil {
+		return err
+	}
+	if err := s.claimMemory(ctx, x); err != nil {
+		s.opts.Memory.Drop(x.id)
+		return err
+	}
+	x.mu.Lock()
+	shell := h.saved.Shell
+	x.mu.Unlock()
+	from, err := s.opts.Snapshots.Hibernated(ctx, x.caller, x.id, shell)
+	if err == nil {
+		err = furnish(ctx, x, s.opts.Packages.Hold(x.Placement().Image.Layers), from, nil)
+	}
+	if err != nil {
+		s.opts.Memory.Drop(x.id)
+		return err
+	}
+	return nil
+}
+
+// tidy ends a turn, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.
+func (h *hibernation) tidy(t *turn) {
+	x := h.of
+	next := &turn{over: make(chan struct{}), stop: func(error) {}}
+	x.mu.Lock()
+	h.turn = next
+	x.mu.Unlock()
+	close(t.over)
+	if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
+		x.all.opts.Log.Warn("snapshot of a session that woke cannot be removed", "session_id", x.id, "err", err) // it goes when its time is over
+	}
+	h.end(next, nil)
+}
+
+// placeAgain decides anew where the session's sandbox is made, as the server's rules are now. Its image, limits, packages and network stay.
+func (h *hibernation) placeAgain(ctx context.Context) error {
+	x := h.of
+	x.mu.Lock()
+	ask, caller := admission.RequestOfSession(x.spec), x.caller
+	ask.Runtime, ask.Digest = x.state.Runtime, x.state.ImageDigest
+	x.mu.Unlock()
+	if len(x.spec.AllowWeak) > 0 {
+		caller.Role = belljar.RoleAdmin // or it would not have been admitted
+	}
+	if err := x.all.opts.Rules.Enabled(); err != nil {
+		return err
+	}
+	p, err := x.all.opts.Rules.Place(ctx, caller, ask)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	was := x.place
+	p.Why, p.Limits, p.Egress, p.Env, p.Broker, p.Image.Layers = was.Why, was.Limits, was.Egress, was.Env, was.Broker, was.Image.Layers
+	x.place = &p
+	return nil
+}
+
+// wakeError is the error that callers get for a session that stays hibernated.
+func wakeError(ctx context.Context, x *Session, err error) error {
+	switch why := context.Cause(ctx); {
+	case errors.Is(why, errForsook):
+		return errForsook
+	case errors.Is(why, fault.ErrDetached):
+		return fault.ShuttingDown()
+	case x.Snapshot().State.Ended():
+		return Ended(x.Snapshot())
+	}
+	var of *belljar.Error
+	if err = makeError(x, err); !errors.As(err, &of) {
+		return err
+	}
+	e := aboutSession(of, x.id)
+	e.Message, e.Err = fmt.Sprintf("session %s cannot be woken, and stays hibernated: %s", x.id, of.Message), nil
+	e.Details["state"] = string(belljar.SessionHibernated)
+	return e
+}
+
+// reviveHibernated continues a session that a former process left in hibernation.
+func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Session, *ending) {
+	if s.lapsed(row) {
+		return nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
+	}
+	if _, err := s.opts.Snapshots.Find(ctx, belljar.Caller{ID: row.UserID}, row.ID); belljar.CodeOf(err) == belljar.CodeNotFound {
+		return nil, &ending{belljar.SessionLost, "it was hibernated, and its files are gone"}
+	}
+	p, err := s.recoveredPlacement(ctx, row)
+	var x *Session
+	if err == nil {
+		x, err = s.revive(ctx, row, p)
+	}
+	if err != nil {
+		s.opts.Log.Error("hibernated session of a former process cannot continue", "session_id", row.ID, "err", err)
+		return nil, &ending{belljar.SessionLost, "it was hibernated, and belljar was restarted and could not continue it"}
+	}
+	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been given up, or made again, by half
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.asleep.saved, x.asleep.held = row.Hibernation, s.opts.Packages.Hold(p.Image.Layers)
+	if x.asleep.saved == nil {
+		x.asleep.saved = &store.Hibernation{}
+	}
+	x.Contexts.Restore(x.asleep.saved.Contexts)
+	close(x.ready)
+	x.setTimer(s.now())
+	return x, nil
+}
+
+// Hibernates reports whether a session is hibernated, and not on its way back.
+func Hibernates(x *Session) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.asleep.saved != nil && x.asleep.turn == nil
+}
+
+// dropOrphans removes the snapshots that former processes left of sessions that do not hibernate.
+func (s *Recovery) dropOrphans(ctx context.Context) {
+	err := s.opts.Snapshots.DropOrphans(ctx, func(id string) bool {
+		x := s.table.get(id)
+		if x == nil {
+			row, err := s.opts.Store.Get(ctx, id) // another daemon's on the same store
+			return err == nil && row.NodeID != s.opts.NodeID && !row.State.Ended()
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.asleep.saved != nil || x.asleep.turn != nil
+	})
+	if err != nil {
+		s.opts.Log.Error("snapshots of former sessions cannot be removed", "err", err)
+	}
+}

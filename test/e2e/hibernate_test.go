@@ -1,0 +1,128 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/test/tier"
+)
+
+// sessionOf makes a session.
+func (s *server) sessionOf(more map[string]any) string {
+	s.t.Helper()
+	body := map[string]any{"spec_version": "1.1", "base_image": "host"}
+	for k, v := range more {
+		body[k] = v
+	}
+	status, made := s.ask(http.MethodPost, api+"/sessions", body)
+	id, _ := made["session_id"].(string)
+	if status/100 != 2 || id == "" {
+		s.t.Fatalf("create: %d %v", status, made)
+	}
+	return id
+}
+
+// shell runs a command in a session's shell.
+func (s *server) shell(id, cmd string) string {
+	s.t.Helper()
+	status, answer := s.ask(http.MethodPost, api+"/sessions/"+id+"/shell", map[string]any{"cmd": cmd, "separate": true})
+	if status != http.StatusOK {
+		s.t.Fatalf("%s: %d %v", cmd, status, answer)
+	}
+	if code, _ := answer["exit_code"].(float64); code != 0 {
+		s.t.Fatalf("%s: %v", cmd, answer)
+	}
+	out, _ := answer["stdout"].(string)
+	return out
+}
+
+// stateOf waits until a session has a state.
+func (s *server) stateOf(id, want string) map[string]any {
+	s.t.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		_, session := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
+		if session["state"] == want {
+			return session
+		}
+		if time.Now().After(until) {
+			s.t.Fatalf("session is %v, want %s", session, want)
+		}
+	}
+}
+
+// TestHibernate has sessions hibernate and wake, with a server that is killed meanwhile, on each runtime. All that they had is there again:
+// files with their checksums, the shell, scope and network.
+func TestHibernate(t *testing.T) {
+	t.Parallel()
+	for _, l := range lanes()[:2] {
+		t.Run(l.runtime, func(t *testing.T) {
+			t.Parallel()
+			data, flags := t.TempDir(), append(l.open(t), "--set", "max_concurrent_runs=4")
+			s := serve(t, data, flags...)
+			id := s.sessionOf(map[string]any{
+				"network_policy": "deny_all", "env": map[string]any{"OWN": "of the session"}, "scope": map[string]any{"namespace": "workflow", "id": "1", "key": "a"},
+			})
+			s.shell(id, `mkdir -p work/a; cd work; for i in $(seq 50); do head -c $((i * 300)) /dev/urandom >a/$i; done; ln a/1 hard; ln -s a/2 link; truncate -s 2M hole; chmod 711 a
+				find . -type f -print0 | sort -z | xargs -0 sha256sum >../sums; word='a  b'; export GREETING=hello; greet() { echo "$GREETING $1"; }`)
+			check := func(when string) {
+				t.Helper()
+				got := s.shell(id, `sha256sum --quiet -c ../sums && greet "$word" && echo $OWN && pwd && stat -c '%a %h' a hard && readlink link`)
+				if want := "hello a  b\nof the session\n/workspace/work\n711 2\n644 2\na/2\n"; got != want {
+					t.Errorf("%s: %q, want %q", when, got, want)
+				}
+			}
+			hibernate := func() {
+				t.Helper()
+				status, session := s.ask(http.MethodPost, api+"/sessions/"+id+"/hibernate", nil)
+				if status != http.StatusOK || session["state"] != "hibernated" {
+					t.Fatalf("%d %v", status, session)
+				}
+			}
+			var fastest time.Duration
+			for range tier.Rounds(t, 3, 1000) {
+				hibernate()
+				begun := time.Now()
+				s.text(api + "/sessions/" + id + "/fs/raw?path=sums")
+				if took := time.Since(begun); fastest == 0 || took < fastest {
+					fastest = took
+				}
+				check("after a rest")
+			}
+			t.Logf("%s: woken within %v at best", l.runtime, fastest)
+			before := s.stateOf(id, "active")
+
+			// A process in the background keeps it awake.
+			s.shell(id, "sleep 1000 & echo $! >../pid")
+			if status, answer := s.ask(http.MethodPost, api+"/sessions/"+id+"/hibernate", nil); status != http.StatusConflict || !strings.Contains(fmt.Sprint(answer), "force") {
+				t.Errorf("%d %v", status, answer)
+			}
+			s.shell(id, "kill $(cat ../pid); wait; true")
+			hibernate()
+			if status, answer := s.ask(http.MethodDelete, api+"/snapshots/"+id, nil); status != http.StatusConflict {
+				t.Errorf("%d %v", status, answer)
+			}
+			s.kill()
+			s = serve(t, data, append(flags, "--set", "hibernate_sec=1")...)
+			after := s.stateOf(id, "hibernated")
+			for _, field := range []string{"scope_key", "created_at", "expires_at", "limits", "policy_hash"} {
+				if fmt.Sprint(after[field]) != fmt.Sprint(before[field]) && field != "expires_at" {
+					t.Errorf("%s was %v, and is %v", field, before[field], after[field])
+				}
+			}
+			check("after a kill")
+			s.stateOf(id, "hibernated") // by itself
+			check("after a rest of its own")
+			if status, answer := s.ask(http.MethodDelete, api+"/sessions/"+id, nil); status/100 != 2 {
+				t.Errorf("%d %v", status, answer)
+			}
+			if status, page := s.ask(http.MethodGet, api+"/snapshots", nil); status != http.StatusOK || fmt.Sprint(page["items"]) != "[]" {
+				t.Errorf("%d %v", status, page)
+			}
+		})
+	}
+}
