@@ -70,6 +70,9 @@ func TestSoakEditors(t *testing.T) {
 	}
 }
 
+// How long things take: it is in the log.
+func TestSoakFigures(t *testing.T) { ready(t).check(t, []string{"FIGURES=1"}) }
+
 // The scenario with pytest-lsp, whose packages come into a folder of the test's own.
 func TestSoakPytest(t *testing.T) {
 	p := ready(t)

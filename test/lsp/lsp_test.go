@@ -116,7 +116,7 @@ func (p programs) check(t *testing.T, env []string, args ...string) {
 			}
 		})
 	}
-	if err != nil || checks < 2 {
+	if err != nil || checks == 0 {
 		t.Errorf("%d checks, %v\n%s", checks, err, &said)
 	}
 }

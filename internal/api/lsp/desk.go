@@ -30,6 +30,7 @@ type reporter struct{ *desk }
 
 // initialized asks the editor to tell of what lenses and marks depend on, if it can do that.
 func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {
+	settle()
 	var list []registration
 	if s.client.Workspace.DidChangeConfiguration.DynamicRegistration {
 		list = append(list, registration{"belljar-settings", "workspace/didChangeConfiguration", map[string]any{"section": "tldw.sandbox.codeLens"}})
