@@ -4,5 +4,6 @@
 # Needs: probe
 # Host: takes-queues
 # Not on: gvisor (its kernel has none of the host's)
+# Leaves: nothing
 
 ./probe use queues 0
