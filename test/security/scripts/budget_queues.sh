@@ -4,6 +4,5 @@
 # Needs: probe
 # Host: takes-queues
 # Not on: gvisor (its kernel has none of the host's)
-# Leaves: nothing
 
 ./probe use queues 0
