@@ -139,6 +139,8 @@ func notHost(text string) string {
 	_, addrErr := netip.ParseAddr(strings.Trim(text, "[]"))
 	_, cidrErr := netip.ParsePrefix(text)
 	switch {
+	case addrErr == nil && strings.HasPrefix(text, "["):
+		return "write the address without brackets: " + strings.Trim(text, "[]")
 	case addrErr == nil:
 		return "an address is a rule of egress.ips"
 	case cidrErr == nil:

@@ -48,7 +48,7 @@ func TestParseRulesRefuses(t *testing.T) {
 		{hosts("127.1"), "egress.hosts[0]", "name a host"},
 		{hosts(strings.Repeat("a", 1<<20)), "egress.hosts[0]", "name a host"},
 		{hosts("203.0.113.7"), "egress.hosts[0]", "egress.ips"},
-		{hosts("[2001:db8::1]"), "egress.hosts[0]", "egress.ips"},
+		{hosts("[2001:db8::1]"), "egress.hosts[0]", "without brackets: 2001:db8::1"},
 		{hosts("203.0.113.0/24"), "egress.hosts[0]", "egress.cidrs"},
 		{hosts("a.example", "A.example."), "egress.hosts[1]", "remove one"},
 		{hosts("*.example.com", "api.example.com"), "egress.hosts[1]", "remove one"},

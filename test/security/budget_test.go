@@ -4,6 +4,7 @@ package security
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -14,23 +15,27 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// takes keeps another sandbox alive meanwhile that has taken all that it could get of one of the probe's budgets. What is
+// takes keeps another sandbox alive meanwhile that has taken all that it could get of some of the probe's budgets. What is
 // left must be enough for the host, on which the attack then is tried once.
-func takes(budget string) hook {
-	return func(t *testing.T, tr *trial) func(outcome) {
-		other := tr.lane.trial(t)
-		other.flags = []string{"--workspace-exec", "--file", built.Probe + ":probe"}
-		most := "120000"
-		if tr.lane.runtime == "gvisor" {
-			most = tier.Pick("20000", most) // its timers have no limit and are slow to make, and none of them is the host's
-		}
-		end := other.hold("mkfifo /tmp/took; ./probe take " + budget + " " + most + " >/tmp/took & head -n 1 /tmp/took >&2")
-		return func(outcome) {
+func takes(t *testing.T, tr *trial, budgets []string) func(outcome) {
+	other := tr.lane.trial(t)
+	other.flags = []string{"--workspace-exec", "--file", built.Probe + ":probe"}
+	most := "120000"
+	if tr.lane.runtime == "gvisor" {
+		most = tier.Pick("20000", most) // its timers have no limit and are slow to make, and none of them is the host's
+	}
+	var script strings.Builder
+	for _, budget := range budgets {
+		fmt.Fprintf(&script, "mkfifo /tmp/took-%[1]s; ./probe take %[1]s %[2]s >/tmp/took-%[1]s & head -n 1 /tmp/took-%[1]s >&2; ", budget, most)
+	}
+	end := other.hold(strings.TrimSuffix(script.String(), "; "))
+	return func(outcome) {
+		for _, budget := range budgets {
 			if err := oneMore(budget); err != nil {
 				t.Errorf("the host has no more of %s: %v", budget, err)
 			}
-			end()
 		}
+		end()
 	}
 }
 

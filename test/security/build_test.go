@@ -30,7 +30,7 @@ int main() { return G<800, 0>::v; }
 	return []bomb{
 		{name: "endless.c", text: "#include \"/dev/zero\"\n", flags: []string{"--memory", "96m"}, limit: runtime.ProtectMemory, message: "ran out of memory"},
 		{name: "templates.cc", text: recursion, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 seconds"},
-		{name: "warnings.c", text: warnings, flags: []string{"--build-timeout", "2s"}, message: "ran longer than 2 seconds"},
+		{name: "warnings.c", text: warnings, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 seconds"},
 		{name: "object.c", text: "char a[1500000000] = {1};\nint main(void) { return a[5]; }\n", message: "exited with status"},
 		{name: "plugin.c", text: "#pragma GCC plugin \"/workspace/evil.so\"\n#pragma GCC optimize (\"-fplugin=/workspace/evil.so\")\n#error end\n",
 			message: "exited with status"},

@@ -24,6 +24,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
+// taken begins the hooks that take a budget, of which one sandbox takes all.
+const taken = "takes-"
+
 // hook prepares the host for an attack and returns how to verify it afterwards.
 type hook func(*testing.T, *trial) func(outcome)
 
@@ -55,17 +58,6 @@ func hooks() map[string]hook {
 
 		"network-empty":     networkEmpty,
 		"network-neighbour": networkNeighbour,
-
-		"takes-aio":     takes("aio"),
-		"takes-flight":  takes("flight"),
-		"takes-inotify": takes("inotify"),
-		"takes-keys":    takes("keys"),
-		"takes-labels":  takes("labels"),
-		"takes-locked":  takes("locked"),
-		"takes-pipes":   takes("pipes"),
-		"takes-queues":  takes("queues"),
-		"takes-signals": takes("signals"),
-		"takes-watches": takes("watches"),
 	}
 }
 

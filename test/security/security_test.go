@@ -87,7 +87,7 @@ func TestScripts(t *testing.T) {
 func runAll(t *testing.T, l *lane, scripts []script, results *board) {
 	alone, groups := l.arrange(scripts)
 	for _, group := range groups {
-		t.Run(strings.Join(append([]string{"together"}, group[0].hosts...), " "), func(t *testing.T) { together(t, l, group, results) })
+		t.Run("together with "+group[0].name, func(t *testing.T) { together(t, l, group, results) })
 	}
 	for _, s := range alone {
 		t.Run(s.name, func(t *testing.T) {
@@ -163,12 +163,20 @@ func attack(t *testing.T, l *lane, s script) verdict {
 func (tr *trial) prepare(t *testing.T, names []string) []func(outcome) {
 	t.Helper()
 	var verify []func(outcome)
+	var budgets []string
 	for _, name := range names {
+		if budget, ok := strings.CutPrefix(name, taken); ok {
+			budgets = append(budgets, budget)
+			continue
+		}
 		prepare, ok := hooks()[name]
 		if !ok {
 			t.Fatalf("no such host hook: %s", name)
 		}
 		verify = append(verify, prepare(t, tr))
+	}
+	if len(budgets) > 0 {
+		verify = append(verify, takes(t, tr, budgets))
 	}
 	return verify
 }

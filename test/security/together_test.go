@@ -14,7 +14,7 @@ import (
 
 // arrange separates the scripts that need a sandbox of their own on l from groups of those that one sandbox can run, one after the
 // other. Starting a sandbox takes longer than most attacks with gVisor and an engine, so there is one for all that leave it as it
-// was, for each set of hooks. make soak runs each script in a sandbox of its own on every lane.
+// was, for each set of hooks that cannot share one. make soak runs each script in a sandbox of its own on every lane.
 func (l *lane) arrange(scripts []script) (alone []script, groups [][]script) {
 	if tier.Pick(false, true) {
 		return scripts, nil
@@ -26,6 +26,9 @@ func (l *lane) arrange(scripts []script) (alone []script, groups [][]script) {
 			continue
 		}
 		hooks := strings.Join(s.hosts, " ")
+		if !slices.ContainsFunc(s.hosts, func(hook string) bool { return !shares(hook) }) {
+			hooks = ""
+		}
 		i, ok := index[hooks]
 		if !ok {
 			i = len(groups)
@@ -34,6 +37,20 @@ func (l *lane) arrange(scripts []script) (alone []script, groups [][]script) {
 		groups[i] = append(groups[i], s)
 	}
 	return alone, groups
+}
+
+// shares reports whether a hook is in the way of no script: what it prepares is around a sandbox, and it verifies the host.
+func shares(hook string) bool {
+	return slices.Contains([]string{"bait", "boot", "engine", "listener", "neighbour"}, hook) || strings.HasPrefix(hook, taken)
+}
+
+// hooksOf are those of a group, each once.
+func hooksOf(group []script) (hooks []string) {
+	for _, s := range group {
+		hooks = append(hooks, s.hosts...)
+	}
+	slices.Sort(hooks)
+	return slices.Compact(hooks)
 }
 
 // each runs the scripts of a group, and prints where the output of each begins and how it exited.
@@ -45,7 +62,7 @@ func together(t *testing.T, l *lane, group []script, results *board) {
 	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
 	tr := l.trial(t)
-	verify := tr.prepare(t, group[0].hosts)
+	verify := tr.prepare(t, hooksOf(group))
 	args := slices.Concat(tr.command(), []string{"--workspace-exec", "--file", built.Probe + ":probe"}, tr.flags)
 	names := []string{"--", "sh", "-c", each, "sh"}
 	for _, s := range group {

@@ -53,7 +53,7 @@ type phrase struct {
 var phrases = sync.OnceValue(func() []phrase {
 	var list []phrase
 	for _, p := range [][2]string{
-		{`set network_policy to allowlist, and list (\S+) in egress\.hosts`, "add --allow $1"},
+		{`set network_policy to allowlist,? and list (\S+) in egress\.hosts(?: \(--allow \S+\))?`, "add --allow $1"},
 		{`set network_policy to deny_all`, "leave out --allow"},
 		{`and network_policy is allowlist`, "and --allow asks for a network"},
 		{`and network_policy is deny_all`, "and no --allow names it"},

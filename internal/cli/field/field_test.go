@@ -24,6 +24,8 @@ func TestInFlags(t *testing.T) {
 		{refused("secrets.T.value", "secrets.T.value has 3 bytes", ""), "--secret T has 3 bytes", ""},
 		{refused("secrets.T.host", "T goes to api.example, and network_policy is deny_all", "set network_policy to allowlist, and list api.example in egress.hosts"),
 			"--broker T: T goes to api.example, and no --allow names it", "add --allow api.example"},
+		{refused("secrets.T.host", "T goes to api.example, which the sandbox may not reach", "set network_policy to allowlist and list api.example in egress.hosts (--allow api.example)"),
+			"--broker T: T goes to api.example, which the sandbox may not reach", "add --allow api.example"},
 		{refused("git.keep_git", "git.keep_git and git.subdir exclude each other", ""), "--keep-git and --subdir exclude each other", ""},
 		{refused("git.url", "git.url must not have a query", "a branch or tag goes in git.ref"), "--git must not have a query", "a branch or tag goes in --ref"},
 		{refused("git", "git cannot be set for a run in a session", ""), "--git: git cannot be set for a run in a session", ""},

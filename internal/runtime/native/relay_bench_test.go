@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,8 +133,10 @@ func BenchmarkRelayUnused(b *testing.B) {
 			}
 		}
 	}
-	b.ReportMetric(median(took[0]), "ms/start")
-	b.ReportMetric(median(took[1]), "ms/start-without-relay")
+	for i, name := range []string{"start", "start-without-relay"} {
+		b.ReportMetric(median(took[i]), "ms/"+name)
+		b.ReportMetric(slices.Min(took[i]), "ms/best-"+name)
+	}
 }
 
 func command(argv ...string) wire.Exec {

@@ -55,7 +55,10 @@ func takeConn(id uint64) (*taken, error) {
 	}
 }
 
-func (t *taken) ask(a wire.Ask) error { return t.w.JSON(wire.KindReply, wire.Reply{Ask: &a}) }
+func (t *taken) ask(a wire.Ask) error {
+	_ = t.SetDeadline(time.Now().Add(patience))
+	return t.w.JSON(wire.KindReply, wire.Reply{Ask: &a})
+}
 
 // answer reads an answer of the host.
 func (t *taken) answer() (wire.Answer, error) {
@@ -328,8 +331,10 @@ func forgedFlood(r *report) {
 	for what, ask := range floods {
 		r.taker(func(t *taken) {
 			_ = t.SetDeadline(time.Now().Add(3 * time.Second))
-			n := uint64(0)
-			for ; n < 20_000 && t.ask(ask(n)) == nil; n++ {
+			n, err := uint64(0), error(nil)
+			for ; n < 20_000 && err == nil; n++ {
+				a := ask(n)
+				err = t.w.JSON(wire.KindReply, wire.Reply{Ask: &a})
 			}
 			fmt.Printf("flood %d: %d asks\n", what, n)
 			if n < 50 {

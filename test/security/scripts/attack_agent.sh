@@ -2,5 +2,6 @@
 # Why it matters: The agent decides what the host believes about a run.
 # What must hold: All refused; the run ends as if nothing had happened.
 # Needs: probe
+# Leaves: nothing
 
 ./probe agent

@@ -3,5 +3,6 @@
 # What must hold: The host has its own.
 # Needs: probe
 # Host: takes-aio
+# Leaves: nothing
 
 ./probe use aio 0

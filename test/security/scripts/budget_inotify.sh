@@ -3,5 +3,6 @@
 # What must hold: A neighbour has its own, and so has root of the host.
 # Needs: probe
 # Host: takes-inotify
+# Leaves: nothing
 
 ./probe use inotify 16

@@ -3,5 +3,6 @@
 # What must hold: A sandbox gets none, and the host has its own.
 # Needs: probe
 # Host: takes-keys
+# Leaves: nothing
 
 ./probe use keys 0

@@ -3,5 +3,6 @@
 # What must hold: Each is refused, and programs of the host without privileges have their labels.
 # Needs: probe
 # Host: takes-labels
+# Leaves: nothing
 
 ./probe options

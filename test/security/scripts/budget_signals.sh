@@ -3,5 +3,6 @@
 # What must hold: A neighbour can be made and has its own, and so has root of the host.
 # Needs: probe
 # Host: takes-signals
+# Leaves: nothing
 
 ./probe use signals 500

@@ -4,6 +4,7 @@
 # Needs: probe
 # Host: takes-pipes takes-flight takes-watches
 # Not on: shared (all sandboxes of a user without subordinate ids are that user; the table of budgets says what they share)
+# Leaves: nothing
 
 for budget in pipes flight watches; do
 	./probe use $budget 60 || exit

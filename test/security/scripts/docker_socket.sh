@@ -2,6 +2,7 @@
 # Why it matters: Who may talk to the engine is root on its host.
 # What must hold: There is none; no socket of the host is in any file system.
 # Host: engine
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -3,5 +3,6 @@
 # What must hold: The host ends each within seconds, and the next connection works.
 # Needs: probe
 # Host: network
+# Leaves: nothing
 
 ./probe slow

@@ -3,4 +3,5 @@
 # What must hold: There is nobody but who /proc shows, and they are the sandbox's own.
 # Needs: probe
 # Host: neighbour
+# Leaves: nothing
 ./probe foreign 32768

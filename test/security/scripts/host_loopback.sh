@@ -4,5 +4,6 @@
 # What must hold: Nothing answers; the sandbox's own loopback works.
 # Needs: probe
 # Host: listener
+# Leaves: nothing
 
 ./probe dial "tcp:127.0.0.1:$LANE_PORT" "tcp:[::1]:$LANE_PORT" "unix:@belljar-bait-$LANE_PORT" "unix:/tmp/belljar-bait-$LANE_PORT.sock" unix:/run/docker.sock unix:/var/run/docker.sock unix:/run/dbus/system_bus_socket

@@ -1,6 +1,7 @@
 # Attack: Send every signal to PID 1.
 # Why it matters: If it dies or stops, the run hangs or lies.
 # What must hold: It lives, and the run ends as it should.
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

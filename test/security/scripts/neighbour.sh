@@ -2,6 +2,7 @@
 # Why it matters: Neighbours are strangers.
 # What must hold: Nothing of it is visible.
 # Host: neighbour
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

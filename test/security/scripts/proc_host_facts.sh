@@ -2,6 +2,7 @@
 # Why it matters: It is a channel between tenants, and tells two of them that they share a host.
 # What must hold: Nothing of it can be read, and the boot is the sandbox's own; what programs need is there.
 # Host: boot
+# Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
