@@ -941,7 +941,7 @@ export interface paths {
         put?: never;
         /**
          * Make copies of a session
-         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no processes, secrets, terminals or scope.
+         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no secrets, terminals or scope and, unless they are live, no processes.
          */
         post: operations["fork-session"];
         delete?: never;
@@ -1321,7 +1321,7 @@ export interface paths {
         put?: never;
         /**
          * Save the files of a session's workspace
-         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file.
+         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file. With live, memory and processes are saved, too.
          */
         post: operations["create-snapshot"];
         delete?: never;
@@ -2829,6 +2829,8 @@ export interface components {
              * @description How many copies, 1 to 32; 1 by default
              */
             count?: number;
+            /** @description Copies with memory and processes, too; as in create-snapshot */
+            live?: boolean;
         };
         /** @description One entry of a run's log. */
         Frame: {
@@ -4491,7 +4493,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files, no processes */
+            /** @description workspace: files; live: memory, files and processes */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -4531,6 +4533,8 @@ export interface components {
             total: number;
         };
         SnapshotRequest: {
+            /** @description Also memory and processes; only on a runtime that can save those, and without secrets in the session */
+            live?: boolean;
             /** @description Its name, for people; at most 128 bytes */
             name?: string;
         };

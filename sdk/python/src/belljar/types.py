@@ -856,6 +856,8 @@ class Fork(_Fork, total=False):
 class ForkRequest(TypedDict, total=False):
     count: int
     """How many copies, 1 to 32; 1 by default."""
+    live: bool
+    """Copies with memory and processes, too; as in create-snapshot."""
 
 
 class _Frame(TypedDict):
@@ -2160,7 +2162,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace: files, no processes."""
+    """workspace: files; live: memory, files and processes."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int
@@ -2194,6 +2196,8 @@ class SnapshotPage(TypedDict):
 
 
 class SnapshotRequest(TypedDict, total=False):
+    live: bool
+    """Also memory and processes; only on a runtime that can save those, and without secrets in the session."""
     name: str
     """Its name, for people; at most 128 bytes."""
 
