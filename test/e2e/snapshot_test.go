@@ -8,11 +8,23 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar/test/tier"
+)
+
+// hostileFiles are files of all kinds, in directories of all modes, and manifest describes them.
+const (
+	hostileFiles = `
+mkdir -p d/e closed; echo text >d/e/file; : >empty; chmod 640 d/e/file; ln d/e/file 'further name'; ln -s d/e/file link; ln -s /usr/bin/env away
+printf x >"$(printf 'a\nb\\c\377')"; printf y >./-rf; printf z >"$(printf 'n%.0s' $(seq 255))"; truncate -s 3M hole; printf end >>hole
+touch -d '2001-02-03 04:05:06.123456789' d/e/file d; touch -h -d '2001-02-03 04:05:06.5' link; mkfifo pipe; echo s >closed/s; chmod 500 closed`
+	manifest = `find . -mindepth 1 -path ./.tmp -prune -o ! -type p -printf '%y %m %n %s %l ' \( -type l -o -type f -o -type d -printf '%T@ ' \) -printf '%p\0' |
+sed -z 's/^d \([0-9]*\) [0-9]* [0-9]* /d \1 /' | sort -z | tr '\0' '\n'; find . -path ./.tmp -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum
+[ $(stat -c %b hole) -lt 100 ] || stat hole`
 )
 
 // TestSnapshotThroughKills kills a server while it saves, restores and removes snapshots. What is listed then is whole, and the session
@@ -36,7 +48,27 @@ func TestSnapshotThroughKills(t *testing.T) {
 		out, _ := run["stdout"].(string)
 		return out
 	}
-	in(s, id, "for i in $(seq 300); do head -c 20000 /dev/urandom >f$i; done; cat f* | sha256sum >sum")
+	in(s, id, "for i in $(seq 300); do head -c 20000 /dev/urandom >f$i; done; cat f[0-9]* | sha256sum >sum"+hostileFiles)
+	// A session that begins with so many files has them from an overlay where it can. It outlives the server like any other.
+	roomy := func(snapshot any) map[string]any {
+		return map[string]any{"spec_version": "1.1", "base_image": "host", "snapshot": snapshot, "resources": map[string]any{"workspace_mb": 64}}
+	}
+	status, first := s.ask(http.MethodPost, api+"/sessions/"+id+"/snapshots", map[string]any{})
+	if status != http.StatusOK {
+		t.Fatalf("save: %d %v", status, first)
+	}
+	status, restored := s.ask(http.MethodPost, api+"/sessions", roomy(first["snapshot_id"]))
+	if status/100 != 2 {
+		t.Fatalf("restore: %d %v", status, restored)
+	}
+	copied := fmt.Sprint(restored["session_id"])
+	if want, got := in(s, id, manifest), in(s, copied, manifest); got != want {
+		t.Errorf("the copy differs:\n%s\n%s", got, want)
+	}
+	if got := in(s, copied, "stat -f -c %T ."); os.Geteuid() == 0 && got != "overlayfs\n" {
+		t.Errorf("as root, the copy is on %s", got)
+	}
+	in(s, copied, "mv d moved; echo more >>'further name'; rm f1; cat f[0-9]* | sha256sum >mine")
 	for round := range tier.Rounds(t, 2, 40) {
 		in(s, id, fmt.Sprintf("echo %d >round", round))
 		done := make(chan struct{})
@@ -47,8 +79,7 @@ func TestSnapshotThroughKills(t *testing.T) {
 				if err != nil {
 					return
 				}
-				body := map[string]any{"spec_version": "1.1", "base_image": "host", "snapshot": made["snapshot_id"], "resources": map[string]any{"workspace_mb": 64}}
-				if _, copied, err := s.try(http.MethodPost, api+"/sessions", body); err == nil {
+				if _, copied, err := s.try(http.MethodPost, api+"/sessions", roomy(made["snapshot_id"])); err == nil {
 					_, _, _ = s.try(http.MethodDelete, api+"/sessions/"+fmt.Sprint(copied["session_id"]), nil)
 				}
 				if round%2 == 1 {
@@ -78,7 +109,10 @@ func TestSnapshotThroughKills(t *testing.T) {
 				t.Errorf("round %d: %v is %s, %v", round, x, got, err)
 			}
 		}
-		if got := in(s, id, "cat f* | sha256sum | cmp - sum && cat round"); got != fmt.Sprintf("%d\n", round) {
+		if got := in(s, copied, "cat f[0-9]* | sha256sum | cmp - mine && cat moved/e/file"); got != "text\nmore\n" {
+			t.Errorf("round %d: the copy has %q", round, got)
+		}
+		if got := in(s, id, "cat f[0-9]* | sha256sum | cmp - sum && cat round"); got != fmt.Sprintf("%d\n", round) {
 			t.Errorf("round %d: the session has %q", round, got)
 		}
 	}

@@ -138,11 +138,8 @@ func (u Use) Shell() (leave func(), ok bool) {
 	return t.Leave, true
 }
 
-// Delivered reports whether a secret was given to the session's sandbox.
-func (u Use) Delivered() bool { return len(u.session.spec.Secrets) > 0 }
-
 // Private reports what no copy of the session may have.
-func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool) {
+func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool, delivered bool) {
 	names = map[string]bool{"JAVA_TOOL_OPTIONS": true}
 	for _, name := range belljar.TrustVars() {
 		names[name] = true
@@ -162,5 +159,5 @@ func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool) {
 			}
 		}
 		return patterns.In(text)
-	}
+	}, len(secrets) > 0
 }

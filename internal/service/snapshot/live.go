@@ -36,6 +36,7 @@ type beside struct {
 // saveLive saves the memory, files and processes of a session's sandbox into a layer without a key.
 func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, error) {
 	of := w.Session()
+	_, _, delivered := w.Private()
 	saver, can := w.Box().Sandbox.(runtime.Snapshotter)
 	switch {
 	case !can || s.opts.Shelf == nil:
@@ -49,7 +50,7 @@ func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, er
 			Code: belljar.CodeConflict, Message: "the session has its workspace on a disk, which its saved memory would have to go with",
 			Details: map[string]any{"field": "live", "session_id": of.ID}, Hint: "leave out live",
 		}
-	case w.Delivered():
+	case delivered:
 		return nil, &belljar.Error{
 			Code: belljar.CodeConflict, Message: "the session has secrets, which may be in the memory of its programs",
 			Details: map[string]any{"field": "live", "session_id": of.ID}, Hint: "leave out live, or use a session without secrets",

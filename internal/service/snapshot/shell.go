@@ -102,7 +102,7 @@ func own(name string) bool {
 
 // read makes a script of what a shell has printed. It reports false if that is not all of it.
 func (s *shellState) read(out []byte, w Workspace) bool {
-	private, secret := w.Private()
+	private, secret, _ := w.Private()
 	fields := bytes.Split(out, []byte{0})
 	var last [][]byte
 	for ; len(fields) >= 4; fields = fields[4:] {

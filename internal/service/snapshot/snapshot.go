@@ -61,10 +61,8 @@ type Workspace interface {
 	// Shell takes the session's shell until leave is called. It fails if the shell runs a command.
 	Shell() (leave func(), ok bool)
 	// Private reports what no copy of the session may have: variables that the service has set for its sandbox alone, and texts with the
-	// value of a secret.
-	Private() (names map[string]bool, secret func(text []byte) bool)
-	// Delivered reports whether a secret was given to its sandbox.
-	Delivered() bool
+	// value of a secret. delivered reports that there are secrets, which its sandbox was given.
+	Private() (names map[string]bool, secret func(text []byte) bool, delivered bool)
 	KeepAlive()
 	Release()
 }

@@ -744,7 +744,7 @@ export interface paths {
         put?: never;
         /**
          * Start a context in a session
-         * @description A context is a living interpreter (python, ipython, javascript or bash), whose variables stay from one run to the next. One of that name is returned as it is; if its language or cwd is another, the request is refused. Its interpreter ends when it is idle for long; the next code starts a new one.
+         * @description A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.
          */
         post: operations["create-context"];
         delete?: never;
@@ -941,7 +941,7 @@ export interface paths {
         put?: never;
         /**
          * Make copies of a session
-         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no processes, secrets, terminals or scope.
+         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no secrets, terminals or scope and, unless they are live, no processes.
          */
         post: operations["fork-session"];
         delete?: never;
@@ -1185,26 +1185,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/sandbox/sessions/{session_id}/hibernate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Save a session and give its sandbox up
-         * @description Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
-         */
-        post: operations["hibernate-session"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/sandbox/sessions/{session_id}/network": {
         parameters: {
             query?: never;
@@ -1341,7 +1321,7 @@ export interface paths {
         put?: never;
         /**
          * Save the files of a session's workspace
-         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file.
+         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file. With live, memory and processes are saved, too.
          */
         post: operations["create-snapshot"];
         delete?: never;
@@ -2231,7 +2211,7 @@ export interface components {
             created_at: string;
             /** @description Directory of the workspace in which it started */
             cwd?: string;
-            /** @description python, ipython, javascript or bash */
+            /** @description python, javascript or bash */
             language: string;
             /**
              * Format: date-time
@@ -2242,7 +2222,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description How many pieces of code its interpreters were given
+             * @description Commands that its interpreters were given
              */
             runs: number;
             /** @description idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one */
@@ -2261,10 +2241,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description python, ipython, javascript or bash; the context is made if it does not exist */
+            /** @description python, javascript or bash; the context is made if it does not exist */
             language?: string;
-            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
-            replay?: boolean;
             /** @description The whole standard input */
             stdin?: string;
             /**
@@ -2286,18 +2264,13 @@ export interface components {
             language: string;
             /** @description Name of the context */
             name: string;
-            /**
-             * Format: int64
-             * @description How many pieces of earlier code were executed again before this one
-             */
-            replayed?: number;
             /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
             state?: string;
         };
         ContextSpec: {
             /** @description Directory of the workspace to start in; default: its root */
             cwd?: string;
-            /** @description python, ipython (Python, with the image's IPython), javascript or bash */
+            /** @description python, javascript or bash */
             language: string;
             /** @description Its name; default: the language */
             name?: string;
@@ -2856,6 +2829,8 @@ export interface components {
              * @description How many copies, 1 to 32; 1 by default
              */
             count?: number;
+            /** @description Copies with memory and processes, too; as in create-snapshot */
+            live?: boolean;
         };
         /** @description One entry of a run's log. */
         Frame: {
@@ -2929,10 +2904,6 @@ export interface components {
              * @enum {string}
              */
             status: "ok";
-        };
-        HibernateRequest: {
-            /** @description Whether to end what runs in the session; else it is refused while something does */
-            force?: boolean;
         };
         Image: {
             /**
@@ -3345,7 +3316,7 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -3889,8 +3860,6 @@ export interface components {
             network_policy?: string;
             /** @description Packages to install first, for the sandbox to read below /packages */
             packages?: components["schemas"]["Packages"];
-            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
-            replay?: boolean;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**
@@ -4174,7 +4143,7 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -4524,7 +4493,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace, or hibernated: the files of the hibernated session of the same id, which goes with it */
+            /** @description workspace: files; live: memory, files and processes */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -4564,6 +4533,8 @@ export interface components {
             total: number;
         };
         SnapshotRequest: {
+            /** @description Also memory and processes; only on a runtime that can save those, and without secrets in the session */
+            live?: boolean;
             /** @description Its name, for people; at most 128 bytes */
             name?: string;
         };
@@ -7071,34 +7042,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileDone"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "hibernate-session": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The session's id */
-                session_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["HibernateRequest"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Session"];
                 };
             };
             default: components["responses"]["Failure"];

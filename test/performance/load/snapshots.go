@@ -102,7 +102,49 @@ func snapshots(ctx context.Context, s *daemon, out *sheet) error {
 		return err
 	}
 	out.put("16 copies of the session, in comparison with 16 empty ones at once, p50", "100 ms", "%.0f and %.0f ms", ms(quantile(forks, 0.5)), ms(quantile(crowd, 0.5)))
-	return remove()
+	if err := remove(); err != nil {
+		return err
+	}
+	return live(ctx, s, out)
+}
+
+// live measures a live copy of a session on gVisor.
+func live(ctx context.Context, s *daemon, out *sheet) error {
+	const what = "gVisor: a live copy of a session, in comparison with a new one, p50"
+	var made struct {
+		ID string `json:"session_id"`
+	}
+	begin := func() error {
+		return s.ask(ctx, http.MethodPost, prefix+"/sessions", map[string]any{"spec_version": "1.1", "base_image": "host", "runtime": "gvisor"}, &made)
+	}
+	if err := begin(); err != nil {
+		out.put(what, "300 ms", "not measured: %.80s", err)
+		return nil
+	}
+	of := made.ID
+	defer closeSession(ctx, s, of)
+	end := func() error { return closeSession(ctx, s, made.ID) }
+	fresh, err := apart(8, begin, end)
+	if err != nil {
+		return err
+	}
+	copied, err := apart(8, func() error {
+		var fork struct {
+			Sessions []struct {
+				ID string `json:"session_id"`
+			} `json:"sessions"`
+		}
+		err := s.ask(ctx, http.MethodPost, session(of)+"/fork", map[string]any{"live": true}, &fork)
+		if err == nil {
+			made.ID = fork.Sessions[0].ID
+		}
+		return err
+	}, end)
+	if err != nil {
+		return err
+	}
+	out.put(what, "300 ms", "%.0f and %.0f ms", ms(quantile(copied, 0.5)), ms(quantile(fresh, 0.5)))
+	return nil
 }
 
 // apart measures what is done, and not what undoes it.

@@ -303,13 +303,13 @@ class _Context(TypedDict):
     created_at: str
     """When it was accepted."""
     language: str
-    """python, ipython, javascript or bash."""
+    """python, javascript or bash."""
     last_used_at: str
     """When its last code ended."""
     name: str
     """Its name in the session."""
     runs: int
-    """How many pieces of code its interpreters were given."""
+    """Commands that its interpreters were given."""
     state: str
     """idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one."""
 
@@ -334,9 +334,7 @@ class ContextCode(_ContextCode, total=False):
     labels: Dict[str, str]
     """Names and values by which runs are found."""
     language: str
-    """python, ipython, javascript or bash; the context is made if it does not exist."""
-    replay: bool
-    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
+    """python, javascript or bash; the context is made if it does not exist."""
     stdin: str
     """The whole standard input."""
     timeout_sec: float
@@ -361,15 +359,13 @@ class _ContextRun(TypedDict):
 
 
 class ContextRun(_ContextRun, total=False):
-    replayed: int
-    """How many pieces of earlier code were executed again before this one."""
     state: str
     """kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own."""
 
 
 class _ContextSpec(TypedDict):
     language: str
-    """python, ipython (Python, with the image's IPython), javascript or bash."""
+    """python, javascript or bash."""
 
 
 class ContextSpec(_ContextSpec, total=False):
@@ -860,6 +856,8 @@ class Fork(_Fork, total=False):
 class ForkRequest(TypedDict, total=False):
     count: int
     """How many copies, 1 to 32; 1 by default."""
+    live: bool
+    """Copies with memory and processes, too; as in create-snapshot."""
 
 
 class _Frame(TypedDict):
@@ -923,11 +921,6 @@ class GitSpec(_GitSpec, total=False):
 class Health(TypedDict):
     status: Literal["ok"]
     """ok."""
-
-
-class HibernateRequest(TypedDict, total=False):
-    force: bool
-    """Whether to end what runs in the session; else it is refused while something does."""
 
 
 class _Image(TypedDict):
@@ -1230,7 +1223,7 @@ class _OpenedSession(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
     """State of the session."""
     workdir: str
     """Working directory of its runs, and folder of its files."""
@@ -1696,8 +1689,6 @@ class RunSpec(_RunSpec, total=False):
     """deny_all, or allowlist: what egress lists."""
     packages: Packages
     """Packages to install first, for the sandbox to read below /packages."""
-    replay: bool
-    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     resume_from_seq: int
@@ -1880,7 +1871,7 @@ class _Session(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
     """State of the session."""
 
 
@@ -2171,7 +2162,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace, or hibernated: the files of the hibernated session of the same id, which goes with it."""
+    """workspace: files; live: memory, files and processes."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int
@@ -2205,6 +2196,8 @@ class SnapshotPage(TypedDict):
 
 
 class SnapshotRequest(TypedDict, total=False):
+    live: bool
+    """Also memory and processes; only on a runtime that can save those, and without secrets in the session."""
     name: str
     """Its name, for people; at most 128 bytes."""
 

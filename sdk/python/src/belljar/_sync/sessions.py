@@ -259,15 +259,18 @@ class Session:
         """Ends a preview, and its connections, at once."""
         self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
 
-    def snapshot(self, name: Optional[str] = None) -> types.Snapshot:
-        """Saves the files of its workspace. Its programs stand still meanwhile where the runtime can do that: ``consistent`` tells."""
-        return Snapshots(self._transport)._make(self.id, name)
-
-    def fork(self, count: int = 1) -> List[Session]:
-        """Makes copies: with its files, limits and network, and the directory, variables and functions of its shell; without its
-        processes, secrets and scope. All of them or none.
+    def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
+        """Saves the files of its workspace. Its programs stand still meanwhile where the runtime can do that: ``consistent`` tells.
+        ``live`` saves memory and processes, too, on runtime gvisor.
         """
-        made = self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), {"count": count}, longer=FORK), "sessions")
+        return Snapshots(self._transport)._make(self.id, name, live)
+
+    def fork(self, count: int = 1, *, live: bool = False) -> List[Session]:
+        """Makes copies: with its files, limits and network, and the directory, variables and functions of its shell; without its
+        secrets, its scope and, unless ``live``, its processes. All of them or none.
+        """
+        body = {"count": count, "live": live}
+        made = self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), body, longer=FORK), "sessions")
         return [type(self)(self._sessions, raw) for raw in made["sessions"]]
 
     def hibernate(self, force: bool = False) -> types.Session:

@@ -60,6 +60,6 @@ class Snapshots:
     def _archive(self, id: str) -> Ask:
         return Ask("GET", path("snapshots", id, "archive"), headers={"Accept": "*/*", "Accept-Encoding": "identity"}, longer=LONGER)
 
-    def _make(self, session: str, name: Optional[str]) -> types.Snapshot:
-        ask = Ask("POST", path("sessions", session, "snapshots"), _spec.given({"name": name}), longer=LONGER)
+    def _make(self, session: str, name: Optional[str], live: bool) -> types.Snapshot:
+        ask = Ask("POST", path("sessions", session, "snapshots"), _spec.given({"name": name, "live": live or None}), longer=LONGER)
         return cast("types.Snapshot", self._transport.ask(ask, "snapshot_id"))
