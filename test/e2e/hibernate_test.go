@@ -149,7 +149,7 @@ func TestHibernatedSessionsAreFree(t *testing.T) {
 	}
 	after := s.holdings(t)
 	t.Logf("%d hibernated sessions: %d KiB more, %d goroutines more, %d descriptors more", n, after.resident-before.resident, after.goroutines-before.goroutines, after.descriptors-before.descriptors)
-	if most := 32<<10 + 32*n; after.resident-before.resident > most || after.goroutines-before.goroutines > 32 || after.descriptors-before.descriptors > 32 {
+	if most := 64<<10 + 64*n; after.resident-before.resident > most || after.goroutines-before.goroutines > 32 || after.descriptors-before.descriptors > 32 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	if got := s.shell(last, "cat file; echo $x"); got != "text\n1\n" {
