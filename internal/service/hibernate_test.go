@@ -177,7 +177,7 @@ func TestHibernateInUse(t *testing.T) {
 // A secret file keeps a session from hibernating, also by force; a shell whose state is too large does unless it is forced.
 func TestHibernateRefused(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })
 	x := b.open(func(r *belljar.SessionRequest) {
 		r.Secrets = map[string]belljar.Secret{"KEY": {Value: "a value that is long"}}
 	})
@@ -199,6 +199,25 @@ func TestHibernateRefused(t *testing.T) {
 	if r := b.run(shellIn(x.ID, `echo [$large]`)); r.stdout != "[]\n" {
 		t.Errorf("%.100q", r.stdout)
 	}
+	b.in(x.ID, "head -c 2000000 /dev/urandom >file")
+	_, err := b.hibernate(x.ID, false)
+	refusedAs(t, "files above the quota", err, belljar.CodeQuotaExceeded)
+	b.state(x.ID, belljar.SessionActive)
+	if size := b.in(x.ID, "wc -c <file").stdout; size != "2000000\n" || b.kept() != 0 {
+		t.Errorf("%q, %d bytes kept", size, b.kept())
+	}
+
+	// A session that is retained hibernates no more by itself, but one that hibernates is retained.
+	x = b.open(func(r *belljar.SessionRequest) { r.Scope = belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"} })
+	b.in(x.ID, "echo text >file")
+	b.sleeping(x.ID)
+	if closed, err := b.mine().CloseAll(b.context(), belljar.CloseRequest{KeyPrefix: "workflow:1:", RetainSec: 60}); err != nil || len(closed) != 1 {
+		t.Errorf("%v, %v", closed, err)
+	}
+	if got := b.state(x.ID, belljar.SessionHibernated); got.ScopeKey != "" {
+		t.Errorf("scope %s", got.ScopeKey)
+	}
+	wantText(t, b.in(x.ID, "cat file").stdout, "text\n")
 }
 
 // Sessions rest by themselves when nothing has happened in them for the time, and expire all the same.

@@ -126,3 +126,33 @@ func TestHibernate(t *testing.T) {
 		})
 	}
 }
+
+// TestHibernatedSessionsAreFree has many sessions hibernate at once: what each of them costs the server is its record. Make test has a few of
+// them, which shows that no sandbox is left.
+func TestHibernatedSessionsAreFree(t *testing.T) {
+	t.Parallel()
+	n := tier.Rounds(t, 4, 1000)
+	s := serve(t, t.TempDir(), "--set", "quota_sessions=0", "--set", "max_sessions=2000", "--set", "pool_size=0", "--set", "snapshot_max_per_user=0")
+	made := func() string {
+		id := s.sessionOf(nil)
+		s.shell(id, "echo text >file; x=1")
+		if status, session := s.ask(http.MethodPost, api+"/sessions/"+id+"/hibernate", nil); status != http.StatusOK || session["state"] != "hibernated" {
+			t.Fatalf("%d %v", status, session)
+		}
+		return id
+	}
+	made()
+	before := s.holdings(t)
+	var last string
+	for range n {
+		last = made()
+	}
+	after := s.holdings(t)
+	t.Logf("%d hibernated sessions: %d KiB more, %d goroutines more, %d descriptors more", n, after.resident-before.resident, after.goroutines-before.goroutines, after.descriptors-before.descriptors)
+	if most := 64<<10 + 64*n; after.resident-before.resident > most || after.goroutines-before.goroutines > 32 || after.descriptors-before.descriptors > 32 {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if got := s.shell(last, "cat file; echo $x"); got != "text\n1\n" {
+		t.Errorf("%q", got)
+	}
+}

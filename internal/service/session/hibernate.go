@@ -284,10 +284,28 @@ func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "the session could not hibernate", Err: err, Details: map[string]any{"session_id": x.id}}
 }
 
-// rest has the session hibernate because nothing has happened in it for a while.
-func (h *hibernation) rest() {
+// restsAtOnce is how many sessions hibernate by themselves at a time.
+const restsAtOnce = 2
+
+// rest has the session hibernate because nothing has happened in it since a time.
+func (h *hibernation) rest(since time.Time) {
 	x := h.of
-	ctx, cancel := context.WithTimeout(x.all.opts.Work.Closing(), hibernateTime)
+	closing := x.all.opts.Work.Closing()
+	select {
+	case x.all.resting <- struct{}{}:
+	case <-closing.Done():
+		return
+	case <-x.ctx.Done():
+		return
+	}
+	defer func() { <-x.all.resting }()
+	x.mu.Lock()
+	used := !x.life.alive.Equal(since)
+	x.mu.Unlock()
+	if used {
+		return
+	}
+	ctx, cancel := context.WithTimeout(closing, hibernateTime)
 	defer cancel()
 	_, err := Hibernate(ctx, x, belljar.HibernateSpec{})
 	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict && ctx.Err() == nil {

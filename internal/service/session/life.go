@@ -143,7 +143,7 @@ func (x *Session) checkExpiry() {
 	}
 	if rest := x.life.restful(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
 		x.life.tried = now
-		go x.asleep.rest()
+		go x.asleep.rest(x.life.alive)
 	}
 	if x.box != nil || x.asleep.saved != nil {
 		x.setTimer(now)

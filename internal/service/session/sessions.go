@@ -87,10 +87,14 @@ type Options struct {
 type Sessions struct {
 	opts  Options
 	table table
+
+	resting chan struct{} // full while as many as may hibernate by themselves
 }
 
 // New returns a service without sessions.
-func New(opts Options) *Sessions { return &Sessions{opts: opts} }
+func New(opts Options) *Sessions {
+	return &Sessions{opts: opts, resting: make(chan struct{}, restsAtOnce)}
+}
 
 // now is the time as it goes on record.
 func (s *Sessions) now() time.Time { return clock.Stamp(s.opts.Clock) }

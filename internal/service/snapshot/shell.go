@@ -15,7 +15,7 @@ import (
 // Bounds of what is taken of a shell.
 const (
 	maxShellState = 512 << 10 // bytes
-	shellTimeMS   = 3000
+	shellTimeMS   = 10_000
 	endTime       = 5 * time.Second
 )
 
