@@ -203,7 +203,7 @@ func (c *command) show(result []byte, tooLong bool) {
 		result = fmt.Appendf(nil, `{"type":"cut","text":"further results were dropped: at most %d bytes a run are kept"}`, wire.MaxResults)
 	case tooLong:
 		result = fmt.Appendf(nil, `{"type":"cut","text":"a result of more than %d bytes was dropped"}`, wire.MaxResult)
-	case !json.Valid(result):
+	case !bytes.HasPrefix(result, []byte("{")), !json.Valid(result):
 		return
 	}
 	for _, o := range c.e.outlets {

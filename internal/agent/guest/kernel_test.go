@@ -369,6 +369,14 @@ func TestNodeKernel(t *testing.T) {
 			t.Errorf("%q: %+v", code, c)
 		}
 	}
+	for _, code := range []string{"const e1 = new Error('x'); e1.name = { toString() { throw 2 } }; throw e1", "throw Object.defineProperty(new Error('x'), 'stack', { get() { throw 3 } })",
+		"throw new Proxy({}, { get() { throw 4 }, getPrototypeOf() { throw 5 } })"} {
+		if e := n.fails(code, "Error"); !strings.Contains(e.Value, "cannot be shown") && e.Value != "3" && e.Value != "5" {
+			t.Errorf("%q: %+v", code, e)
+		}
+	}
+	n.fails("Error.prepareStackTrace = () => { throw 6 }; null.x", "Error")
+	n.wants("delete Error.prepareStackTrace", "true")
 	// One that reads has read all that there is.
 	asks := n.cell("prompt('up')")
 	asks.Stdin = true
@@ -396,6 +404,10 @@ func TestNodeKernel(t *testing.T) {
 	}
 	n.wants("globalThis.all = { process, Buffer }; delete globalThis.process; delete globalThis.Buffer; x", "1")
 	n.wants("Object.assign(globalThis, all); x", "1")
+	if c := n.run("Object.prototype.toJSON = () => 1; 5"); c.exit.Code == 0 || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	n.wants("const x = 1; x", "1")
 	if c := n.run("process.exit(4)"); c.exit.Code != 4 || !c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
 	}

@@ -18,6 +18,7 @@
   const devices = require('os').devNull || '/dev/null';
 
   const { process, Buffer } = globalThis; // a cell may delete them
+  const die = process.reallyExit.bind(process, 1);
 
   const session = new inspector.Session();
   session.connect();
@@ -49,7 +50,7 @@
       try {
         at += fs.writeSync(SOCKET, line, at);
       } catch (e) {
-        if (e.code !== 'EAGAIN') process.exit(1);
+        if (e.code !== 'EAGAIN') die();
         Atomics.wait(nap, 0, 0, 5);
       }
     }
@@ -59,7 +60,7 @@
   function openStreams(paths) {
     for (let fd = 0; fd < 3; fd++) {
       try { fs.closeSync(fd); } catch { /* a cell has closed it */ }
-      if (fs.openSync(paths[fd], fd === 0 ? 'r' : 'w') !== fd) process.exit(1); // the lowest free number
+      if (fs.openSync(paths[fd], fd === 0 ? 'r' : 'w') !== fd) die(); // the lowest free number
     }
     hasStdin = paths[0] !== devices;
     let stdin;
@@ -98,7 +99,8 @@
       if (value === undefined || value === null) continue;
       mime = mime.slice(0, 100);
       if (value instanceof Uint8Array) value = Buffer.from(value).toString(mime.startsWith('text/') ? 'utf8' : 'base64');
-      if (mime === 'text/plain') value = cut(String(value));
+      if (typeof value !== 'string' && !mime.endsWith('json')) value = String(value);
+      if (mime === 'text/plain') value = cut(value);
       const size = (typeof value === 'string' ? value : JSON.stringify(value) || '').length;
       if (mime !== 'text/plain' && size > MOST_DATA || total + size > MOST_BUNDLE) {
         notes.push(`[${mime} of ${size} characters was left out]`);
@@ -192,9 +194,9 @@
   // evaluate calls done with the value of a cell, or failed with what it threw: at once, or when it has waited.
   function evaluate(code, name, done, failed) {
     const expression = `${imports(code)}\n//# sourceURL=${name}`;
-    session.post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, silent: true }, (err, answer) => {
-      if (err) return failed(/terminated/.test(err.message) ? interrupted() : new Error(err.message));
-      if (!answer.exceptionDetails) return done(take(answer.result));
+    const answered = (err, answer) => {
+      if (err) throw /terminated/.test(err.message) ? interrupted() : new Error(err.message);
+      if (!answer.exceptionDetails) return take(answer.result);
       const { exception, text, lineNumber, columnNumber } = answer.exceptionDetails;
       const e = exception ? take(exception) : new Error(text);
       if (e instanceof SyntaxError && !trace(e).some((line) => line.includes(name))) { // of the cell itself
@@ -202,7 +204,14 @@
         const column = at < lineNumber ? lines[at].length : columnNumber;
         e.stack = `${name}:${at + 1}\n${lines[at]}\n${' '.repeat(column)}^\n\n${e.name}: ${e.message}`;
       }
-      failed(e);
+      throw e;
+    };
+    session.post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, silent: true }, (err, answer) => {
+      try {
+        done(answered(err, answer));
+      } catch (e) {
+        failed(e);
+      }
     });
   }
 
@@ -284,27 +293,40 @@
     const name = `<cell-${cell}>`;
     sources.set(name, code);
     sources.delete(`<cell-${cell - 500}>`);
-    const failed = (e) => {
-      if (now !== req) return; // it was interrupted
-      report(e);
-      end(req, e instanceof KeyboardInterrupt ? 130 : 1);
-    };
     evaluate(code, name, (value) => {
-      if (now !== req) return;
-      try {
-        if (value !== undefined) {
-          globalThis._ = value;
-          if (!/;\s*$/.test(code)) result('value', { data: bounded(bundle(value)), count: cell });
-        }
-      } catch (e) {
-        return failed(e);
+      if (now !== req) return; // it was interrupted
+      if (value !== undefined) {
+        globalThis._ = value;
+        if (!/;\s*$/.test(code)) result('value', { data: bounded(bundle(value)), count: cell });
       }
       end(req, 0);
-    }, failed);
+    }, (e) => {
+      if (now !== req) return;
+      let status = 1;
+      try {
+        report(e);
+        if (e instanceof KeyboardInterrupt) status = 130;
+      } catch { // its name, its text or its stack is an error as well
+        try { report('an error that cannot be shown'); } catch { /* works() finds out */ }
+      }
+      end(req, status);
+    });
+  }
+
+  // works reports whether a cell has left what we need: the built-in objects are its, too.
+  function works() {
+    try {
+      let answer;
+      session.post('Runtime.evaluate', { expression: '1' }, (_, given) => { answer = given; });
+      return answer.result.value === 1 && JSON.stringify({ a: 'b' }) === '{"a":"b"}';
+    } catch {
+      return false;
+    }
   }
 
   function end(req, status) {
     now = null;
+    if (!works()) die();
     openStreams([devices, devices, devices]);
     send(String(status & 255));
     id = null;
@@ -366,11 +388,10 @@
     if (req.op === 'interrupt') return interrupt(req);
     try {
       begin(req);
-    } catch (e) { // a cell has broken what we need
-      try { report(e); } catch { /* that, too */ }
-      end(req, 1);
+    } catch { // a cell has broken what we need
+      die();
     }
   });
-  worker.on('error', () => process.exit(1));
+  worker.on('error', die);
 }
 //# sourceURL=belljar:kernel

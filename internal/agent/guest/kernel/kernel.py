@@ -286,6 +286,12 @@ class Kernel:
             tb = tb.tb_next
         tb = without_kernel(tb)
         e = e.with_traceback(tb)
+        cause = e
+        for _ in range(100):  # it may be a ring
+            cause = cause.__cause__ or cause.__context__
+            if cause is None:
+                break
+            cause.__traceback__ = without_kernel(cause.__traceback__)
         frames = [
             {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
             for f in traceback.StackSummary.extract(traceback.walk_tb(tb))[-MOST_FRAMES:]
@@ -578,6 +584,8 @@ def bounded(data):
         mime = str(mime)[:100]
         if isinstance(value, (bytes, bytearray, memoryview)):
             value = base64.b64encode(bytes(value)).decode() if not mime.startswith("text/") else bytes(value).decode("utf-8", "replace")
+        elif not isinstance(value, str) and not mime.endswith("json"):
+            value = str(value)
         elif not isinstance(value, str):
             try:
                 text = json.dumps(value, allow_nan=False)
