@@ -18,7 +18,7 @@ import (
 
 const (
 	parkTime = time.Minute      // that an interpreter may take to start and to import its modules
-	jobTime  = 5 * time.Second  // that it may take to accept a command
+	takeTime = 5 * time.Second  // that it may take to accept a command
 	parkIdle = 10 * time.Minute // that one waits in a session
 )
 
@@ -214,11 +214,11 @@ func (p *parked) become(l *launcher) error {
 	if err := e.a.own.As(l.user, l.openStdin); err != nil {
 		return err
 	}
-	if err := p.control.Send(warm.Job(e.spec, e.a.cwd(e.spec.Cwd), p.in.Able), l.child...); err != nil {
+	if err := p.control.Send(warm.Message(e.spec, e.a.cwd(e.spec.Cwd), p.in.Able), l.child...); err != nil {
 		return err
 	}
 	l.closeChildEnds()
-	if _, _, err := p.control.Receive(jobTime); err != nil {
+	if _, _, err := p.control.Receive(takeTime); err != nil {
 		return err
 	}
 	if p.forker != nil && !p.forker.pass(from, e) {

@@ -62,7 +62,7 @@ func (p *parked) forkInto(l *launcher) error {
 		return err
 	}
 	l.closeChildEnds()
-	_, pid, err := e.parked.control.Receive(jobTime)
+	_, pid, err := e.parked.control.Receive(takeTime)
 	if err != nil {
 		return err
 	}

@@ -99,8 +99,8 @@ func Write(dir string) error {
 	return root.Chmod(".", 0o555) // Python leaves no bytecode there
 }
 
-// Job is the message that makes an interpreter the process of a command.
-func Job(spec wire.Exec, cwd string, limits bool) string {
+// Message is the message that makes an interpreter the process of a command.
+func Message(spec wire.Exec, cwd string, limits bool) string {
 	words := []string{"0", cwd}
 	if spec.Stdin {
 		words[0] = "1"
