@@ -4,9 +4,12 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 )
 
-var modulePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+var modulePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+})
 
 // checkPreload checks an item of SANDBOX_WARM_PRELOAD.
 func checkPreload(s string) error {
@@ -15,7 +18,7 @@ func checkPreload(s string) error {
 		return errors.New("must be an image and modules: IMAGE=MODULE+MODULE")
 	}
 	for name := range strings.SplitSeq(modules, "+") {
-		if !modulePattern.MatchString(name) {
+		if !modulePattern().MatchString(name) {
 			return errors.New("must name modules of Python after the image: IMAGE=MODULE+MODULE")
 		}
 	}

@@ -18,8 +18,12 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest/file"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/guest/lease"
 	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/guest/pty"
 	"github.com/belljar/belljar/internal/agent/guest/relay"
+	"github.com/belljar/belljar/internal/agent/guest/spool"
+	"github.com/belljar/belljar/internal/agent/guest/warm"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -34,15 +38,15 @@ type Agent struct {
 	oomScore string // of commands; "" leaves the agent's own
 	// execFilter is the seccomp filter of every command.
 	execFilter []unix.SockFilter
-	traits     traits
-	waits      waiting
+	traits     process.Traits
+	waits      pty.Plain
 	group      *process.Groups // nil without a cgroup
 	reaper     *process.Reaper // nil unless Config.Init
-	lease      *lease
+	lease      *lease.Lease
 	lifeline   *os.File
 	buffers    sync.Pool     // of *[]byte, the buffers for reading output
 	programs   forkexec.Pool // processes that start commands
-	warm       warmer
+	warm       warm.List[*parked]
 	relay      *relay.Relay // nil unless Config.Relay
 
 	launches sync.RWMutex // read-locked while an exec is started
@@ -59,12 +63,6 @@ type Agent struct {
 	stop      chan struct{} // closed when closing starts
 	done      chan struct{}
 	closeOnce sync.Once
-}
-
-// waiting is what [Agent.plain] finds out about terminals on first use.
-type waiting struct {
-	once sync.Once
-	yes  bool
 }
 
 // New returns an agent with the configuration cfg, whose descriptors it takes over. [Agent.Close] ends it.
@@ -97,7 +95,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), null: null, execFilter: filter,
-		own: identity.Current(), traits: ownTraits(),
+		own: identity.Current(), traits: process.OwnTraits(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), launching: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -107,9 +105,9 @@ func New(cfg Config) (*Agent, error) {
 	if !cfg.Unscored {
 		a.oomScore = childOOMScore()
 	}
-	catchSignals()
+	process.CatchSignals()
 	a.buffers.New = func() any {
-		b := make([]byte, maxChunk)
+		b := make([]byte, spool.MaxChunk)
 		return &b
 	}
 	a.files = file.New(cfg.Workspace, root, a.own, &a.buffers, a.awaitLaunches)
@@ -124,7 +122,7 @@ func New(cfg Config) (*Agent, error) {
 			return nil, err
 		}
 	}
-	a.lease = newLease(time.Duration(cfg.LeaseMS)*time.Millisecond, func() { go a.Close() })
+	a.lease = lease.New(time.Duration(cfg.LeaseMS)*time.Millisecond, func() { go a.Close() })
 	if cfg.LifelineFD > 0 {
 		if err := unix.SetNonblock(cfg.LifelineFD, true); err != nil {
 			a.Close()
@@ -206,7 +204,7 @@ func (a *Agent) Handle(conn net.Conn) {
 	defer a.untrack(conn)
 	a.serveStream(newStream(a, conn))
 	if a.group != nil {
-		conn.Close() // the host is not waiting
+		conn.Close() // the host is not pty.Plain
 		a.group.Prepare()
 	}
 }
@@ -231,7 +229,7 @@ func (a *Agent) Close() error {
 			a.relay.Close()
 		}
 		a.handlers.Wait()
-		a.lease.end()
+		a.lease.End()
 		if a.lifeline != nil {
 			a.lifeline.Close()
 		}
@@ -282,6 +280,6 @@ func (a *Agent) info() *wire.Info {
 	defer a.mu.Unlock()
 	return &wire.Info{
 		BootID: a.bootID, Build: a.cfg.Build, Pid: os.Getpid(), UID: a.own.ID.UID, GID: a.own.ID.GID, Cgroup: a.group != nil,
-		LeaseMS: a.lease.length().Milliseconds(), Execs: len(a.execs),
+		LeaseMS: a.lease.Length().Milliseconds(), Execs: len(a.execs),
 	}
 }

@@ -68,11 +68,11 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 func (e *exec) attach(at *attachment, from int64) (wire.Started, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if from < 0 || from > e.spool.next {
-		return wire.Started{}, fault.Invalid("exec %q has %d bytes of output, not %d", e.spec.ID, e.spool.next, from)
+	if from < 0 || from > e.spool.Next {
+		return wire.Started{}, fault.Invalid("exec %q has %d bytes of output, not %d", e.spec.ID, e.spool.Next, from)
 	}
 	e.detach(e.attached)
-	at.sent = max(from, e.spool.first)
+	at.sent = max(from, e.spool.First)
 	st := wire.Started{ID: e.spec.ID, Pid: e.pid, From: at.sent, Warm: e.warm}
 	if e.inlet != nil {
 		st.Stdin, st.StdinLimit = e.inlet.received, e.inlet.limit()
@@ -116,7 +116,7 @@ func (s *stream) send(e *exec, at *attachment, started wire.Started) error {
 				break
 			}
 			position = at.sent
-			if stream, data = e.spool.at(position); len(data) > 0 {
+			if stream, data = e.spool.At(position); len(data) > 0 {
 				at.sent += int64(len(data))
 				break
 			}
@@ -173,7 +173,7 @@ func (e *exec) control(at *attachment, c wire.Control) error {
 		e.mu.Lock()
 		ahead := *c.Ack < 0 || *c.Ack > at.sent
 		if !ahead && !at.detached {
-			e.spool.ack(*c.Ack)
+			e.spool.Ack(*c.Ack)
 			e.change.Broadcast()
 		}
 		e.mu.Unlock()

@@ -8,13 +8,18 @@
 //	launch     a command's start, as a program of system calls (package forkexec)
 //	life       a command's end: exit, timeout, grace, kill, drain, outcome
 //	kill       every process of a command, by cgroup, by kill(-1) or by sweeping the keeper's descendants
-//	spool      output that the host has not acknowledged
+//	parked     interpreters that wait for their command, and the processes that they fork
 //	shell      commands for a persistent shell: its queue, process, driver, streams, and their end
 //
 // and one per package:
 //
 //	file       the workspace, through os.Root and with the requester's file system ids
-//	process    processes, cgroups and the reaper
+//	process    processes, cgroups, the reaper, and what commands must not inherit
+//	spool      output that the host has not acknowledged
+//	lease      the end without a host
+//	pty        terminals
+//	sock       sockets of processes that take turns with the agent
+//	warm       interpreters that can wait
 //	identity   acting as another user during a call
 //	relay      names and connections, by way of the host
 //	confine    limits on kernel memory that no cgroup is charged for

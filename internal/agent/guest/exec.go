@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/guest/spool"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -60,7 +61,7 @@ type exec struct {
 
 	mu       sync.Mutex // guards the following fields
 	change   *sync.Cond // signals the senders, the outlets and the feeder
-	spool    spool
+	spool    spool.Spool
 	drain    bool // the first process has ended: read beyond the spool's limit
 	inlet    *inlet
 	attached *attachment
@@ -77,7 +78,7 @@ func newExec(a *Agent, spec wire.Exec) *exec {
 	e := &exec{
 		a: a, spec: spec, ready: make(chan struct{}), executed: make(chan struct{}),
 		exited: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}), over: make(chan struct{}),
-		ends: make(chan ending, 1), spool: spool{limit: spec.OutputLimit},
+		ends: make(chan ending, 1), spool: spool.Spool{Limit: spec.OutputLimit},
 	}
 	e.change = sync.NewCond(&e.mu)
 	return e
@@ -117,7 +118,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 
 	if e.command != nil {
 		e.startErr = e.command.enter()
-	} else if e.warm = e.warmUp(); !e.warm {
+	} else if e.warm = a.warmUp(e); !e.warm {
 		e.startErr = e.launchTracked()
 	}
 	if e.startErr != nil {
@@ -250,7 +251,7 @@ func (a *Agent) forget(id string) error {
 	e.mu.Lock()
 	at := e.attached
 	e.detach(at)
-	e.spool.ack(e.spool.next)
+	e.spool.Ack(e.spool.Next)
 	e.mu.Unlock()
 	return nil
 }
@@ -273,7 +274,7 @@ func (s *stream) list() error {
 		}
 		e.mu.Lock()
 		infos = append(infos, wire.ExecInfo{
-			ID: e.spec.ID, Running: e.exit == nil, Position: e.spool.next, Acked: e.spool.first, Exit: e.exit,
+			ID: e.spec.ID, Running: e.exit == nil, Position: e.spool.Next, Acked: e.spool.First, Exit: e.exit,
 			Note: e.spec.Note, PTY: e.size(),
 		})
 		e.mu.Unlock()

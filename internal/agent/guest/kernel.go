@@ -11,6 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/guest/sock"
+	"github.com/belljar/belljar/internal/agent/guest/spool"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -46,7 +49,7 @@ const (
 func (p *shellProcess) prepareKernel(l *launcher) error {
 	p.exec.spec.Argv = p.kernel.args
 	var err error
-	if l.path, err = lookPath(p.kernel.program, p.exec.spec.Env, l.cwd); err != nil {
+	if l.path, err = process.LookPath(p.kernel.program, p.exec.spec.Env, l.cwd); err != nil {
 		p.exec.spec.Argv = []string{p.kernel.program} // for the error
 		return err
 	}
@@ -144,7 +147,7 @@ func (p *shellProcess) readLines(fd uintptr) error {
 	defer p.exec.a.buffers.Put(buf)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pid, n, err := receiveNow(fd, *buf)
+	pid, n, err := sock.ReceiveNow(fd, *buf)
 	if err != nil {
 		return err
 	}
@@ -159,7 +162,7 @@ func (p *shellProcess) readLines(fd uintptr) error {
 		}
 		p.handleLine(p.reports.line, p.reports.skip)
 		p.reports = reports{line: p.reports.line[:0]}
-		if cap(p.reports.line) > maxChunk {
+		if cap(p.reports.line) > spool.MaxChunk {
 			p.reports.line = nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/guest/file"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -33,9 +34,6 @@ const (
 	stepFilter   = "seccomp"
 	stepExec     = "exec"
 )
-
-// timerSlack is the kernel's default for a command's timers, in nanoseconds. The agent's own may be larger.
-const timerSlack = 50_000
 
 // maxID is the maximum length of an exec's id.
 const maxID = 128
@@ -178,7 +176,7 @@ func (l *launcher) prepare() error {
 		return l.e.host.prepare(l)
 	}
 	var err error
-	if l.path, err = lookPath(l.e.spec.Argv[0], l.e.spec.Env, l.cwd); err != nil {
+	if l.path, err = process.LookPath(l.e.spec.Argv[0], l.e.spec.Env, l.cwd); err != nil {
 		return err
 	}
 	if l.e.spec.PTY != nil {
@@ -291,7 +289,7 @@ func (l *launcher) closeOurEnds() {
 func (l *launcher) program(status int) *forkexec.Program {
 	e, num := l.e, forkexec.Int[int]
 	p := e.a.programs.New()
-	if e.a.traits.exposed && l.user != e.a.own.ID {
+	if e.a.traits.Exposed && l.user != e.a.own.ID {
 		p.UnshareMemory()
 	}
 	p.Step(stepKeeper)
@@ -312,8 +310,8 @@ func (l *launcher) program(status int) *forkexec.Program {
 
 	p.Step(stepSession)
 	p.Call(unix.SYS_SETSID)
-	if e.a.traits.late {
-		p.Call(unix.SYS_PRCTL, num(unix.PR_SET_TIMERSLACK), num(timerSlack))
+	if e.a.traits.Late {
+		p.Call(unix.SYS_PRCTL, num(unix.PR_SET_TIMERSLACK), num(process.TimerSlack))
 	}
 	if l.tty >= 0 {
 		p.Call(unix.SYS_IOCTL, num(l.tty), num(unix.TIOCSCTTY), num(0))
@@ -338,15 +336,15 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepUser)
 	p.Call(unix.SYS_UMASK, num(0o022))
 	if l.user != e.a.own.ID {
-		for _, c := range e.a.traits.bounding {
+		for _, c := range e.a.traits.Bounding {
 			p.Call(unix.SYS_PRCTL, num(unix.PR_CAPBSET_DROP), num(c), num(0), num(0), num(0))
 		}
-		if e.a.traits.groups {
+		if e.a.traits.Groups {
 			p.Call(unix.SYS_SETGROUPS, num(0), num(0))
 		}
 		p.Call(unix.SYS_SETRESGID, num(l.user.GID), num(l.user.GID), num(l.user.GID))
 		p.Call(unix.SYS_SETRESUID, num(l.user.UID), num(l.user.UID), num(l.user.UID))
-		if e.a.traits.inherits {
+		if e.a.traits.Inherits {
 			header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			p.Call(unix.SYS_CAPSET, forkexec.Ptr(p, header), forkexec.Ptr(p, new([2]unix.CapUserData)))
 		}
@@ -355,7 +353,7 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Call(unix.SYS_CHDIR, p.Str(l.cwd))
 
 	p.Step(stepFilter)
-	if e.a.traits.gains {
+	if e.a.traits.Gains {
 		p.Call(unix.SYS_PRCTL, num(unix.PR_SET_NO_NEW_PRIVS), num(1), num(0), num(0), num(0))
 	}
 	if code := e.a.execFilter; len(code) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/warm"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -74,7 +75,7 @@ func (e *exec) life() {
 	}
 	e.cleanUp()
 	close(e.over)
-	if in, _ := interpreterOf(e.spec); in != nil && !e.spec.KillAll && e.pid > 0 {
+	if in, _ := warm.Of(e.spec); in != nil && !e.spec.KillAll && e.pid > 0 {
 		_ = e.a.park(e.spec) // the next one is started if it fails
 	}
 }
@@ -127,7 +128,7 @@ func (e *exec) publish(cause wire.Cause) {
 	}
 	exit.WallMS = float64(ended.Sub(e.began)) / float64(time.Millisecond)
 	e.mu.Lock()
-	exit.Position, exit.Dropped = e.spool.next, e.spool.dropped
+	exit.Position, exit.Dropped = e.spool.Next, e.spool.Dropped
 	e.exit = exit
 	e.change.Broadcast()
 	e.mu.Unlock()

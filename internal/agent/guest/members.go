@@ -34,7 +34,7 @@ func (e *exec) members(table map[int]process.Entry) []process.Entry {
 	}
 	switch {
 	case e.forker != nil:
-		return e.inGroup(table)
+		return inGroup(e, table)
 	case !isClosed(e.empty):
 		return process.Descendants(children, e.keeper.Pid, nil)
 	case e.last != nil:

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/spool"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -134,7 +135,7 @@ func readOutput(read func(fd int, b []byte) (int, error), fd int, b []byte) (int
 func (e *exec) awaitRoom() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for !e.drain && !e.spool.full() && e.room() < maxChunk+chunkOverhead {
+	for !e.drain && !e.spool.Full() && e.room() < spool.MaxChunk+spool.Overhead {
 		e.change.Wait()
 	}
 }
@@ -142,16 +143,16 @@ func (e *exec) awaitRoom() {
 // room returns how much more output the spool takes before the program must wait. The exec is locked.
 func (e *exec) room() int {
 	if e.terminal != nil && e.attached != nil {
-		return e.spool.room() - (wire.SpoolSize - wire.TerminalSpool)
+		return e.spool.Room() - (wire.SpoolSize - wire.TerminalSpool)
 	}
-	return e.spool.room()
+	return e.spool.Room()
 }
 
 // keep adds output to the spool and returns how many bytes of it exceed the spool's limit.
 func (e *exec) keep(stream wire.Stream, b []byte) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.spool.add(stream, b)
+	e.spool.Add(stream, b)
 	e.change.Broadcast()
-	return min(len(b), max(0, -e.spool.room()))
+	return min(len(b), max(0, -e.spool.Room()))
 }

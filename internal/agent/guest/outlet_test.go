@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/pty"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -40,7 +41,7 @@ func TestReadOutputBehindTheEnd(t *testing.T) {
 // On this kernel, all output of a program to its terminal is read.
 func TestTerminalsLastWords(t *testing.T) {
 	for i := range 3000 {
-		master, slave, err := openPTY(wire.Size{Cols: 80, Rows: 25})
+		master, slave, err := pty.Open(wire.Size{Cols: 80, Rows: 25})
 		if err != nil {
 			t.Fatal(err)
 		}

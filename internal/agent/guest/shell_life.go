@@ -280,7 +280,7 @@ func (c *command) publish(exit *wire.Exit) {
 	e := c.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	exit.Position, exit.Dropped = e.spool.next, e.spool.dropped
+	exit.Position, exit.Dropped = e.spool.Next, e.spool.Dropped
 	e.exit = exit
 	e.change.Broadcast()
 }

@@ -4,7 +4,6 @@ package guest
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +15,9 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/guest/file"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/guest/pty"
+	"github.com/belljar/belljar/internal/agent/guest/sock"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -88,7 +90,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 func (p *shellProcess) find(l *launcher) error {
 	var err error
 	for _, d := range dialects() {
-		if l.path, err = lookPath(d.program, p.exec.spec.Env, l.cwd); err == nil {
+		if l.path, err = process.LookPath(d.program, p.exec.spec.Env, l.cwd); err == nil {
 			p.dialect = d.fit(p.exec.spec.Rlimits["nofile"])
 			p.exec.spec.Argv = d.args
 			return nil
@@ -108,7 +110,7 @@ func (p *shellProcess) prepare(l *launcher) error {
 	}
 	l.step = stepTerminal
 	// It is never shown: it carries output to /dev/tty.
-	master, slave, err := openPTY(wide())
+	master, slave, err := pty.Open(wide())
 	if err != nil {
 		return err
 	}
@@ -264,7 +266,7 @@ func (p *shellProcess) readReport(fd uintptr) error {
 	var buf [64]byte
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pid, n, err := receiveNow(fd, buf[:])
+	pid, n, err := sock.ReceiveNow(fd, buf[:])
 	if err != nil {
 		return err
 	}
@@ -325,7 +327,7 @@ func (p *shellProcess) reset() {
 	if p.kernel != nil {
 		return
 	}
-	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.plain(int(fd)) }) // fails if the terminal is closed, and its shell has ended
+	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.waits.Set(int(fd)) }) // fails if the terminal is closed, and its shell has ended
 }
 
 // foreground returns the terminal's foreground process group: that of the job that the shell waits for, or its own.
@@ -379,32 +381,4 @@ func (p *shellProcess) close() {
 			}
 		}
 	})
-}
-
-// receiveNow reads one message and its sender without waiting. It returns EAGAIN if there is none, io.EOF if no writer is left.
-func receiveNow(fd uintptr, b []byte) (pid, n int, err error) {
-	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	oobn := 0
-	for {
-		n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	switch {
-	case err != nil:
-		return 0, 0, err
-	case n == 0:
-		return 0, 0, io.EOF
-	}
-	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil {
-		return 0, 0, err
-	}
-	for i := range messages {
-		if cred, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
-			pid = int(cred.Pid)
-		}
-	}
-	return pid, n, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/pty"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -82,7 +83,7 @@ func (s *streams) outlet(e *exec, stream wire.Stream, file *os.File) error {
 
 // terminal makes the terminal for both of a command's output streams. It changes no byte and echoes nothing.
 func (s *streams) terminal(e *exec) error {
-	master, slave, err := openPTY(wide())
+	master, slave, err := pty.Open(wide())
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (s *streams) terminal(e *exec) error {
 	if err != nil {
 		return err
 	}
-	if err := e.a.plain(master); err != nil {
+	if err := e.a.waits.Set(master); err != nil {
 		return err
 	}
 	n, err := unix.IoctlGetInt(master, unix.TIOCGPTN)

@@ -68,7 +68,7 @@ func (s *stream) read() (wire.Frame, error) {
 	f, err := s.r.Read()
 	switch {
 	case err == nil:
-		s.a.lease.contact()
+		s.a.lease.Contact()
 	case !errors.Is(err, wire.ErrFrame):
 		err = fault.ErrDisconnected
 	}
@@ -79,7 +79,7 @@ func (s *stream) reply(r wire.Reply) error { return s.w.JSON(wire.KindReply, r) 
 
 // serveStream serves a stream from hello to end.
 func (a *Agent) serveStream(s *stream) {
-	a.lease.contact()
+	a.lease.Contact()
 	req, err := s.open()
 	// Every time: a saved agent may have been restored on another kernel.
 	if err := fence(a.cfg); err != nil {
@@ -171,7 +171,7 @@ func (s *stream) serve(req wire.Request) error {
 		if req.Lease < 0 || req.Lease > most {
 			return fault.Invalid("lease of %d ms", req.Lease)
 		}
-		s.a.lease.set(time.Duration(req.Lease) * time.Millisecond)
+		s.a.lease.Set(time.Duration(req.Lease) * time.Millisecond)
 		return s.done(nil)
 	case wire.OpShells:
 		return s.reply(wire.Reply{Done: true, Shells: s.a.listShells()})
@@ -209,7 +209,7 @@ func (s *stream) serve(req wire.Request) error {
 
 // relay performs a request of the relay.
 func (s *stream) relay(req wire.Request) error {
-	to := relay.Stream{Read: s.read, R: s.r, W: s.w, Contact: s.a.lease.contact, Close: s.conn.Close}
+	to := relay.Stream{Read: s.read, R: s.r, W: s.w, Contact: s.a.lease.Contact, Close: s.conn.Close}
 	switch req.Op {
 	case wire.OpAccept:
 		return s.a.relay.Accept(to, req.Conn)

@@ -144,6 +144,13 @@
 //
 // An agent without [FeatureRelay] among its [Hello.Features] replies [CodeUnsupported] or, to accept, [CodeProtocol].
 //
+// # Warm
+//
+// OpPark starts the interpreter of an Exec, which then waits for a command: it is Done when that waits. A later exec with
+// [Exec.Warm] gets it if what an interpreter cannot change after its start is equal: argv, env, cwd, user, modules, and for Node the
+// rlimits. [Started.Warm] says so. Without KillAll, the end of such an exec starts the next interpreter. An agent holds two at
+// most. An exec whose interpreter does not answer starts as any other.
+//
 // # Lease
 //
 // An agent with a lease ends itself, and with it the sandbox, when no host has sent a frame for that long. A host that needs the

@@ -1,7 +1,7 @@
 """Makes a Python interpreter wait for its program. The interpreter imports this file while it starts, in place of the image's own
 sitecustomize, which it then imports itself. What the interpreter does afterwards, it does as if it had never waited.
 
-Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then the job: 1 if a
+Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then the command: 1 if a
 standard input comes with it, the directory, and the resource limits; then the word to go. To the agent: the number of threads; then that
 all is ready. An interpreter that forks gets a message for each process that is to wait in its place.
 """
@@ -54,9 +54,9 @@ def receive(sock):
     return text.split(b"\0"), fds
 
 
-def become(sock, job, fds, resource):
-    """Makes this process the one of a job. Its program has not begun before the agent says so."""
-    stdin, cwd, *limits = job
+def become(sock, words, fds, resource):
+    """Makes this process the one of a command. Its program has not begun before the agent says so."""
+    stdin, cwd, *limits = words
     try:
         for fd in fds:
             os.dup2(fd, 0)
@@ -136,10 +136,10 @@ def park():
     if how == b"fork":
         sock = fork(sock, socket)
         sock.send(b"1")
-    job, fds = receive(sock)
+    words, fds = receive(sock)
     if sight() != seen:
         os._exit(0)
-    become(sock, job, fds, resource)
+    become(sock, words, fds, resource)
     if absent:
         raise absent
 

@@ -104,6 +104,7 @@ class AdminRun(_AdminRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -472,6 +473,7 @@ class DetailedRun(_DetailedRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -1610,6 +1612,8 @@ class Run(_Run, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -1718,6 +1722,8 @@ class RunSpec(_RunSpec, total=False):
     """Limit for the command, in seconds."""
     trust_level: str
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
+    warm: str
+    """auto or off: whether the program may have an interpreter that was started before; default: auto."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2144,6 +2150,7 @@ class ShownRun(_ShownRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -2326,6 +2333,7 @@ class StartedRun(_StartedRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
 

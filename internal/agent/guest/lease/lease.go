@@ -1,6 +1,7 @@
 //go:build linux
 
-package guest
+// Package lease ends an agent without a host.
+package lease
 
 import (
 	"sync"
@@ -8,9 +9,9 @@ import (
 	"time"
 )
 
-// lease calls over when no host has made contact for its length. A contact is one atomic store: when the timer fires, it checks
+// Lease calls over when no host has made contact for its length. A contact is one atomic store: when the timer fires, it checks
 // how much time is left.
-type lease struct {
+type Lease struct {
 	born time.Time
 	last atomic.Int64 // of the latest contact, since born
 	over func()
@@ -21,32 +22,33 @@ type lease struct {
 	ended bool
 }
 
-// newLease starts a lease; a length of 0 never expires.
-func newLease(length time.Duration, over func()) *lease {
-	l := &lease{born: time.Now(), over: over}
-	l.set(length)
+// New starts a lease; a length of 0 never expires.
+func New(length time.Duration, over func()) *Lease {
+	l := &Lease{born: time.Now(), over: over}
+	l.Set(length)
 	return l
 }
 
-// contact renews the lease.
-func (l *lease) contact() { l.last.Store(int64(time.Since(l.born))) }
+// Contact renews the lease.
+func (l *Lease) Contact() { l.last.Store(int64(time.Since(l.born))) }
 
-// set changes the length from now on.
-func (l *lease) set(length time.Duration) {
-	l.contact()
+// Set changes the length from now on.
+func (l *Lease) Set(length time.Duration) {
+	l.Contact()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.time = length
 	l.arm(length)
 }
 
-func (l *lease) length() time.Duration {
+// Length is the length in force.
+func (l *Lease) Length() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.time
 }
 
-func (l *lease) arm(d time.Duration) {
+func (l *Lease) arm(d time.Duration) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
@@ -55,7 +57,7 @@ func (l *lease) arm(d time.Duration) {
 	}
 }
 
-func (l *lease) check() {
+func (l *Lease) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.time == 0 {
@@ -70,7 +72,8 @@ func (l *lease) check() {
 	l.over()
 }
 
-func (l *lease) end() {
+// End ends the lease without a call of over.
+func (l *Lease) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true

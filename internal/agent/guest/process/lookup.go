@@ -1,6 +1,6 @@
 //go:build linux
 
-package guest
+package process
 
 import (
 	"path/filepath"
@@ -12,10 +12,10 @@ import (
 // defaultPath is searched if the command's environment has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// lookPath finds a program as execvp(3) does, with the rights of the calling thread: a name without a slash is searched in PATH,
+// LookPath finds a program as execvp(3) does, with the rights of the calling thread: a name without a slash is searched in PATH,
 // whose relative and empty entries start at cwd. The error is ENOENT if there is none, and EACCES if those found are not
 // executable.
-func lookPath(name string, env []string, cwd string) (string, error) {
+func LookPath(name string, env []string, cwd string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // the kernel resolves it, from cwd
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package guest
+package process
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// catchSignals catches the signals that this process inherited as ignored, for example from nohup or a shell's &, because every
+// CatchSignals catches the signals that this process inherited as ignored, for example from nohup or a shell's &, because every
 // program that it starts would inherit that. Go leaves these two unchanged; the channel is never read.
-func catchSignals() {
+func CatchSignals() {
 	for _, s := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)

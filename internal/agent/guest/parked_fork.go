@@ -58,11 +58,11 @@ func (p *parked) forkInto(l *launcher) error {
 	if e.group, err = e.a.group.Take(); err != nil {
 		return err
 	}
-	if err := p.control.send("fork", l.extra[0][0], l.stdio[1], l.stdio[2]); err != nil {
+	if err := p.control.Send("fork", l.extra[0][0], l.stdio[1], l.stdio[2]); err != nil {
 		return err
 	}
 	l.closeChildEnds()
-	_, pid, err := e.parked.control.receive(jobTime)
+	_, pid, err := e.parked.control.Receive(takeTime)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (p *parked) reaped(rec forkexec.Record) {
 	p.mu.Unlock()
 	if e != nil {
 		e.first, e.last = &rec, &rec
-		e.endForked()
+		endForked(e)
 	}
 }
 
@@ -115,12 +115,12 @@ func (p *parked) orphaned() {
 	p.children = nil
 	p.mu.Unlock()
 	for _, e := range left {
-		e.endForked()
+		endForked(e)
 	}
 }
 
 // endForked reports that the first process has ended, and that no process is left when the cgroup is empty.
-func (e *exec) endForked() {
+func endForked(e *exec) {
 	e.ended = time.Now()
 	close(e.exited)
 	go func() {
@@ -133,7 +133,7 @@ func (e *exec) endForked() {
 }
 
 // inGroup selects the processes of the command's cgroup.
-func (e *exec) inGroup(table map[int]process.Entry) (found []process.Entry) {
+func inGroup(e *exec, table map[int]process.Entry) (found []process.Entry) {
 	for _, pid := range e.group.Pids() {
 		if x, ok := table[pid]; ok {
 			found = append(found, x)

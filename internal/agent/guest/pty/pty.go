@@ -1,18 +1,27 @@
 //go:build linux
 
-package guest
+// Package pty makes pseudo-terminals.
+package pty
 
 import (
 	"fmt"
+	"sync"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"golang.org/x/sys/unix"
 )
 
 // endOfFile is the character that ends a terminal's input.
 const endOfFile = 4
 
-// plain makes the terminal of a master pass bytes unchanged. A reader gets end of file at once: there is no input.
-func (a *Agent) plain(master int) error {
+// Plain makes terminals pass bytes unchanged. The zero value is ready.
+type Plain struct {
+	once sync.Once
+	yes  bool // readers wait for input that cannot come
+}
+
+// Set makes the terminal of a master plain. A reader gets end of file at once: there is no input.
+func (p *Plain) Set(master int) error {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil {
 		return fmt.Errorf("read the terminal's modes: %w", err)
@@ -24,8 +33,8 @@ func (a *Agent) plain(master int) error {
 	if err := unix.IoctlSetTermios(master, unix.TCSETS, t); err != nil {
 		return fmt.Errorf("set the terminal's modes: %w", err)
 	}
-	a.waits.once.Do(func() { a.waits.yes = waits(master) })
-	if !a.waits.yes {
+	p.once.Do(func() { p.yes = waits(master) })
+	if !p.yes {
 		return nil
 	}
 	t.Lflag |= unix.ICANON
@@ -77,3 +86,33 @@ func openPeer(master int) (int, error) {
 	}
 	return int(peer), nil
 }
+
+// Open makes a PTY. Its slave belongs to the user who opens the master, so this runs as the user.
+func Open(size wire.Size) (master, slave int, err error) {
+	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		if master, err = unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err != nil {
+			return 0, 0, fmt.Errorf("open a terminal: %w", err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(master)
+		}
+	}()
+	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
+		return 0, 0, fmt.Errorf("unlock the terminal: %w", err)
+	}
+	if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, Winsize(size)); err != nil {
+		return 0, 0, fmt.Errorf("size the terminal: %w", err)
+	}
+	// By descriptor, not by name: /dev/pts may be another instance.
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return 0, 0, fmt.Errorf("open the terminal's other side: %w", errno)
+	}
+	return master, int(peer), nil
+}
+
+// Winsize is a size as the kernel has it.
+func Winsize(s wire.Size) *unix.Winsize { return &unix.Winsize{Col: s.Cols, Row: s.Rows} }

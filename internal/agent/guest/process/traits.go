@@ -1,36 +1,39 @@
 //go:build linux
 
-package guest
+package process
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/belljar/belljar/internal/agent/guest/process"
 	"golang.org/x/sys/unix"
 )
 
-// traits are attributes that commands would inherit from the agent and must not have. The runtime may have removed them already:
+// TimerSlack is the kernel's default for a command's timers, in nanoseconds. The agent's own may be larger.
+const TimerSlack = 50_000
+
+// Traits are attributes that commands would inherit from the agent and must not have. The runtime may have removed them already:
 // each absent one saves a system call per command.
-type traits struct {
-	late     bool  // timers may be later than the default
-	gains    bool  // programs may gain privileges
-	groups   bool  // supplementary groups
-	bounding []int // capabilities that a program executed here could still gain
-	inherits bool  // inheritable capabilities
-	exposed  bool  // a process that changed its user can be traced, or its death kills processes that share its memory
+type Traits struct {
+	Late     bool  // timers may be later than the default
+	Gains    bool  // programs may gain privileges
+	Groups   bool  // supplementary groups
+	Bounding []int // capabilities that a program executed here could still gain
+	Inherits bool  // inheritable capabilities
+	Exposed  bool  // a process that changed its user can be traced, or its death kills processes that share its memory
 }
 
-func ownTraits() (t traits) {
+// OwnTraits returns those of this process.
+func OwnTraits() (t Traits) {
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	t.late = err == nil && slack != timerSlack // gVisor's kernel has no timer slack
+	t.Late = err == nil && slack != TimerSlack // gVisor's kernel has no timer slack
 	none, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-	t.gains = err != nil || none != 1
+	t.Gains = err != nil || none != 1
 	n, err := unix.Getgroups()
-	t.groups = err != nil || len(n) > 0
-	t.bounding = boundingSet()
-	t.inherits = inherits()
-	t.exposed = exposed()
+	t.Groups = err != nil || len(n) > 0
+	t.Bounding = boundingSet()
+	t.Inherits = inherits()
+	t.Exposed = exposed()
 	return t
 }
 
@@ -46,7 +49,7 @@ func inherits() bool {
 // according to fs.suid_dumpable. With 1, processes of the new user may trace it. With 2, a fatal signal may dump its memory, and
 // before Linux 5.16 that kills all processes that share it.
 func exposed() bool {
-	raw, err := process.ReadSmall("/proc/sys/fs/suid_dumpable")
+	raw, err := ReadSmall("/proc/sys/fs/suid_dumpable")
 	if err == unix.ENOENT {
 		return false // gVisor has no such setting
 	}

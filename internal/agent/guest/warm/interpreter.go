@@ -1,0 +1,114 @@
+//go:build linux
+
+// Package warm is about interpreters that were started before it is known what they execute.
+package warm
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Interpreter is a program that can be started before it is known what it executes: it loads a file of ours while it starts, which
+// waits (see sitecustomize.py). All that a command cannot change afterwards is settled at its start.
+type Interpreter struct {
+	prefix   string // of the variables that a command with a waiting interpreter must not have
+	variable string // by which it finds its file
+	path     func(dir, given string) string
+	Able     bool // it can fork, and can set its own standard input and limits
+}
+
+var interpreters = map[string]*Interpreter{
+	"python3": {prefix: "PYTHON", variable: "PYTHONPATH", Able: true, path: func(dir, given string) string {
+		return strings.TrimSuffix(dir+":"+given, ":")
+	}},
+	"node": {prefix: "NODE_OPTIONS", variable: "NODE_OPTIONS", path: func(dir, _ string) string {
+		return "--require=" + filepath.Join(dir, "node.js")
+	}},
+}
+
+//go:embed sitecustomize.py
+var pythonWaits string
+
+//go:embed node.js
+var nodeWaits string
+
+// Socket is the descriptor of an interpreter for its messages, which sitecustomize.py explains.
+const Socket = 97
+
+// Of returns the interpreter that may wait for a command, and the key by which commands can take each other's; nil if the
+// command has to be started.
+func Of(spec wire.Exec) (in *Interpreter, key string) {
+	if spec.Warm == nil || spec.PTY != nil || len(spec.Argv) < 2 || strings.HasPrefix(spec.Argv[1], "-") {
+		return nil, ""
+	}
+	in = interpreters[spec.Argv[0]]
+	if in == nil || spec.Stdin && !in.Able {
+		return nil, ""
+	}
+	for _, v := range spec.Env {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, in.prefix) && (name != in.variable || !in.Able) {
+			return nil, ""
+		}
+	}
+	limits := spec.Rlimits
+	if in.Able {
+		limits = nil
+	}
+	return in, fmt.Sprintf("%q %q %q %d %d %v %q", spec.Argv, spec.Env, spec.Cwd, spec.UID, spec.GID, limits, spec.Warm.Preload)
+}
+
+// Environment returns the environment with which an interpreter waits. It removes the difference itself.
+func (in *Interpreter) Environment(env []string, dir string) []string {
+	var list []string
+	given := ""
+	for _, v := range env {
+		if name, value, _ := strings.Cut(v, "="); name == in.variable {
+			given = value
+		} else {
+			list = append(list, v)
+		}
+	}
+	return append(list, in.variable+"="+in.path(dir, given))
+}
+
+// Write writes the files that make interpreters wait. They are the user's own, as the interpreters are.
+func Write(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil // a program that has changed them has changed only what its own user runs
+		}
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for name, text := range map[string]string{"sitecustomize.py": pythonWaits, "node.js": nodeWaits} {
+		if err := root.WriteFile(name, []byte(text), 0o444); err != nil {
+			return err
+		}
+	}
+	return root.Chmod(".", 0o555) // Python leaves no bytecode there
+}
+
+// Message is the message that makes an interpreter the process of a command.
+func Message(spec wire.Exec, cwd string, limits bool) string {
+	words := []string{"0", cwd}
+	if spec.Stdin {
+		words[0] = "1"
+	}
+	for name, value := range spec.Rlimits {
+		if limits {
+			words = append(words, fmt.Sprintf("%s=%d", name, value))
+		}
+	}
+	return strings.Join(words, "\x00")
+}
