@@ -136,12 +136,12 @@ func (v *Volumes) allowed(field string, mb int) error {
 	case v.opts.MaxMB == 0:
 		return &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: "this server allows no workspaces on disk: SANDBOX_DISK_WORKSPACE_MB is 0",
-			Details: map[string]any{"field": field, "rule": "SANDBOX_DISK_WORKSPACE_MB"}, Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
+			Details: map[string]any{"rule": "SANDBOX_DISK_WORKSPACE_MB"}, Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
 		}
 	case v.opts.Unable != nil:
 		return &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "this server cannot make workspaces on disk: " + v.opts.Unable.Detail,
-			Details: map[string]any{"field": field, "available": true, "suggested": []string{}}, Hint: v.opts.Unable.Hint,
+			Details: map[string]any{"available": true, "suggested": []string{}}, Hint: v.opts.Unable.Hint,
 		}
 	case mb > v.opts.MaxMB:
 		return &belljar.Error{
