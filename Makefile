@@ -21,7 +21,7 @@ export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false
 
 # What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
-PACKAGES := python3 nodejs perl ruby bash curl wget git jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux strace bubblewrap busybox-static \
+PACKAGES := python3 nodejs perl ruby bash curl wget git jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux e2fsprogs strace bubblewrap busybox-static \
             qemu-system-x86 cpio ca-certificates mmdebstrap docker.io python3-pytest python3-pytest-asyncio python3-pip python3-setuptools \
             python3-wheel python3-yaml mypy chromium default-jdk-headless
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,7 +114,11 @@ func TestVolumes(t *testing.T) {
 	if got := s.prints(nil, object{"volume": "data", "read_only": true}, "cat f; echo x > f"); got != "kept\nsh: 1: cannot create f: Read-only file system\n" {
 		t.Errorf("a reader: %s", got)
 	}
-	for file, want := range map[string]int{strings.Repeat("g", 5): http.StatusOK, strings.Repeat("g", 15<<20): http.StatusOK, strings.Repeat("g", 15<<20+1): http.StatusInsufficientStorage} {
+	for i, size := range []int{5, 12 << 20, 12<<20 + 1} {
+		file, want := strings.Repeat("g", size), http.StatusOK
+		if i == 2 {
+			want = http.StatusInsufficientStorage
+		}
 		req, err := http.NewRequest(http.MethodPut, s.URL+api+"/sessions/"+fmt.Sprint(id)+"/fs/raw?path=g"+fmt.Sprint(len(file)), strings.NewReader(file))
 		if err != nil {
 			t.Fatal(err)
@@ -155,6 +160,19 @@ func TestVolumes(t *testing.T) {
 		if got, want := s.prints(nil, object{"volume": "data"}, "echo more >> f; wc -l < f"), fmt.Sprintln(n+2); got != want {
 			t.Errorf("run %d: %s", n, got)
 		}
+	}
+	for line, want := range map[string]string{
+		"volume create cli 8m": "cli", "volume ls": "data", "run --quiet --volume data:ro -- cat f": "kept", "runtimes --json": `"disk_workspace_cap_mb": 64`,
+		"run --quiet --disk 8m --volume new -- sh -c pwd": "/workspace",
+	} {
+		cmd := exec.CommandContext(t.Context(), built.Belljar, strings.Fields(line)...)
+		cmd.Env = append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.Key)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
+	for _, name := range []string{"cli", "new"} {
+		s.ask(http.MethodDelete, api+"/volumes/"+name, nil)
 	}
 	if got := s.prints(nil, object{"medium": "disk", "mb": 32}, "ls -A; head -c 30M /dev/zero > big && stat -c %s big"); got != "31457280\n" {
 		t.Errorf("a disk of its own: %s", got)

@@ -47,6 +47,8 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	if w.Volume == "" {
 		d, err := v.make(ctx, caller.ID, w.MB)
 		if err == nil {
+			v.mu.Lock()
+			defer v.mu.Unlock()
 			v.hold(id, d, false)
 		}
 		return err
@@ -71,7 +73,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	if !w.ReadOnly && d.report().WrittenBy != "" {
 		return d.inUse("is written to by another sandbox")
 	}
-	v.holdLocked(id, d, w.ReadOnly)
+	v.hold(id, d, w.ReadOnly)
 	return nil
 }
 
@@ -80,11 +82,11 @@ func (v *Volumes) Reclaim(id string, caller belljar.Caller, w belljar.Workspace)
 	if !w.OnDisk() || v.claimed(id) {
 		return
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if w.Volume != "" {
-		v.mu.Lock()
-		defer v.mu.Unlock()
 		if d := v.all[v.folder(caller.ID, w.Volume)]; d != nil {
-			v.holdLocked(id, d, w.ReadOnly)
+			v.hold(id, d, w.ReadOnly)
 		}
 		return
 	}
@@ -100,13 +102,8 @@ func (v *Volumes) claimed(id string) bool {
 	return v.claims[id].disk != nil
 }
 
+// hold puts a claim down. The caller holds mu.
 func (v *Volumes) hold(id string, d *disk, readOnly bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.holdLocked(id, d, readOnly)
-}
-
-func (v *Volumes) holdLocked(id string, d *disk, readOnly bool) {
 	d.uses[id] = !readOnly
 	v.claims[id] = claim{d, readOnly}
 }

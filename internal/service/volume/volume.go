@@ -130,36 +130,36 @@ func (v *Volumes) folder(user, name string) string {
 	return filepath.Join(v.opts.Dir, hex.EncodeToString(sum[:16]))
 }
 
-// allowed refuses a workspace on disk that the operator or the host does not allow.
-func (v *Volumes) allowed(field string, mb int) error {
-	switch {
-	case v.opts.MaxMB == 0:
-		return &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: "this server allows no workspaces on disk: SANDBOX_DISK_WORKSPACE_MB is 0",
-			Details: map[string]any{"field": field, "rule": "SANDBOX_DISK_WORKSPACE_MB"}, Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
-		}
-	case v.opts.Unable != nil:
-		return &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "this server cannot make workspaces on disk: " + v.opts.Unable.Detail,
-			Details: map[string]any{"field": field, "available": true, "suggested": []string{}}, Hint: v.opts.Unable.Hint,
-		}
-	case mb > v.opts.MaxMB:
-		return &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("a workspace on disk is limited to %d MiB here, got %d", v.opts.MaxMB, mb),
-			Details: map[string]any{"field": field, "provided": mb, "maximum": v.opts.MaxMB, "rule": "SANDBOX_DISK_WORKSPACE_MB"},
-		}
-	}
-	return nil
-}
-
 // Unable is why there can be no workspace on disk; nil if there can.
 func (v *Volumes) Unable() *runtime.Reason {
 	if v.opts.MaxMB == 0 {
 		return &runtime.Reason{
-			Code: "not_allowed", Step: "mount", Detail: "this server allows no workspaces on disk: SANDBOX_DISK_WORKSPACE_MB is 0", Hint: "an operator sets SANDBOX_DISK_WORKSPACE_MB to the size of the largest",
+			Code: "not_allowed", Step: "mount", Detail: "this server allows no workspaces on disk: " + rule + " is 0", Hint: "an operator sets " + rule + " to the size of the largest",
 		}
 	}
 	return v.opts.Unable
+}
+
+// rule is the setting that allows workspaces on disk.
+const rule = "SANDBOX_DISK_WORKSPACE_MB"
+
+// allowed refuses a workspace on disk that the operator or the host does not allow.
+func (v *Volumes) allowed(field string, mb int) error {
+	switch no := v.Unable(); {
+	case v.opts.MaxMB == 0:
+		return &belljar.Error{Code: belljar.CodePolicyDenied, Message: no.Detail, Details: map[string]any{"rule": rule}, Hint: no.Hint}
+	case no != nil:
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "this server cannot make workspaces on disk: " + no.Detail,
+			Details: map[string]any{"available": true, "suggested": []string{}}, Hint: no.Hint,
+		}
+	case mb > v.opts.MaxMB:
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("a workspace on disk is limited to %d MiB here, got %d", v.opts.MaxMB, mb),
+			Details: map[string]any{"field": field, "provided": mb, "maximum": v.opts.MaxMB, "rule": rule},
+		}
+	}
+	return nil
 }
 
 // make makes a disk in a folder whose name says that it is not whole.
@@ -207,7 +207,10 @@ func (v *Volumes) create(ctx context.Context, caller belljar.Caller, field strin
 	if err := v.allowed(field, spec.MB); err != nil {
 		return nil, err
 	}
-	if err := v.another(caller.ID, spec.Name); err != nil {
+	v.mu.Lock()
+	err := v.another(caller.ID, spec.Name)
+	v.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	d, err := v.make(ctx, caller.ID, spec.MB)
@@ -225,7 +228,7 @@ func (v *Volumes) create(ctx context.Context, caller belljar.Caller, field strin
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if err := v.anotherLocked(caller.ID, spec.Name); err != nil { // it was made meanwhile
+	if err := v.another(caller.ID, spec.Name); err != nil { // it was made meanwhile
 		v.discard(d)
 		return nil, err
 	}
@@ -240,14 +243,8 @@ func (v *Volumes) create(ctx context.Context, caller belljar.Caller, field strin
 	return d, nil
 }
 
-// another refuses a volume to a user who has one of that name, or as many as one may have.
+// another refuses a volume to a user who has one of that name, or as many as one may have. The caller holds mu.
 func (v *Volumes) another(user, name string) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.anotherLocked(user, name)
-}
-
-func (v *Volumes) anotherLocked(user, name string) error {
 	if v.all[v.folder(user, name)] != nil {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: fmt.Sprintf("you have a volume %q", name), Details: map[string]any{"volume": name}}
 	}

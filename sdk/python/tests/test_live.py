@@ -487,9 +487,9 @@ async def test_volumes(belljar: Any) -> None:
     with pytest.raises(b.NotFoundError):
         await got(belljar.volumes.remove("none"))
     for denied in (  # the server allows none
-        belljar.volumes.create("data", 64),
-        belljar.run(["true"], workspace={"medium": "disk", "mb": 64}),
-        belljar.sessions.create(workspace={"volume": "data", "mb": 64}),
+        lambda: belljar.volumes.create("data", 64),
+        lambda: belljar.run(["true"], workspace={"medium": "disk", "mb": 64}),
+        lambda: belljar.sessions.create(workspace={"volume": "data", "mb": 64}),
     ):
         with pytest.raises(b.PolicyDeniedError, match="SANDBOX_DISK_WORKSPACE_MB"):
-            await got(denied)
+            await got(denied())
