@@ -52,6 +52,7 @@ const (
 	OpSecret   Op = "secret"    // writes a file of the folder of secrets
 	OpShells   Op = "shells"    // the named shells and kernels
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
+	OpReplace  Op = "replace"   // writes as OpWrite does, if the file is as FileRequest.IfMatch says
 )
 
 // Request is the second frame of a stream, from the host.
@@ -270,6 +271,7 @@ type FileRequest struct {
 	NoReplace bool     `json:"no_replace,omitempty"`
 	NoFollow  bool     `json:"no_follow,omitempty"` // no symbolic link anywhere on the path
 	Recursive bool     `json:"recursive,omitempty"` // delete
+	IfMatch   []string `json:"if_match,omitempty"`  // replace: SHA-256 of contents in hexadecimal; "*" is any file
 	Paths     []string `json:"paths,omitempty"`     // tar_out, scan: only these
 	UID       int      `json:"uid"`                 // user of the operation
 	GID       int      `json:"gid"`
@@ -341,6 +343,7 @@ const (
 	CodeVersion     Code = "version"
 	CodeNotFound    Code = "not_found"
 	CodeExists      Code = "exists"
+	CodeChanged     Code = "changed" // the file is not as FileRequest.IfMatch says
 	CodeInvalid     Code = "invalid"
 	CodePathEscapes Code = "path_escapes"
 	CodeNotFile     Code = "not_a_file" // a FIFO, socket or device: never opened
