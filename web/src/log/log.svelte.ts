@@ -63,8 +63,8 @@ export class Log {
     spare = undefined;
     this.#worker.onmessage = ({ data }: MessageEvent<Told>) => this.#told(data);
     this.#worker.onerror = () => (this.refused = new Error("The part of this page that reads logs has failed. Reload the page."));
-    const authorization = token() ? { Authorization: `Bearer ${token()}` } : {};
-    this.ask({ do: "open", url: apiBase + logPath(runId), headers: { "X-Belljar-Source": "Web", ...authorization }, files: sessionId !== undefined });
+    const headers = { "X-Belljar-Source": "Web", ...(token() ? { Authorization: `Bearer ${token()}` } : {}) };
+    this.ask({ do: "open", url: apiBase + logPath(runId), headers: headers as Record<string, string>, files: sessionId !== undefined });
   }
 
   /** listen hears what happens to the run, from the first event on. */
