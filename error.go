@@ -18,6 +18,7 @@ const (
 	CodeNotFound           Code = "not_found"
 	CodeIdempotency        Code = "idempotency_conflict"
 	CodeConflict           Code = "conflict"
+	CodePrecondition       Code = "precondition_failed"
 	CodeRateLimited        Code = "rate_limited"
 	CodeQuotaExceeded      Code = "quota_exceeded"
 	CodePolicyDenied       Code = "policy_denied"
@@ -52,6 +53,7 @@ func Table() []CodeInfo {
 		{CodeNotFound, 404, -32004, 125, "NotFoundError", "Check the id; it may have expired."},
 		{CodeIdempotency, 409, -32009, 125, "IdempotencyConflictError", "Use a new Idempotency-Key for a different request."},
 		{CodeConflict, 409, -32009, 125, "ConflictError", "Read the current state and decide again."},
+		{CodePrecondition, 412, -32012, 125, "PreconditionFailedError", "Read the file again and decide again: it is not the one in If-Match."},
 		{CodeRateLimited, 429, -32029, 125, "RateLimitedError", "Wait for Retry-After and send the same request again."},
 		{CodeQuotaExceeded, 429, -32029, 125, "QuotaExceededError", "Wait until your usage falls, or ask the operator for a higher quota."},
 		{CodePolicyDenied, 403, -32003, 125, "PolicyDeniedError", "Ask for less, or ask the operator to change the policy; details name the rule."},

@@ -13,6 +13,8 @@ type FileEntry struct {
 	Mode      string `json:"mode"` // octal permission bits: "0644"
 	MtimeUnix int64  `json:"mtime_unix"`
 	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
+	// ETag is the SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it. Belljar's own
+	ETag string `json:"etag,omitempty"`
 }
 
 // FileWrite is one file to write. Missing parent directories are created. The file appears whole or not at all.
@@ -22,6 +24,9 @@ type FileWrite struct {
 	Size      int64     // bytes that Content will bring, 0 or -1 if not known; reports early that they are too many
 	Mode      uint32    // permission bits; 0 means 0644
 	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
+	// IfMatch, if it is set, replaces a file only if its content has one of these ETags ([FileEntry.ETag], separated by commas), or with
+	// "*" if there is a file; else that is [CodePrecondition]. Overwrite is then not needed, and the file keeps its mode if Mode is 0.
+	IfMatch string
 }
 
 // FileQuery selects what a listing has.

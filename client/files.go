@@ -39,6 +39,9 @@ func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite)
 		content.r = strings.NewReader("")
 	}
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	if w.IfMatch != "" {
+		header.Set("If-Match", w.IfMatch)
+	}
 	if w.Size <= 0 || w.Size > 64<<10 { // a refused body is then not sent
 		header.Set("Expect", "100-continue")
 	}
@@ -101,6 +104,11 @@ func (f files) WriteAll(ctx context.Context, sessionID string, list []belljar.Fi
 		if w.Overwrite != body.Overwrite {
 			return nil, &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: "overwrite must be the same for all files of a batch", Details: map[string]any{"field": "overwrite"},
+			}
+		}
+		if w.IfMatch != "" {
+			return nil, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("files[%d] has an IfMatch, which a batch does not compare", i), Details: map[string]any{"field": "files"},
 			}
 		}
 		one := file{Path: w.Path, Content: []byte{}}

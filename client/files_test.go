@@ -23,6 +23,7 @@ func TestFiles(t *testing.T) {
 	if err != nil || wrote.Path != "a/b c?.txt" || wrote.Size != 10 || wrote.Mode != "0600" {
 		t.Fatalf("%+v, %v", wrote, err)
 	}
+	wrote.ETag = "" // only a write tells it
 	if got, err := f.Stat(ctx, id, "a/b c?.txt"); err != nil || got != wrote {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -91,6 +92,18 @@ func TestFilesFail(t *testing.T) {
 	}
 	_, err = f.Write(ctx, id, belljar.FileWrite{Path: "kept", Content: bytes.NewReader(make([]byte, 32<<20))})
 	want(t, err, belljar.CodeConflict)
+	entry, err := f.Write(ctx, id, belljar.FileWrite{Path: "tagged", Content: strings.NewReader("one")})
+	if err != nil || entry.ETag == "" {
+		t.Errorf("%+v, %v", entry, err)
+	}
+	for _, code := range []belljar.Code{"", belljar.CodePrecondition} {
+		_, err = f.Write(ctx, id, belljar.FileWrite{Path: "tagged", Content: strings.NewReader("two"), IfMatch: entry.ETag})
+		if belljar.CodeOf(err) != code {
+			t.Error(err)
+		}
+	}
+	_, err = f.WriteAll(ctx, id, []belljar.FileWrite{{Path: "b", IfMatch: "*"}})
+	want(t, err, belljar.CodeInvalidRequest)
 	_, err = f.Write(ctx, id, belljar.FileWrite{Path: "../x", Content: strings.NewReader("x")})
 	want(t, err, belljar.CodePathEscapes)
 	_, err = f.Write(ctx, id, belljar.FileWrite{Path: "large", Content: strings.NewReader("x"), Size: 1 << 40})

@@ -89,7 +89,11 @@ func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadClo
 // WriteFile replaces a file atomically with the contents of r: readers see the old or the new file, and an error of r changes
 // nothing.
 func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reader) (wire.FileInfo, error) {
-	reply, err := c.send(ctx, wire.Request{Op: wire.OpWrite, File: &req}, r)
+	op := wire.OpWrite
+	if len(req.IfMatch) > 0 {
+		op = wire.OpReplace // an older agent refuses it, and does not overlook the condition
+	}
+	reply, err := c.send(ctx, wire.Request{Op: op, File: &req}, r)
 	if err == nil {
 		err = checkFile(reply.File)
 	}
@@ -317,7 +321,11 @@ func (c *Client) send(ctx context.Context, req wire.Request, r io.Reader) (wire.
 		}
 		return wire.Reply{}, err // no EOF frame, so the agent discards the contents
 	}
-	return s.reply()
+	reply, err := s.reply()
+	if err != nil && req.Op == wire.OpReplace && s.greet && !slices.Contains(s.hello.Features, string(req.Op)) {
+		err = errors.Join(err, errors.ErrUnsupported)
+	}
+	return reply, err
 }
 
 // firstRead is the size of the first read. Most files are not longer.

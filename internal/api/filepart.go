@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"strconv"
 	"unicode/utf8"
@@ -20,8 +22,9 @@ const (
 type FilePart struct {
 	Text *string // ends with a complete character; the next read returns a character that the limit cuts
 	Raw  []byte
-	Size int64 // bytes of the whole file
-	Next int64 // offset of the next read; 0 at the end of the file
+	Size int64  // bytes of the whole file
+	Next int64  // offset of the next read; 0 at the end of the file
+	ETag string // of the file, if this is the whole: see [belljar.FileEntry]
 }
 
 // Truncated reports whether the file has more bytes after this part.
@@ -46,7 +49,12 @@ func ReadPart(ctx context.Context, files belljar.FileReader, sessionID, name str
 	if _, err := data.ReadFrom(body); err != nil {
 		return FilePart{}, err
 	}
-	return partOf(data.Bytes(), offset, entry.Size), nil
+	part := partOf(data.Bytes(), offset, entry.Size)
+	if offset == 0 && !part.Truncated() {
+		sum := sha256.Sum256(data.Bytes())
+		part.ETag = `"` + hex.EncodeToString(sum[:]) + `"`
+	}
+	return part, nil
 }
 
 // partOf returns data, read from offset of a file of size bytes, as a part.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -78,7 +79,41 @@ func TestFileWriteAndRead(t *testing.T) {
 	if err != nil || entry.Mode != "0644" || d.read("a/b.txt") != "new" {
 		t.Errorf("%+v, %v", entry, err)
 	}
-	if list := events.named(event.Uploaded); len(list) != 2 || list[0].Count != 7 || list[0].Files != 1 || list[0].Kind != "file" || list[0].Session.ID != d.ID {
+	for match, code := range map[string]belljar.Code{
+		`"` + strings.Repeat("0", 64) + `"`: belljar.CodePrecondition, `W/` + entry.ETag: belljar.CodePrecondition, `"*"`: belljar.CodePrecondition,
+		"x": belljar.CodeInvalidRequest, `"`: belljar.CodeInvalidRequest, entry.ETag + `,`: belljar.CodeInvalidRequest, `*, "x"`: belljar.CodeInvalidRequest,
+	} {
+		_, err := d.Write(d.context(), d.ID, belljar.FileWrite{Path: "a/b.txt", Content: strings.NewReader("lost"), IfMatch: match, Overwrite: true})
+		if belljar.CodeOf(err) != code || belljar.HintOf(err) == "" || d.read("a/b.txt") != "new" {
+			t.Errorf("If-Match %s: %v", match, err)
+		}
+	}
+	for _, path := range []string{"none", "no/folder"} { // and no folder is made
+		_, err := d.Write(d.context(), d.ID, belljar.FileWrite{Path: path, IfMatch: "*"})
+		if belljar.CodeOf(err) != belljar.CodePrecondition {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	// Of many writers that have read the same, one wins.
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := d.Write(d.context(), d.ID, belljar.FileWrite{Path: "a/b.txt", Content: strings.NewReader("newest"), IfMatch: `"x" ,` + entry.ETag})
+			if err == nil {
+				won.Add(1)
+			} else if belljar.CodeOf(err) != belljar.CodePrecondition {
+				t.Error(err)
+			}
+		})
+	}
+	if all.Wait(); won.Load() != 1 {
+		t.Errorf("%d writers have won", won.Load())
+	}
+	if entry, err = d.Write(d.context(), d.ID, belljar.FileWrite{Path: "a/b.txt", Content: strings.NewReader("new"), IfMatch: "*"}); err != nil || d.sh("test ! -e no && echo none") != "none\n" {
+		t.Errorf("%+v, %v", entry, err)
+	}
+	if list := events.named(event.Uploaded); len(list) != 4 || list[0].Count != 7 || list[0].Files != 1 || list[0].Kind != "file" || list[0].Session.ID != d.ID {
 		t.Errorf("%+v", list)
 	}
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
 // Runs the tests: those of test/unit in Node alone, those of test/browser in one Chromium against one server. Arguments name some of
 // them: `npm test -- runs`. The program is bin/belljar, unless BELLJAR_BIN names another.
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { built, compile, node, stage } from "./stage.js";
 
 const wanted = process.argv.slice(2);
@@ -15,5 +15,19 @@ if (files.some(inBrowser) && !existsSync(program) && process.getuid?.() !== 0) {
   console.log(`skipped: what needs a browser, since ${program} is missing`);
   files = files.filter((name) => !inBrowser(name));
 }
-const run = () => node("--test", "--test-reporter=spec", "--test-concurrency=2", "--test-timeout=900000", ...files.map((name) => `${built}/${name}`));
+
+// Two processes, whose start and browsers serve many files.
+const halves = [{ size: 0, names: [] }, { size: 0, names: [] }];
+const sized = files.map((name) => ({ name, size: statSync(`${built}/${name}`).size })).sort((a, b) => b.size - a.size);
+for (const { name, size } of sized) {
+  const half = halves[0].size <= halves[1].size ? halves[0] : halves[1];
+  half.size += size;
+  half.names.push(name);
+}
+const entries = halves.filter(({ names }) => names.length > 0).map(({ names }, i) => {
+  const entry = `${built}/half-${i + 1}.test.js`;
+  writeFileSync(entry, names.map((name) => `import "./${name}";\n`).join(""));
+  return entry;
+});
+const run = () => node("--test", "--test-reporter=spec", "--test-concurrency=2", "--test-timeout=1800000", ...entries);
 process.exitCode = files.some(inBrowser) ? await stage(run) : await run();

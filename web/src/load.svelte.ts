@@ -13,7 +13,7 @@ export interface Loaded<T> {
 
 /**
  * load asks while the component that calls it is shown, again whenever what `ask` reads changes, and every `everyMs`
- * while the page is visible. `first` is shown until an answer comes. The last answer stays while a new one is under way. An error stays until an answer comes.
+ * while the page is visible. With `first`, which is shown until an answer comes, it does not ask at once. The last answer stays while a new one is under way. An error stays until an answer comes.
  */
 export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | ((value: T | undefined) => number | undefined); first?: T | undefined } = {}): Loaded<T> {
   let value = $state.raw<T | undefined>(options.first);
@@ -22,7 +22,6 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
   let turn = $state(0);
 
   $effect(() => {
-    void turn;
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const next = () => {
@@ -47,8 +46,13 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
       busy = false;
       next();
     };
-    busy = true;
-    void once(ask(stop.signal)); // here, so that what it reads is noticed
+    if (turn === 0 && options.first !== undefined) {
+      busy = false;
+      next();
+    } else {
+      busy = true;
+      void once(ask(stop.signal)); // here, so that what it reads is noticed
+    }
     return () => {
       stop.abort();
       clearTimeout(timer);

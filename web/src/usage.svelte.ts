@@ -38,7 +38,7 @@ export function watchUsage(
         waitMs = Math.min(waitMs * 2, 30_000);
       }
     };
-    void watch();
+    timer = setTimeout(() => void watch(), 200); // most runs are over by then
     return () => {
       stop.abort();
       clearTimeout(timer);

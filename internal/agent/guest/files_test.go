@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,25 @@ func TestWriteAndRead(t *testing.T) {
 		t.Error("read something else")
 	}
 	h.file(wire.OpWrite, wire.FileRequest{Path: "d/f", NoReplace: true}).give(nil).failure(wire.CodeExists)
+	// A replacement compares the content, and takes no file for another.
+	if h.file(wire.OpWrite, wire.FileRequest{Path: "d/c", Mode: 0o600}).give([]byte("one")).reply().File == nil {
+		t.Error("no file")
+	}
+	one := "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+	for name, req := range map[string]wire.FileRequest{
+		"other content": {Path: "d/c", IfMatch: []string{strings.Repeat("0", 64)}}, "no file": {Path: "d/none", IfMatch: []string{"*"}},
+	} {
+		if h.file(wire.OpReplace, req).give([]byte("two")).failure(wire.CodeChanged); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	if info := h.file(wire.OpReplace, wire.FileRequest{Path: "d/c", IfMatch: []string{"x", one}}).give([]byte("two")).reply().File; info == nil || info.Mode != 0o600 {
+		t.Errorf("%+v", info)
+	}
+	h.file(wire.OpReplace, wire.FileRequest{Path: "d/c", IfMatch: []string{one}}).give([]byte("three")).failure(wire.CodeChanged)
+	if err := os.Remove(filepath.Join(h.dir, "d/c")); err != nil {
+		t.Error(err)
+	}
 	// A stream without its end changes nothing and leaves nothing.
 	l = h.file(wire.OpWrite, wire.FileRequest{Path: "d/f"})
 	if err := l.w.Data([]byte("half")); err != nil {

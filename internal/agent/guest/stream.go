@@ -26,7 +26,7 @@ type stream struct {
 
 // features are the additions to the first version of the protocol.
 func (a *Agent) features() []string {
-	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), string(wire.OpSave), string(wire.OpPrograms), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime, wire.FeatureWarm}
+	list := []string{string(wire.OpMerge), string(wire.OpSecret), string(wire.OpTrust), string(wire.OpSave), string(wire.OpPrograms), string(wire.OpReplace), wire.FeatureForget, wire.FeatureShell, wire.FeatureKernel, wire.FeatureCPUTime, wire.FeatureWarm}
 	if a.relay != nil {
 		list = append(list, wire.FeatureRelay)
 	}
@@ -185,7 +185,7 @@ func (s *stream) serve(req wire.Request) error {
 			return fault.New(wire.CodeUnsupported, "this sandbox has no relay")
 		}
 		return s.relay(req)
-	case wire.OpRead, wire.OpWrite, wire.OpStat, wire.OpReadDir, wire.OpWalk, wire.OpMkdir, wire.OpRename, wire.OpDelete,
+	case wire.OpRead, wire.OpWrite, wire.OpReplace, wire.OpStat, wire.OpReadDir, wire.OpWalk, wire.OpMkdir, wire.OpRename, wire.OpDelete,
 		wire.OpTarIn, wire.OpTarOut, wire.OpMerge, wire.OpMergeNew, wire.OpScan, wire.OpSpace, wire.OpSave, wire.OpLoad:
 		if req.File == nil {
 			return fault.Invalid("%s without a file", req.Op)

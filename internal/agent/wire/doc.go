@@ -81,6 +81,7 @@
 //	stat      File                     Reply{File}, of a symbolic link itself
 //	read      File (Offset, Limit)     Reply{File}, Data…, EOF
 //	write     File, then Data…, EOF    Reply{File}
+//	replace   as write, with IfMatch   Reply{File}
 //	readdir   File (Limit)             Reply{Files, More}…, the last without More, with Cut if it stopped at a bound
 //	walk      File (Limit)             as readdir, the whole tree below, parents first, without the path itself
 //	mkdir     File (Mode, Parents)     Reply{Done}
@@ -110,6 +111,9 @@
 // replace files. A file in place of a folder, or the reverse, is [CodeExists], a symbolic link [CodeInvalid]. A merge that fails
 // at any point, or whose stream ends without its EOF frame, leaves the workspace unchanged. An agent without "merge" among its
 // [Hello.Features] replies [CodeProtocol].
+//
+// Replace. The agent compares the file with IfMatch, and replaces it, in one step: no other write or replace comes between the two. A file
+// that is not as it says, or not there, is [CodeChanged]. An agent without "replace" among its [Hello.Features] replies [CodeProtocol].
 //
 // Secrets. The file is in the folder of secrets, /run/secrets, whose files only the user of the request can read. No other request
 // reaches that folder. An agent without "secret" among its [Hello.Features] replies [CodeProtocol].

@@ -54,6 +54,7 @@ const (
 	OpPark     Op = "park"      // starts the interpreter of Exec, which then waits for that command
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
 	OpPrograms Op = "programs"  // counts the processes of commands, but for the idle shell of no name
+	OpReplace  Op = "replace"   // writes as OpWrite does, if the file is as FileRequest.IfMatch says
 )
 
 // Request is the second frame of a stream, from the host.
@@ -286,6 +287,7 @@ type FileRequest struct {
 	NoReplace bool     `json:"no_replace,omitempty"`
 	NoFollow  bool     `json:"no_follow,omitempty"` // no symbolic link anywhere on the path
 	Recursive bool     `json:"recursive,omitempty"` // delete
+	IfMatch   []string `json:"if_match,omitempty"`  // replace: SHA-256 of contents in hexadecimal; "*" is any file
 	Paths     []string `json:"paths,omitempty"`     // tar_out, scan: only these
 	UID       int      `json:"uid"`                 // user of the operation
 	GID       int      `json:"gid"`
@@ -359,6 +361,7 @@ const (
 	CodeVersion     Code = "version"
 	CodeNotFound    Code = "not_found"
 	CodeExists      Code = "exists"
+	CodeChanged     Code = "changed" // the file is not as FileRequest.IfMatch says
 	CodeInvalid     Code = "invalid"
 	CodePathEscapes Code = "path_escapes"
 	CodeNotFile     Code = "not_a_file" // a FIFO, socket or device: never opened

@@ -171,7 +171,7 @@ func listFiles(c *call, in listInput) (*reply, error) {
 	o := listOutput{Entries: []entry{}, Truncated: list.Truncated}
 	var b strings.Builder
 	for _, e := range list.Entries {
-		o.Entries = append(o.Entries, entry(e))
+		o.Entries = append(o.Entries, entry{e.Path, e.Type, e.Size, e.Mode, e.MtimeUnix, e.Target})
 		name := e.Path
 		if e.Type == "dir" {
 			name += "/"

@@ -39,6 +39,19 @@ type fileDone struct {
 	Path string `json:"path" doc:"Absolute path in the sandbox"`
 }
 
+// fileWritten confirms a write.
+type fileWritten struct {
+	OK   bool   `json:"ok" doc:"true"`
+	Path string `json:"path" doc:"Absolute path in the sandbox"`
+	ETag string `json:"etag" doc:"The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too"`
+}
+
+// writePath names a session, and the file that is to be replaced.
+type writePath struct {
+	ID      string `path:"session_id" doc:"The session's id"`
+	IfMatch string `header:"If-Match" doc:"ETags in quotes, separated by commas, or *: the file is replaced only if it has one of them, or with * if it exists; else 412 precondition_failed. overwrite is then not needed"`
+}
+
 type fileStored struct {
 	OK    bool              `json:"ok" doc:"true"`
 	Path  string            `json:"path" doc:"Absolute path in the sandbox"`
@@ -63,6 +76,7 @@ type fileText struct {
 	Truncated   bool    `json:"truncated" doc:"Whether the file has more bytes"`
 	SizeBytes   int64   `json:"size_bytes" doc:"Size of the whole file"`
 	NextOffset  int64   `json:"next_offset,omitempty" doc:"Offset of the next read, if the file has more bytes"`
+	ETag        string  `json:"etag,omitempty" doc:"The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too"`
 }
 
 type listFiles struct {
@@ -108,14 +122,19 @@ func (d *Door) files() {
 		}
 	}
 	handle(d, op("write-file", "POST", "write", "Write a file",
-		"Writes the whole file or, after an error, nothing. For large files use PUT fs/raw."),
-		func(c *call, p *sessionPath, body *writeFile) (fileDone, error) {
+		"Writes the whole file or, after an error, nothing. With If-Match, the server compares the file and replaces it in one step, so that no other write is lost. "+
+			"For large files use PUT fs/raw."),
+		func(c *call, p *writePath, body *writeFile) (fileWritten, error) {
 			w, err := body.write()
 			if err != nil {
-				return fileDone{}, err
+				return fileWritten{}, err
 			}
+			w.IfMatch = p.IfMatch
 			entry, err := c.Files().Write(c, p.ID, w)
-			return fileDone{true, api.InWorkspace(entry.Path)}, err
+			if err == nil {
+				c.SetHeader("ETag", entry.ETag)
+			}
+			return fileWritten{true, api.InWorkspace(entry.Path), entry.ETag}, err
 		})
 	handle(d, op("write-files", "POST", "batch", "Write many small files",
 		"Writes all files or, after an error, none."),
@@ -228,5 +247,8 @@ func readText(c *call, id string, q readFile) (fileText, error) {
 	if err != nil {
 		return fileText{}, err
 	}
-	return fileText{Contents: part.Text, ContentsB64: part.Raw, Truncated: part.Truncated(), SizeBytes: part.Size, NextOffset: part.Next}, nil
+	if part.ETag != "" {
+		c.SetHeader("ETag", part.ETag)
+	}
+	return fileText{Contents: part.Text, ContentsB64: part.Raw, Truncated: part.Truncated(), SizeBytes: part.Size, NextOffset: part.Next, ETag: part.ETag}, nil
 }

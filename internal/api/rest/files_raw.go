@@ -25,6 +25,9 @@ func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
+	if entry.ETag != "" {
+		w.Header().Set("ETag", entry.ETag)
+	}
 	writeJSON(w, http.StatusOK, fileStored{true, api.InWorkspace(entry.Path), entry})
 }
 
@@ -34,7 +37,7 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 		return none, err
 	}
 	query := r.URL.Query()
-	file := belljar.FileWrite{Path: query.Get("path"), Size: r.ContentLength}
+	file := belljar.FileWrite{Path: query.Get("path"), Size: r.ContentLength, IfMatch: strings.Join(r.Header.Values("If-Match"), ",")}
 	mode, bad := api.ParseMode(query.Get("mode"))
 	if bad != nil {
 		return none, bad
@@ -83,7 +86,7 @@ func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	files, id, name := d.as(r.Context()).Files(), r.PathValue("session_id"), r.URL.Query().Get("path")
-	// Files have no ETag to compare, so a range with If-Range is ignored.
+	// A download has no ETag to compare, since it is not read before it is sent: a range with If-Range is ignored.
 	asked := r.Header.Get("Range")
 	if r.Header.Get("If-Range") != "" {
 		asked = ""
@@ -257,10 +260,12 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "put-file", Method: "PUT", Path: at + "raw", Tags: []string{"files"}, Summary: "Upload a file",
-		Description: "Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created.",
+		Description: "Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created. " +
+			"The answer has an ETag if the file has at most 8 MiB.",
 		Parameters: []*huma.Param{session, file,
 			inQuery("mode", "Permission bits in octal; default 0644", text),
 			inQuery("overwrite", "Whether to replace an existing file, which is a conflict otherwise", &huma.Schema{Type: "boolean"}),
+			inHeader("If-Match", "As for fs/write: the file is replaced only if it has one of these ETags; else 412 precondition_failed"),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}}},
 		Responses:   map[string]*huma.Response{"200": response("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},

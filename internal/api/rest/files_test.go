@@ -3,6 +3,7 @@
 package rest_test
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -48,15 +49,24 @@ func (f *files) is(op, body string, status int, want string) {
 // TestCodeModeFiles uses the session tools by their names: write, read, fix, list, delete.
 func TestCodeModeFiles(t *testing.T) {
 	f := newEngine(t).files()
-	f.is("write", `{"path": "main.py", "contents": "print(1/0)\n"}`, 200, `{"ok": true, "path": "/workspace/main.py"}`)
+	written := func(path, content string) string {
+		return fmt.Sprintf(`{"ok": true, "path": "/workspace/%s", "etag": "\"%x\""}`, path, sha256.Sum256([]byte(content)))
+	}
+	f.is("write", `{"path": "main.py", "contents": "print(1/0)\n"}`, 200, written("main.py", "print(1/0)\n"))
 	f.is("write", `{"path": "/workspace/main.py", "contents": "print(1)\n"}`, 409, `"conflict"`)
-	f.is("write", `{"path": "./main.py", "contents": "print(1)\n", "overwrite": true, "mode": "0755"}`, 200, `{"ok": true, "path": "/workspace/main.py"}`)
-	f.is("read", `{"path": "main.py"}`, 200, `{"contents": "print(1)\n", "truncated": false, "size_bytes": 9}`)
-	f.is("write", `{"path": "bin/data", "contents_b64": "AP8="}`, 200, `{"ok": true, "path": "/workspace/bin/data"}`)
-	f.is("read", `{"path": "bin/data"}`, 200, `{"contents_b64": "AP8=", "truncated": false, "size_bytes": 2}`)
+	f.is("write", `{"path": "./main.py", "contents": "print(1)\n", "overwrite": true, "mode": "0755"}`, 200, written("main.py", "print(1)\n"))
+	read := func(content, has string) string {
+		return fmt.Sprintf(`{%s, "truncated": false, "size_bytes": %d, "etag": "\"%x\""}`, has, len(content), sha256.Sum256([]byte(content)))
+	}
+	f.is("read", `{"path": "main.py"}`, 200, read("print(1)\n", `"contents": "print(1)\n"`))
+	f.is("read", `{"path": "main.py", "max_bytes": 5}`, 200, `{"contents": "print", "truncated": true, "size_bytes": 9, "next_offset": 5}`)
+	f.is("read", `{"path": "main.py", "offset": 5}`, 200, `{"contents": "(1)\n", "truncated": false, "size_bytes": 9}`)
+	f.is("write", `{"path": "bin/data", "contents_b64": "AP8="}`, 200, written("bin/data", "\x00\xff"))
+	f.is("read", `{"path": "bin/data"}`, 200, read("\x00\xff", `"contents_b64": "AP8="`))
 	f.is("write", `{"path": "empty"}`, 400, `"invalid_request"`)
-	f.is("write", `{"path": "empty", "contents": ""}`, 200, `{"ok": true, "path": "/workspace/empty"}`)
-	f.is("read", `{"path": "empty"}`, 200, `{"contents": "", "truncated": false, "size_bytes": 0}`)
+	f.is("write", `{"path": "empty", "contents": ""}`, 200, written("empty", ""))
+	f.is("read", `{"path": "empty"}`, 200, read("", `"contents": ""`))
+	f.conditional()
 	f.batch()
 	var list belljar.FileList
 	f.ask(200, "POST", f.at+"list", "alice", `{"path": ".", "recursive": true}`, &list)
@@ -88,6 +98,28 @@ func TestCodeModeFiles(t *testing.T) {
 	} {
 		for _, body := range bodies {
 			f.is(op, body, 400, `"invalid_request"`)
+		}
+	}
+}
+
+// conditional replaces a file that is as it was read, by both routes.
+func (f *files) conditional() {
+	f.t.Helper()
+	tag := func(content string) string { return fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(content))) }
+	for _, c := range []struct {
+		method, op, match, content string
+		status                     int
+	}{
+		{"POST", "write", tag("other"), "1", 412}, {"PUT", "raw?path=main.py", tag("other"), "1", 412}, {"POST", "write", "unquoted", "1", 400},
+		{"POST", "write", tag("print(1)\n"), "2", 200}, {"PUT", "raw?path=main.py", tag("x") + ", " + tag("2"), "3", 200}, {"POST", "write", "*", "print(1)\n", 200},
+	} {
+		body := c.content
+		if c.method == "POST" {
+			body = fmt.Sprintf(`{"path": "main.py", "contents": %q}`, c.content)
+		}
+		answer := f.send(c.method, api.Prefix+f.at+c.op, "alice", http.Header{"If-Match": {c.match}, "Content-Type": {"application/json"}}, body)
+		if answer.StatusCode != c.status || c.status == 200 && answer.Header.Get("ETag") != tag(c.content) {
+			f.t.Errorf("%s %s If-Match %s: %d, ETag %s", c.method, c.op, c.match, answer.StatusCode, answer.Header.Get("ETag"))
 		}
 	}
 }

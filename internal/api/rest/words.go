@@ -170,7 +170,7 @@ func words() map[string]string {
 		"endpoint": "runs or sessions", "user_key": "Owner of the key", "key": "The key", "object_id": "Id of the object that it made",
 		"idempotency_key_echo": "The request's Idempotency-Key", "idempotency_status": "Whether this request made the object (created) or repeats an earlier one (replayed)",
 		"prefix": "The key's first characters", "secret": "The key itself; returned once, when it is made", "last_used_at": "Time of its last use, to the minute", "revoked_at": "When it was revoked",
-		"FileEntry.path": "Path, relative to the workspace", "FileEntry.type": "file, dir, symlink or other", "FileEntry.mode": "Permission bits in octal", "mtime_unix": "Time of the last change, in seconds since 1970",
+		"FileEntry.etag": "The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it", "FileEntry.path": "Path, relative to the workspace", "FileEntry.type": "file, dir, symlink or other", "FileEntry.mode": "Permission bits in octal", "mtime_unix": "Time of the last change, in seconds since 1970",
 		"target": "Target of a link, which is not followed", "entries": "The entries of the folder", "FileList.truncated": "Whether there are more",
 		"FileSearch.path": "The folder to search; default: the workspace", "FileSearch.name": "A glob: without a slash, it matches names at any depth (*.go); with one, paths relative to path (src/**/*.ts)",
 		"FileSearch.content": "Text to find in a line, at most 1024 bytes", "regexp": "Whether content is a regular expression (RE2)", "ignore_case": "Whether content matches regardless of case",

@@ -22,6 +22,8 @@ func (u *use) fault(path string, err error) error {
 		return err
 	case u.Context().Err() != nil:
 		return u.ended()
+	case errors.Is(err, errors.ErrUnsupported):
+		return u.fail(path, err, refusal{belljar.CodeConflict, "agent_version", "this sandbox's agent is of a version that cannot compare files", "make a new session"})
 	case errors.As(err, &refused):
 		if refused.Path != "" {
 			path = refused.Path
@@ -82,6 +84,8 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 		return refusal{belljar.CodeNotFound, "", named("%q does not exist"), ""}
 	case wire.CodeExists:
 		return refusal{belljar.CodeConflict, "exists", named("%q exists"), "set overwrite to replace it; a file and a folder never replace each other"}
+	case wire.CodeChanged:
+		return refusal{belljar.CodePrecondition, "", named("%q is not the file in If-Match, or is gone: nothing was written"), "read the file again, and send its new etag"}
 	case wire.CodePathEscapes:
 		return refusal{belljar.CodePathEscapes, "", named("%q leads out of the workspace, or through links without end"), "a symbolic link on the way points elsewhere"}
 	case wire.CodeNotFile:
@@ -91,7 +95,7 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 	case wire.CodeNoSpace: // a workspace has a limit of bytes and one of files
 		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or make a session with a larger workspace_mb; GET fs/space reports what is used"}
 	case wire.CodeTooLarge:
-		return refusal{belljar.CodeTooLarge, "entries", named("%q has too many entries, or is too deep"), "take a folder below it"}
+		return refusal{belljar.CodeTooLarge, "entries", named("%q has too many entries, is too deep, or is too large to be compared"), "take a folder below it, or write without If-Match"}
 	case wire.CodeInvalid, wire.CodeInternal:
 		switch refused.Errno {
 		case wire.ENOTDIR:

@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"io"
 	"time"
 
@@ -24,6 +26,10 @@ const sentAnyway = 64 << 10
 
 // Write writes one file, whole or not at all.
 func (v view) Write(ctx context.Context, id string, w belljar.FileWrite) (belljar.FileEntry, error) {
+	tags, err := tagsOf(w.IfMatch)
+	if err != nil {
+		return belljar.FileEntry{}, err
+	}
 	path, err := checkWrite("path", &w)
 	if err != nil {
 		return belljar.FileEntry{}, err
@@ -33,24 +39,29 @@ func (v view) Write(ctx context.Context, id string, w belljar.FileWrite) (bellja
 		return belljar.FileEntry{}, err
 	}
 	defer u.end()
-	body := &input{r: w.Content, size: w.Size, most: int64(u.Limits().WorkspaceMB) << 20, u: u}
+	body := &input{r: w.Content, size: w.Size, most: int64(u.Limits().WorkspaceMB) << 20, u: u, sum: sha256.New()}
 	if w.Size > body.most {
 		return belljar.FileEntry{}, body.tooLarge()
 	}
-	if !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // otherwise the agent notices in time
+	if len(tags) == 0 && !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // otherwise the agent notices in time
 		if _, err := u.Agent.Stat(u.ctx, u.File(path)); err == nil {
 			return belljar.FileEntry{}, u.fault(path, &wire.Error{Code: wire.CodeExists})
 		}
 	}
 	req := u.File(path)
-	req.Mode, req.Parents, req.NoReplace = w.Mode, true, !w.Overwrite
+	req.Mode, req.Parents, req.NoReplace, req.IfMatch = w.Mode, len(tags) == 0, len(tags) == 0 && !w.Overwrite, tags
 	info, err := u.write(req, body)
 	if err != nil {
+		if len(tags) > 0 {
+			err = unmatched(err)
+		}
 		return belljar.FileEntry{}, u.fault(path, err)
 	}
 	info.Path = path
 	v.wrote(u, info.Size, 1)
-	return entryOf(info), nil
+	entry := entryOf(info)
+	entry.ETag = body.etag()
+	return entry, nil
 }
 
 // write writes a file, and does not wait for a body that blocks when the session ends.
@@ -86,7 +97,7 @@ func checkWrite(field string, w *belljar.FileWrite) (string, error) {
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("mode %04o has more than permission bits", w.Mode), Details: map[string]any{"field": "mode"},
 		}
 	}
-	if w.Mode == 0 {
+	if w.Mode == 0 && w.IfMatch == "" {
 		w.Mode = defaultMode
 	}
 	if w.Content == nil {
@@ -103,11 +114,13 @@ type input struct {
 	most int64
 	read int64
 	last time.Time
+	sum  hash.Hash // of what was read; nil once that is more than mostTagged
 }
 
 func (m *input) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.read += int64(n)
+	m.add(p[:max(n, 0)])
 	m.last = m.u.flows(m.last)
 	switch {
 	case m.read > m.most:
@@ -195,6 +208,8 @@ func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, e
 			return nil, nil, 0, err
 		case seen[path]:
 			return bad(field, "%s %.100q is given twice", field, f.Path)
+		case f.IfMatch != "":
+			return bad("files", "files[%d] has an IfMatch, which a batch does not compare", i)
 		case f.Overwrite != list[0].Overwrite:
 			return bad("overwrite", "overwrite must be the same for all files of a batch")
 		}

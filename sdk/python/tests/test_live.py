@@ -149,6 +149,10 @@ async def test_the_workspace(session: Any, tmp_path: Any) -> None:
     assert entry["size"] == 7 and entry["mode"] == "0644"
     with pytest.raises(b.ConflictError):
         await got(files.write("a/b.txt", "x"))
+    written = await got(files.write("a/b.txt", "one", if_match='"' + hashlib.sha256("grüße".encode()).hexdigest() + '"'))
+    with pytest.raises(b.PreconditionFailedError):
+        await got(files.write("a/b.txt", "two", if_match='"other"', overwrite=True))
+    await got(files.write("a/b.txt", "two", if_match=written["etag"]))
     await got(files.write("a/b.txt", b"\x00\xff", overwrite=True, mode=0o755))
     assert (await got(files.stat("a/b.txt")))["mode"] == "0755"
     with pytest.raises(UnicodeDecodeError):

@@ -84,6 +84,10 @@ export class ConflictError extends BelljarError {
 export class SessionExpiredError extends ConflictError {
   override readonly name = "SessionExpiredError";
 }
+/** The file is not the one in ifMatch: something else has written it. */
+export class PreconditionFailedError extends BelljarError {
+  override readonly name = "PreconditionFailedError";
+}
 /** Too many requests: retryAfter says when to come back. */
 export class RateLimitedError extends BelljarError {
   override readonly name = "RateLimitedError";
@@ -144,6 +148,7 @@ export const errorKinds: Readonly<Record<Code, Kind>> = {
   not_found: NotFoundError,
   idempotency_conflict: IdempotencyConflictError,
   conflict: ConflictError,
+  precondition_failed: PreconditionFailedError,
   rate_limited: RateLimitedError,
   quota_exceeded: QuotaExceededError,
   policy_denied: PolicyDeniedError,

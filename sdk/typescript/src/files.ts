@@ -1,4 +1,4 @@
-import { base64, utf8 } from "./bytes.js";
+import { base64, unbase64, utf8 } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { queryOf, route, type Ask, type Connection } from "./connection.js";
 import { blobOf, bodyOf, ByteStream, type Content } from "./content.js";
@@ -10,8 +10,24 @@ import type { FileEntry, FileList, FileMatches, FileSearch, Space, UploadResult 
 export interface WriteOptions extends CallOptions {
   /** Replace a file that is there; else that is a {@link ConflictError}. */
   overwrite?: boolean | undefined;
-  /** Permission bits; 0o644 if it is not given. */
+  /** Permission bits; 0o644 if it is not given, and with `ifMatch` those of the file. */
   mode?: number | undefined;
+  /**
+   * Replace the file only if its content has this `etag` of {@link Files.part} or of an earlier write, or with `*` if there is a file; else
+   * that is a {@link PreconditionFailedError}. `overwrite` is then not needed.
+   */
+  ifMatch?: string | undefined;
+}
+
+/** A file, or a part of one. */
+export interface FilePart {
+  content: Uint8Array;
+  /** Bytes of the whole file. */
+  size: number;
+  /** Where the next part begins; undefined at the end. */
+  nextOffset?: number | undefined;
+  /** The ETag of the file, if this is the whole. */
+  etag?: string | undefined;
 }
 
 /** One file of many. */
@@ -44,9 +60,9 @@ export class Files {
   async write(path: string, content: Content, options: WriteOptions = {}): Promise<FileEntry> {
     const { entry } = await this.#connection.json<{ entry: FileEntry }>(
       {
-        method: "PUT", path: this.#route("raw"), body: bodyOf(content), once: !options.overwrite, longerMs,
+        method: "PUT", path: this.#route("raw"), body: bodyOf(content), once: !options.overwrite || options.ifMatch !== undefined, longerMs,
         query: { path, overwrite: options.overwrite ? "true" : undefined, mode: octal(options.mode) },
-        headers: { "Content-Type": "application/octet-stream" },
+        headers: { "Content-Type": "application/octet-stream", ...(options.ifMatch === undefined ? {} : { "If-Match": options.ifMatch }) },
       },
       options,
     );
@@ -66,7 +82,7 @@ export class Files {
   /** writeAll writes many small files, all of them or none: at most 1,000 of 2 MiB together. */
   async writeAll(
     files: Record<string, string | Uint8Array> | NamedContent[],
-    options: Omit<WriteOptions, "mode"> = {},
+    options: Omit<WriteOptions, "mode" | "ifMatch"> = {},
   ): Promise<FileEntry[]> {
     const body = {
       overwrite: options.overwrite ?? false,
@@ -81,6 +97,14 @@ export class Files {
   /** read returns a file's bytes, or a part of them. */
   read(path: string, options: DownloadOptions = {}): Promise<Uint8Array> {
     return downloadAll(this.#connection, this.#raw(path), options);
+  }
+
+  /** part returns a file of at most 8 MiB with its ETag, or a part of a larger one. */
+  async part(path: string, options: CallOptions & { offset?: number; maxBytes?: number } = {}): Promise<FilePart> {
+    type Part = { contents?: string; contents_b64?: string; size_bytes: number; next_offset?: number; etag?: string };
+    const part = await this.#post<Part>("read", { path, offset: options.offset, max_bytes: options.maxBytes ?? 8 << 20 }, options);
+    const content = part.contents === undefined ? unbase64(part.contents_b64 ?? "") : utf8(part.contents);
+    return { content, size: part.size_bytes, nextOffset: part.next_offset, etag: part.etag };
   }
 
   /** text returns a file as UTF-8. */

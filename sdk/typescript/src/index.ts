@@ -16,7 +16,7 @@ export { Volumes } from "./volumes.js";
 export { Session, type CodeOptions } from "./session.js";
 export { Sessions, type SessionQuery } from "./sessions.js";
 export type { ExecOptions, ExecResult } from "./shell.js";
-export { Files, type ArchiveFormat, type NamedContent, type WriteOptions } from "./files.js";
+export { Files, type ArchiveFormat, type FilePart, type NamedContent, type WriteOptions } from "./files.js";
 export type { DownloadOptions } from "./download.js";
 export { ByteStream, type Content } from "./content.js";
 export { Terminal, type TerminalEvent } from "./terminal.js";

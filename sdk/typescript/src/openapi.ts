@@ -1061,7 +1061,7 @@ export interface paths {
         get: operations["get-file"];
         /**
          * Upload a file
-         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created.
+         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created. The answer has an ETag if the file has at most 8 MiB.
          */
         put: operations["put-file"];
         post?: never;
@@ -1176,7 +1176,7 @@ export interface paths {
         put?: never;
         /**
          * Write a file
-         * @description Writes the whole file or, after an error, nothing. For large files use PUT fs/raw.
+         * @description Writes the whole file or, after an error, nothing. With If-Match, the server compares the file and replaces it in one step, so that no other write is lost. For large files use PUT fs/raw.
          */
         post: operations["write-file"];
         delete?: never;
@@ -2482,7 +2482,7 @@ export interface components {
              * @description Error code
              * @enum {string}
              */
-            code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
+            code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "precondition_failed" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
             /** @description Details, by code: field, offset, supported … */
             details?: {
                 [key: string]: unknown;
@@ -2717,6 +2717,8 @@ export interface components {
             path: string;
         };
         FileEntry: {
+            /** @description The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it */
+            etag?: string;
             /** @description Permission bits in octal */
             mode: string;
             /**
@@ -2794,6 +2796,8 @@ export interface components {
             contents?: string;
             /** @description The content as base64, if it is not valid UTF-8 */
             contents_b64?: string;
+            /** @description The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too */
+            etag?: string;
             /**
              * Format: int64
              * @description Offset of the next read, if the file has more bytes
@@ -2806,6 +2810,14 @@ export interface components {
             size_bytes: number;
             /** @description Whether the file has more bytes */
             truncated: boolean;
+        };
+        FileWritten: {
+            /** @description The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too */
+            etag: string;
+            /** @description true */
+            ok: boolean;
+            /** @description Absolute path in the sandbox */
+            path: string;
         };
         FilesStored: {
             /** @description The files as they are now */
@@ -5035,6 +5047,7 @@ export interface components {
          *     - `not_found` (404): Check the id; it may have expired.
          *     - `idempotency_conflict` (409): Use a new Idempotency-Key for a different request.
          *     - `conflict` (409): Read the current state and decide again.
+         *     - `precondition_failed` (412): Read the file again and decide again: it is not the one in If-Match.
          *     - `rate_limited` (429): Wait for Retry-After and send the same request again.
          *     - `quota_exceeded` (429): Wait until your usage falls, or ask the operator for a higher quota.
          *     - `policy_denied` (403): Ask for less, or ask the operator to change the policy; details name the rule.
@@ -6858,7 +6871,10 @@ export interface operations {
                 /** @description Whether to replace an existing file, which is a conflict otherwise */
                 overwrite?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description As for fs/write: the file is replaced only if it has one of these ETags; else 412 precondition_failed */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The session's id */
                 session_id: string;
@@ -7022,7 +7038,10 @@ export interface operations {
     "write-file": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description ETags in quotes, separated by commas, or *: the file is replaced only if it has one of them, or with * if it exists; else 412 precondition_failed. overwrite is then not needed */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The session's id */
                 session_id: string;
@@ -7041,7 +7060,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FileDone"];
+                    "application/json": components["schemas"]["FileWritten"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  Belljar, BelljarError, CanceledError, ConflictError, ForbiddenError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
+  Belljar, BelljarError, CanceledError, ConflictError, ForbiddenError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError, PathEscapesError, PolicyDeniedError,
   SandboxClient, SessionExpiredError, UnauthorizedError, type FailureFrame, type RunFailure, type Session, type TerminalEvent,
 } from "belljar-sdk";
 import { atEnd, client, fake, local, serve, until, within, type Owner } from "./world.js";
@@ -260,6 +260,13 @@ test("files: all operations", async (t) => {
   await assert.rejects(files.write("src/main.py", "x"), ConflictError);
   await files.write("src/main.py", new Blob(["print('ho')\n"]), { overwrite: true });
   assert.equal(await files.text("src/main.py"), "print('ho')\n");
+  const part = await files.part("src/main.py");
+  assert.deepEqual([new TextDecoder().decode(part.content), part.size, part.nextOffset], ["print('ho')\n", 12, undefined]);
+  const written = await files.write("src/main.py", "print('hu')\n", { ifMatch: part.etag });
+  assert.equal(written.mode, "0644");
+  await assert.rejects(files.write("src/main.py", "lost", { ifMatch: part.etag, overwrite: true }), PreconditionFailedError);
+  assert.equal((await files.part("src/main.py", { offset: 7, maxBytes: 2 })).nextOffset, 9);
+  await files.write("src/main.py", "print('ho')\n", { ifMatch: written.etag });
   async function* pieces(): AsyncGenerator<Uint8Array> {
     for (let i = 0; i < 100; i++) yield Buffer.alloc(10_000, i);
   }

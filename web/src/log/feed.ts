@@ -46,8 +46,10 @@ export async function follow(options: FeedOptions): Promise<void> {
     const before = reader.next;
     let after = 0;
     let message = "The server ended the log before its end.";
+    let whole = false;
     try {
       await reader.read();
+      whole = true;
     } catch (error) {
       if (options.signal.aborted) return;
       if (error instanceof Refused) {
@@ -57,6 +59,11 @@ export async function follow(options: FeedOptions): Promise<void> {
       message = error instanceof TypeError ? "The connection to the server broke." : (error as Error).message;
     }
     if (reader.over) return options.changed({ state: "ended" });
+    if (whole && reader.polling) {
+      await options.wait(1000);
+      failures = -1;
+      continue;
+    }
     if (reader.next > before) failures = 0;
     const ms = Math.max(after, Math.min(1000 * 2 ** failures, 30_000)) * (0.9 + 0.2 * Math.random());
     options.changed({ state: "waiting", until: Date.now() + ms, message });
@@ -67,6 +74,8 @@ export async function follow(options: FeedOptions): Promise<void> {
 class Reader {
   next = 1;
   over = false;
+  /** Whether something on the way keeps an answer back until it is whole: then parts of the log are asked for. */
+  polling = false;
   #gap = 0; // where the server has left something out without a word
   #empty = false; // the last answer was whole, and had nothing
 
@@ -78,6 +87,7 @@ class Reader {
     const silenceMs = options.silenceMs ?? 30_000;
     let heard = Date.now();
     let silent = false;
+    let came = false;
     const watch = setInterval(() => {
       if (Date.now() - heard < silenceMs) return;
       silent = true;
@@ -86,7 +96,7 @@ class Reader {
     const abort = () => stop.abort();
     options.signal.addEventListener("abort", abort);
     try {
-      const answer = await options.fetch(`${options.url}?format=json&follow=true&from_seq=${this.next}`, {
+      const answer = await options.fetch(`${options.url}?format=json&follow=${!this.polling}&from_seq=${this.next}`, {
         headers: options.headers, signal: stop.signal, cache: "no-store", credentials: "omit", redirect: "error",
       });
       if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => undefined), Number(answer.headers.get("Retry-After")) || 0);
@@ -100,6 +110,7 @@ class Reader {
         const { done, value } = await reader.read();
         if (done) break;
         heard = Date.now();
+        came = true;
         const text = rest + decoder.decode(value, { stream: true });
         let from = 0;
         for (let to = text.indexOf("\n"); to >= 0; to = text.indexOf("\n", from)) {
@@ -114,9 +125,10 @@ class Reader {
       }
       // Twice whole and empty: the server has no more of it.
       const empty = this.next === before;
-      this.over = empty && this.#empty;
+      this.over = empty && this.#empty && !this.polling;
       this.#empty = empty;
     } catch (error) {
+      this.polling ||= silent && !came;
       throw silent ? new Error(`The server was silent for ${Math.round(silenceMs / 1000)} s.`) : error;
     } finally {
       clearInterval(watch);

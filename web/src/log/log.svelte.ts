@@ -1,5 +1,5 @@
 // A log as a page has it: the worker that holds the bytes, and the rows that are visible.
-import { failureOf } from "../client.svelte.ts";
+import { apiBase, failureOf, token } from "../client.svelte.ts";
 import type { Connection } from "./feed.ts";
 import type { Row } from "./row.ts";
 import type { Query } from "./search.ts";
@@ -7,13 +7,30 @@ import { startWorker } from "./start.ts";
 import type { Ask, Stream, Told } from "./wire.ts";
 import workerUrl from "./worker.ts?worker&url";
 
-export interface LogSource {
-  url: string;
-  headers: Record<string, string>;
-  /** Whether files of the workspace are linked. */
-  files: boolean;
-  /** Gets what happens to the run. */
-  event?: ((event: string, data: Record<string, unknown>) => void) | undefined;
+/** logPath is where the API has the log of a run. */
+export const logPath = (runId: string): string => `/api/v1/sandbox/runs/${encodeURIComponent(runId)}/logs`;
+
+let spare: Worker | undefined;
+let early: { runId: string; log: Log } | undefined;
+
+/** prepare starts the worker of the log that is opened next, which takes longer than to start a run. */
+export function prepare(): void {
+  if (spare) return;
+  spare = startWorker(workerUrl, "log");
+  spare.onerror = () => (spare = undefined);
+}
+
+/** openEarly opens the log of a run that has just started, before its page is there. */
+export function openEarly(runId: string, sessionId: string | undefined): void {
+  early?.log.close();
+  early = { runId, log: new Log(runId, sessionId) };
+}
+
+/** openLog opens the log of a run. In a session, files of the workspace are linked. */
+export function openLog(runId: string, sessionId: string | undefined): Log {
+  const log = early?.runId === runId ? early.log : new Log(runId, sessionId);
+  if (early?.log === log) early = undefined;
+  return log;
 }
 
 export class Log {
@@ -37,12 +54,23 @@ export class Log {
   onplace: (position: number) => void = () => {};
 
   readonly #worker: Worker;
+  #events: string[] = [];
+  #onevent: (event: string) => void = (event) => this.#events.push(event);
 
-  constructor(source: LogSource) {
-    this.#worker = startWorker(workerUrl, "log");
-    this.#worker.onmessage = ({ data }: MessageEvent<Told>) => this.#told(data, source);
+  constructor(runId: string, sessionId: string | undefined) {
+    prepare();
+    this.#worker = spare!;
+    spare = undefined;
+    this.#worker.onmessage = ({ data }: MessageEvent<Told>) => this.#told(data);
     this.#worker.onerror = () => (this.refused = new Error("The part of this page that reads logs has failed. Reload the page."));
-    this.ask({ do: "open", url: source.url, headers: source.headers, files: source.files });
+    const headers = { "X-Belljar-Source": "Web", ...(token() ? { Authorization: `Bearer ${token()}` } : {}) };
+    this.ask({ do: "open", url: apiBase + logPath(runId), headers: headers as Record<string, string>, files: sessionId !== undefined });
+  }
+
+  /** listen hears what happens to the run, from the first event on. */
+  listen(event: (event: string) => void): void {
+    this.#onevent = event;
+    for (const missed of this.#events.splice(0)) event(missed);
   }
 
   ask(ask: Ask): void {
@@ -62,7 +90,7 @@ export class Log {
     this.#worker.terminate();
   }
 
-  #told(told: Told, source: LogSource): void {
+  #told(told: Told): void {
     switch (told.is) {
       case "state":
         this.rows = told.rows;
@@ -84,7 +112,7 @@ export class Log {
         if (told.nth !== undefined) this.nth = told.nth;
         return this.onplace(told.position);
       case "event":
-        return source.event?.(told.event, told.data);
+        return this.#onevent(told.event);
     }
   }
 }

@@ -29,4 +29,4 @@ export type Told =
   | { is: "search"; hits: number; busy: boolean; problem?: string | undefined }
   /** Where a hit or a line is; `nth` is the hit's place among all, from 1. */
   | { is: "place"; position: number; nth?: number }
-  | { is: "event"; event: string; data: Record<string, unknown> };
+  | { is: "event"; event: string };

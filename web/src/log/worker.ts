@@ -95,15 +95,24 @@ function serve(): void {
     }
     const mark = markOf(raw);
     if (mark) lines.mark(mark);
-    if (raw.type === "event") tell({ is: "event", event: raw.event ?? "", data: (raw.data ?? {}) as Record<string, unknown> });
+    if (raw.type === "event") tell({ is: "event", event: raw.event ?? "" });
+  }
+
+  let due: ReturnType<typeof setTimeout> | undefined;
+  function flushNow(): void {
+    clearTimeout(due);
+    due = undefined;
+    last = performance.now();
+    flush();
   }
 
   let yielded = performance.now();
   function pause(): Promise<void> | undefined {
     const now = performance.now();
-    if (now - last >= frameMs && lines.rows > 0) {
-      last = now;
-      flush();
+    if (due === undefined) {
+      // What has come is shown at once, and then once a frame's time.
+      if (now - last >= frameMs) flushNow();
+      else due = setTimeout(flushNow, last + frameMs - now);
     }
     if (now - yielded < 8) return undefined;
     return macrotask().then(() => void (yielded = performance.now()));
@@ -121,7 +130,6 @@ function serve(): void {
 
   function open(ask: Ask & { do: "open" }): void {
     files = ask.files;
-    setInterval(flush, frameMs * 2); // what is left when no more comes
     void follow({
       url: ask.url, headers: ask.headers, signal: new AbortController().signal, fetch: self.fetch.bind(self), wait, pause, frame,
       changed: (now) => {

@@ -24,7 +24,7 @@ test("operators see everybody's runs and usage", async (t) => {
 test("a key is made, shown once, works, and is revoked", async (t) => {
   const v = await visit(t, { role: "admin" });
   // All contexts of a browser have one clipboard.
-  await v.context.addInitScript(() => {
+  await v.inject(() => {
     navigator.clipboard.writeText = async (text) => void Object.assign(window, { copied: text });
   });
   await v.open("sandbox/admin?view=keys");

@@ -55,7 +55,7 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
 
 test("what something else has written is never overwritten unseen", async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
-  v.allow(/404/); // of the file that is deleted
+  v.allow(/404|412/); // of the file that is deleted, and of what was refused
   const dialog = page.getByRole("dialog", { name: "The file has changed" });
   const conflict = async (mine: string, theirs: string) => {
     await retype(page, mine);

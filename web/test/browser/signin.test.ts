@@ -8,6 +8,7 @@ const heading = (page: Page, name: string) => page.getByRole("heading", { name, 
 
 test("a one-time code signs in, once", async (t) => {
   const v = await visit(t, { signedIn: false });
+  v.allow(/\/(empty|favicon\.ico)\)/); // the page that the test begins with is not there for those who come back
   const { code } = await v.api.request<{ code: string }>("POST", "/api/v1/sandbox/login/codes");
   await v.page.goto(`${v.place.url}/webui/sandbox/runs#k=${code}`);
   await heading(v.page, "Runs").waitFor();
@@ -15,7 +16,7 @@ test("a one-time code signs in, once", async (t) => {
   assert.match((await token(v.page)) ?? "", /^u1\./);
   assert.deepEqual(await v.context.cookies(), []);
   await v.page.goBack();
-  assert.equal(v.page.url(), "about:blank", "the code is in no entry of the history");
+  assert.equal(v.page.url(), `${v.place.url}/empty`, "the code is in no entry of the history");
 
   const other = await visit(t, { signedIn: false });
   other.allow(/401/);

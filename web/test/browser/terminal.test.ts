@@ -32,7 +32,7 @@ class Screen {
 async function begin(t: Parameters<typeof visit>[0], options?: VisitOptions): Promise<{ v: Visit; id: string; screen: Screen; open: () => Promise<void> }> {
   const v = await visit(t, options);
   // Drawn with elements, what is on the screen can be read.
-  await v.context.addInitScript(() => {
+  await v.inject(() => {
     const context = HTMLCanvasElement.prototype.getContext as (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) => unknown;
     HTMLCanvasElement.prototype.getContext = function (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) {
       return kind.startsWith("webgl") ? null : context.call(this, kind, ...rest);
@@ -170,7 +170,7 @@ test("a server that is killed and started again: the first error stays, and noth
 test("a screen that falls behind leaves, and comes back for the history", async (t) => {
   const { v, screen, open } = await begin(t);
   // The screen parses in timeouts: while they are held, nothing that comes is parsed.
-  await v.context.addInitScript(() => {
+  await v.inject(() => {
     const start = window.setTimeout.bind(window);
     let held: (() => void)[] | undefined;
     window.setTimeout = ((run: () => void, ms?: number, ...rest: unknown[]) => (held && !ms ? held.push(run) : start(run, ms, ...rest))) as typeof setTimeout;

@@ -1,7 +1,8 @@
 // What browser tests stand on: a visitor of the page, and a watch over what must never happen there.
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
-import { chromium, type BrowserContext, type Page } from "playwright-core";
+import { after } from "node:test";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { Belljar, type TokenSpec } from "../../../sdk/typescript/src/index.ts";
 import { atEnd, type Owner } from "../../../sdk/typescript/test/server.ts";
 
@@ -60,6 +61,74 @@ export interface Visit {
   allow(pattern: RegExp): void;
   /** tab opens another page of the same browser. */
   tab(): Promise<Page>;
+  /** inject has a script run before those of every page. */
+  inject(script: () => void): Promise<unknown>;
+}
+
+/** A browser of one visitor after the other: to start one costs a second of a processor. */
+interface Room {
+  context: BrowserContext;
+  page: Page;
+  /** What no page of Belljar's may do, and has done. */
+  noted: string[];
+  /** Whether it is not for another visitor. */
+  used: boolean;
+}
+
+const inTest = process.env["NODE_TEST_CONTEXT"] !== undefined;
+const free: Room[] = [];
+let shared: Promise<Browser> | undefined;
+if (inTest) after(async () => (await shared)?.close()); // an open connection keeps the process
+
+/** enter finds a room for a visitor, empty as a new one. */
+async function enter(t: Owner, { place = common(), width = 1280, height = 800, javaScript = true }: VisitOptions, token: string | undefined): Promise<Room> {
+  const room = (javaScript ? free.pop() : undefined) ?? (await build(t, javaScript));
+  const { context, page, noted } = room;
+  await page.setViewportSize({ width, height });
+  if (javaScript) {
+    await empty(page, place.url);
+    await page.evaluate((token) => {
+      localStorage.clear();
+      sessionStorage.clear();
+      if (token) localStorage.setItem("belljar.token", token);
+    }, token);
+  }
+  context.setDefaultTimeout(60_000);
+  noted.length = 0;
+  return room;
+}
+
+/** empty shows an empty page of a server's origin: one of another origin would get another process. */
+async function empty(page: Page, url: string): Promise<void> {
+  const at = `${url}/empty`;
+  if (page.url() === at) return;
+  await page.route(at, (route) => route.fulfill({ contentType: "text/html", body: `<!doctype html><link rel="icon" href="data:,"><title>empty</title>` }));
+  await page.goto(at);
+  await page.unrouteAll();
+}
+
+async function build(t: Owner, javaScriptEnabled: boolean): Promise<Room> {
+  const connect = () => chromium.connect(needed("BELLJAR_WEB_BROWSER"));
+  const browser = await (inTest ? (shared ??= connect()) : connect());
+  if (!inTest) atEnd(t, () => browser.close());
+  const context = await browser.newContext({ javaScriptEnabled });
+  const noted = await watch(context);
+  return { context, page: await context.newPage(), noted, used: !inTest || !javaScriptEnabled };
+}
+
+/** leave makes a room free for the next visitor. */
+async function leave(room: Room, place: Place): Promise<void> {
+  const { context, page, used } = room;
+  if (used || page.isClosed()) return context.close();
+  for (const other of context.pages()) if (other !== page) await other.close();
+  page.removeAllListeners();
+  page.on("dialog", (dialog) => void dialog.accept()); // of what is not saved
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await context.clearPermissions();
+  await page.emulateMedia({ colorScheme: null });
+  await empty(page, place.url);
+  page.removeAllListeners();
+  free.push(room);
 }
 
 let users = 0;
@@ -73,24 +142,22 @@ export async function visit(t: Owner, options: VisitOptions = {}): Promise<Visit
   const api = new Belljar({ baseUrl: place.url, apiKey: key });
   atEnd(t, () => api.close());
 
-  const browser = await chromium.connect(needed("BELLJAR_WEB_BROWSER"));
-  atEnd(t, () => browser.close()); // an open connection keeps the process
   const token = options.signedIn === false ? undefined : await login(place, key);
-  const context = await browser.newContext({
-    viewport: { width: options.width ?? 1280, height: options.height ?? 800 },
-    javaScriptEnabled: options.javaScript ?? true,
-    storageState: token ? { cookies: [], origins: [{ origin: place.url, localStorage: [{ name: "belljar.token", value: token }] }] } : undefined,
-  });
-  context.setDefaultTimeout(60_000);
-  const { allow, check } = await watch(context);
+  const room = await enter(t, options, token);
+  const { context, page } = room;
+  const allowed: RegExp[] = [];
   atEnd(t, async () => {
-    const rest = await check();
-    await context.close();
+    const rest = room.noted.filter((text) => !allowed.some((pattern) => pattern.test(text)));
+    await leave(room, place);
     assert.deepEqual(rest, [], "what the page must not do");
   });
-  const page = await context.newPage();
   return {
-    place, user, key, api, context, page, allow,
+    place, user, key, api, context, page,
+    allow: (pattern) => void allowed.push(pattern),
+    inject: (script) => {
+      room.used = true;
+      return context.addInitScript(script);
+    },
     open: async (path, at = page) => {
       await at.goto(`${place.url}/webui/${path}`);
       await at.locator("main h1").first().waitFor();
@@ -110,9 +177,8 @@ export async function login(place: Place, key: string): Promise<string> {
 }
 
 /** watch notes what no page of Belljar's may do. */
-async function watch(context: BrowserContext): Promise<{ allow: (pattern: RegExp) => void; check: () => Promise<string[]> }> {
+async function watch(context: BrowserContext): Promise<string[]> {
   const noted: string[] = [];
-  const allowed: RegExp[] = [];
   await context.exposeBinding("noteViolation", (_, text: string) => void noted.push(text));
   await context.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", (e) => {
@@ -124,10 +190,7 @@ async function watch(context: BrowserContext): Promise<{ allow: (pattern: RegExp
     if (message.type() === "error") noted.push(`console: ${message.text()} (${message.location().url})`);
   });
   context.on("weberror", (error) => noted.push(`uncaught: ${error.error().stack ?? String(error.error())}`));
-  return {
-    allow: (pattern) => void allowed.push(pattern),
-    check: async () => noted.filter((text) => !allowed.some((pattern) => pattern.test(text))),
-  };
+  return noted;
 }
 
 const axeSource = new URL("../../../../node_modules/axe-core/axe.min.js", import.meta.url);

@@ -83,6 +83,27 @@ test("a log that the server has no more of is whole", async () => {
   assert.deepEqual([told.seqs, told.last.state], [[1], "ended"]);
 });
 
+test("a proxy that keeps an answer back until it is whole: the log is asked for in parts", async () => {
+  const asked: string[] = [];
+  const seqs: number[] = [];
+  const waits: number[] = [];
+  const parts = [[out(1)], [], [], [out(2), end(3)]];
+  let last = "";
+  await follow({
+    url: "http://server/logs", headers: {}, signal: new AbortController().signal, pause: () => undefined, silenceMs: 20,
+    wait: async (ms) => void waits.push(ms),
+    fetch: (url, init) => {
+      const query = new URL(String(url)).searchParams;
+      asked.push(`${query.get("follow")} ${query.get("from_seq")}`);
+      if (query.get("follow") === "false") return Promise.resolve(answer(parts.shift()!, true));
+      return new Promise((_, reject) => init!.signal!.addEventListener("abort", () => reject(new TypeError("aborted"))));
+    },
+    frame: (frame) => { if (frame.type === "stdout") seqs.push(frame.seq); },
+    changed: ({ state }) => (last = state),
+  });
+  assert.deepEqual([asked, seqs, last, waits.slice(1)], [["true 1", "false 1", "false 2", "false 2", "false 2"], [1, 2], "ended", [1000, 1000, 1000]]);
+});
+
 test("notes borrow a seq", async () => {
   const told = await read([() => answer([out(1), { type: "event", event: "stdin_closed", seq: 1, data: { reason: "client" } }, out(2), end(3)], true)]);
   assert.deepEqual([told.seqs, told.events], [[1, 2], ["stdin_closed", "end"]]);

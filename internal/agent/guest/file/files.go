@@ -44,7 +44,7 @@ func (w *Workspace) Serve(s Stream, op wire.Op, req wire.FileRequest) error {
 		return f.stat()
 	case wire.OpRead:
 		return f.read()
-	case wire.OpWrite:
+	case wire.OpWrite, wire.OpReplace:
 		return f.write()
 	case wire.OpReadDir:
 		return f.list(1)
@@ -92,7 +92,7 @@ func (f *fileOp) as(do func() error) error { return f.w.own.As(f.user, do) }
 func (f *fileOp) checkLinks(op wire.Op) error {
 	names := []string{f.name}
 	switch op {
-	case wire.OpStat, wire.OpDelete, wire.OpMkdir, wire.OpWrite:
+	case wire.OpStat, wire.OpDelete, wire.OpMkdir, wire.OpWrite, wire.OpReplace:
 		names[0] = path.Dir(f.name)
 	case wire.OpRename:
 		to, err := f.w.place(f.req.To)
@@ -229,7 +229,7 @@ func (f *fileOp) write() error {
 	defer t.close()
 	err = f.receive(t.file)
 	if err == nil {
-		err = f.as(func() error { return t.commit(f.req.NoReplace) })
+		err = f.as(func() error { return f.commit(t) })
 	}
 	if err != nil {
 		_ = f.as(func() error { return unix.Unlinkat(int(t.dir.Fd()), t.temporary, 0) }) // ignore a missing file
@@ -299,6 +299,8 @@ func (f *fileOp) openTarget() (*target, error) {
 		mode = info.Mode().Perm()
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	case err != nil && len(f.req.IfMatch) > 0:
+		return nil, changed(name)
 	case mode == 0:
 		mode = 0o644
 	}
@@ -351,9 +353,14 @@ func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), base), nil
 }
 
-// commit renames the file to its final name.
-func (t *target) commit(noReplace bool) error {
-	return renameIn(t.dir, t.temporary, t.dir, t.base, noReplace)
+// commit renames the file to its final name, if what is there is as the request says.
+func (f *fileOp) commit(t *target) error {
+	f.w.commits.Lock()
+	defer f.w.commits.Unlock()
+	if err := f.compare(t); err != nil {
+		return err
+	}
+	return renameIn(t.dir, t.temporary, t.dir, t.base, f.req.NoReplace)
 }
 
 func renameIn(from *os.File, old string, to *os.File, name string, noReplace bool) error {

@@ -19,6 +19,7 @@ type Workspace struct {
 	buffers       *sync.Pool // of *[]byte
 	awaitLaunches func()     // waits until no program is being started: its process would hold a file open for writing
 	staging       staging
+	commits       sync.Mutex // held while a written file takes its place
 }
 
 // New serves the files below root, whose path is dir.

@@ -58,8 +58,8 @@ _PLACES = {
 _ERRORS = (
     "BelljarError", "CanceledError", "ConflictError", "DiskFullError", "ForbiddenError", "IdempotencyConflictError", "ImageInvalidError",
     "ImageUnavailableError", "InternalError", "InvalidRequestError", "InvalidSpecVersionError", "NotFoundError", "PathEscapesError",
-    "PayloadTooLargeError", "PolicyDeniedError", "QuotaExceededError", "RateLimitedError", "RuntimeUnavailableError", "SessionExpiredError",
-    "TimeoutError", "UnauthorizedError", "UnreachableError",
+    "PayloadTooLargeError", "PolicyDeniedError", "PreconditionFailedError", "QuotaExceededError", "RateLimitedError", "RuntimeUnavailableError",
+    "SessionExpiredError", "TimeoutError", "UnauthorizedError", "UnreachableError",
 )  # fmt: skip
 
 __all__ = [*_PLACES, *(name for name in _ERRORS if name != "TimeoutError"), "scope_prefix"]  # import * leaves the built-in one

@@ -96,6 +96,12 @@ class ConflictError(BelljarError):
     code = "conflict"
 
 
+class PreconditionFailedError(BelljarError):
+    """The file is not the one in ``if_match``: something else has written it."""
+
+    code = "precondition_failed"
+
+
 class IdempotencyConflictError(ConflictError):
     """The Idempotency-Key was used for another request."""
 
@@ -187,6 +193,7 @@ TABLE: dict[str, tuple[type[BelljarError], int]] = {
     "not_found": (NotFoundError, 404),
     "idempotency_conflict": (IdempotencyConflictError, 409),
     "conflict": (ConflictError, 409),
+    "precondition_failed": (PreconditionFailedError, 412),
     "rate_limited": (RateLimitedError, 429),
     "quota_exceeded": (QuotaExceededError, 429),
     "policy_denied": (PolicyDeniedError, 403),

@@ -544,7 +544,7 @@ class EgressReport(_EgressReport, total=False):
 
 
 class _Error(TypedDict):
-    code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
+    code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "precondition_failed", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
     """Error code."""
     message: str
     """What went wrong, as text."""
@@ -762,6 +762,8 @@ class _FileEntry(TypedDict):
 
 
 class FileEntry(_FileEntry, total=False):
+    etag: str
+    """The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it."""
     target: str
     """Target of a link, which is not followed."""
 
@@ -830,8 +832,19 @@ class FileText(_FileText, total=False):
     """The content, if it is valid UTF-8. A character that max_bytes would cut is left for the next read."""
     contents_b64: str
     """The content as base64, if it is not valid UTF-8."""
+    etag: str
+    """The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too."""
     next_offset: int
     """Offset of the next read, if the file has more bytes."""
+
+
+class FileWritten(TypedDict):
+    etag: str
+    """The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too."""
+    ok: bool
+    """true."""
+    path: str
+    """Absolute path in the sandbox."""
 
 
 class FilesStored(TypedDict):

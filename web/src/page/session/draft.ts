@@ -7,6 +7,7 @@ export interface Draft {
   /** What the file had when it was read, and how it stood. */
   saved: string;
   seen: FileEntry;
+  etag: string | undefined;
   eol: "\n" | "\r\n";
   mixed: boolean;
 }

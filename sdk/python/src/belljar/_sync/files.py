@@ -35,17 +35,23 @@ class Files:
     def _ask(self, op: str, body: dict[str, Any], again: bool, *fields: str) -> Any:
         return self._transport.ask(Ask("POST", self._path(op), _spec.given(body), again=again, longer=LONGER), *fields)
 
-    def write(self, name: str, contents: Content, *, overwrite: bool = False, mode: Optional[int] = None) -> types.FileEntry:
+    def write(
+        self, name: str, contents: Content, *, overwrite: bool = False, mode: Optional[int] = None, if_match: Optional[str] = None
+    ) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
 
         A file that is there is a ConflictError unless ``overwrite``. ``mode`` are permission bits, 0o644 if not given.
+
+        With ``if_match``, the file is replaced only if it has that ETag (the ``etag`` of an earlier write, or the SHA-256 of its contents in
+        hexadecimal, in double quotes), or with ``"*"`` if there is a file. Else that is a PreconditionFailedError. ``overwrite`` is then not
+        needed, and the file keeps its mode.
         """
         source = Body([contents])
         values = {"path": name, "overwrite": True if overwrite else None, "mode": None if mode is None else f"{mode:04o}"}
-        # One that may not replace a file would meet its own when it is repeated.
+        # One that may not replace a file, or a certain one only, would meet its own when it is repeated.
         ask = Ask(
-            "PUT", self._path("raw"), values=values, source=source, headers={"Content-Type": "application/octet-stream"},
-            again=overwrite, longer=LONGER,
+            "PUT", self._path("raw"), values=values, source=source, again=overwrite and if_match is None, longer=LONGER,
+            headers={"Content-Type": "application/octet-stream", **({} if if_match is None else {"If-Match": if_match})},
         )  # fmt: skip
         return cast("types.FileEntry", (self._transport.ask(ask, "entry"))["entry"])
 

@@ -1,0 +1,219 @@
+// A notebook that is open: its cells, and the interpreter that executes them.
+import type { Result, Session } from "belljar-sdk";
+import { api } from "../../../client.svelte.ts";
+import { baseOf } from "../name.ts";
+import { emptyCell, outputOf, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
+
+// More of what a program prints is in the log of its run.
+const mostPrinted = 256 << 10;
+
+export class Cell {
+  readonly id: string;
+  type: SavedCell["type"] = $state("code");
+  source = $state("");
+  outputs: Output[] = $state.raw([]);
+  count: number | null = $state(null);
+  state: "idle" | "waiting" | "running" = $state("idle");
+  /** The run that executed it last, while the page is shown. */
+  run: string | undefined = $state();
+  problem: unknown = $state.raw();
+  readonly rest: Record<string, unknown>;
+
+  constructor(saved: SavedCell) {
+    this.id = saved.id;
+    this.rest = saved.rest;
+    Object.assign(this, { type: saved.type, source: saved.source, outputs: saved.outputs, count: saved.count });
+  }
+}
+
+export class Book {
+  cells: Cell[] = $state([]);
+  language: Language = $state("python");
+  /** The cell that is executed. */
+  running: Cell | undefined = $state.raw();
+  restarting = $state(false);
+  /** What the interpreter has lost, or why it could not be asked. */
+  note = $state("");
+  problem: unknown = $state.raw();
+  readonly #rest: SavedBook["rest"];
+  readonly #stop = new AbortController();
+  #queue: Cell[] = [];
+  #count = 0; // of what was executed last
+
+  /** It throws if the text is not a notebook. `touched` hears of every change, `done` when nothing is left to execute. */
+  constructor(readonly session: Session, readonly path: string, text: string, readonly touched: () => void, readonly done: () => void) {
+    const saved = parse(text);
+    this.#rest = saved.rest;
+    this.language = saved.language;
+    this.cells = saved.cells.map((cell) => new Cell(cell));
+  }
+
+  /** text is the notebook as a file has it. */
+  text(): string {
+    return serialize({ cells: this.cells, language: this.language, rest: this.#rest });
+  }
+
+  /** context is the name of the notebook's own interpreter. */
+  get context(): string {
+    let sum = 0;
+    for (const char of `${this.path}\n${this.language}`) sum = (Math.imul(sum, 31) + char.codePointAt(0)!) >>> 0;
+    const name = baseOf(this.path).replace(/\.ipynb$/i, "").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 24);
+    return `${name || "notebook"}-${sum.toString(36)}`;
+  }
+
+  insert(at: number, type: SavedCell["type"] = "code"): Cell {
+    const cell = new Cell(emptyCell(type));
+    this.cells.splice(at, 0, cell);
+    this.touched();
+    return this.cells[at]!;
+  }
+
+  remove(cell: Cell): void {
+    this.#queue = this.#queue.filter((one) => one !== cell);
+    this.cells = this.cells.filter((one) => one.id !== cell.id);
+    if (this.cells.length === 0) this.cells = [new Cell(emptyCell())];
+    this.touched();
+  }
+
+  move(cell: Cell, by: 1 | -1): void {
+    const at = this.cells.findIndex((one) => one.id === cell.id);
+    if (at + by < 0 || at + by >= this.cells.length) return;
+    this.cells.splice(at, 1);
+    this.cells.splice(at + by, 0, cell);
+    this.touched();
+  }
+
+  clear(): void {
+    for (const cell of this.cells) if (cell.state === "idle") Object.assign(cell, { outputs: [], count: null, run: undefined, problem: undefined });
+    this.touched();
+  }
+
+  /** execute executes cells one after the other, after those that wait. The first that fails ends it. */
+  execute(...cells: Cell[]): void {
+    for (const cell of cells) {
+      if (cell.type !== "code" || cell.state !== "idle" || cell.source.trim() === "") continue;
+      cell.state = "waiting";
+      this.#queue.push(cell);
+    }
+    if (!this.running) void this.#work();
+  }
+
+  /** interrupt ends what is executed; the variables stay. */
+  async interrupt(): Promise<void> {
+    this.#drop();
+    const run = this.running?.run;
+    if (run) await this.#try(async () => void (await api().runs.cancel(run)));
+  }
+
+  /** restart gets a new interpreter, without the variables. */
+  async restart(): Promise<void> {
+    this.#drop();
+    this.restarting = true;
+    await this.#try(async () => {
+      await this.session.createContext({ language: this.language, name: this.context });
+      await this.session.restartContext(this.context);
+      this.#count = 0;
+      this.note = "The interpreter was started again. It has no variables.";
+    });
+    this.restarting = false;
+  }
+
+  /** close stops watching. What is executed goes on. */
+  close(): void {
+    this.#drop();
+    this.#stop.abort();
+  }
+
+  #drop(): void {
+    for (const cell of this.#queue.splice(0)) cell.state = "idle";
+  }
+
+  async #try(does: () => Promise<void>): Promise<void> {
+    this.problem = undefined;
+    try {
+      await does();
+    } catch (error) {
+      this.problem = error;
+    }
+  }
+
+  async #work(): Promise<void> {
+    for (let cell = this.#queue.shift(); cell; cell = this.#queue.shift()) {
+      this.running = cell;
+      cell.state = "running";
+      const good = await this.#execute(cell);
+      cell.state = "idle";
+      if (this.#stop.signal.aborted) return;
+      if (!good) this.#drop();
+    }
+    this.running = undefined;
+    this.done();
+  }
+
+  async #execute(cell: Cell): Promise<boolean> {
+    const { signal } = this.#stop;
+    Object.assign(cell, { outputs: [], count: null, run: undefined, problem: undefined });
+    this.note = "";
+    this.touched();
+    try {
+      const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context });
+      cell.run = id;
+      let line = "";
+      for await (const frame of api().runs.frames(id, { signal })) {
+        if (frame.type === "stdout" || frame.type === "stderr") print(cell, frame.type, frame.text);
+        else if (frame.type === "result") {
+          const lines = (line + frame.text).split("\n");
+          line = lines.pop()!;
+          for (const one of lines) add(cell, one);
+        }
+      }
+      once(cell);
+      this.#count = cell.count = cell.count ?? this.#count + 1;
+      const run = await api().runs.get(id, { signal });
+      if (run.context?.state === "replaced") this.note = "The interpreter has ended. The next cell gets a new one, without the variables.";
+      const good = run.phase === "completed" && run.exit_code === 0;
+      if (!good && !cell.outputs.some((one) => one.output_type === "error") && run.message) print(cell, "stderr", `${run.message}\n`);
+      return good;
+    } catch (error) {
+      if (!signal.aborted) cell.problem = error;
+      return false;
+    } finally {
+      if (!signal.aborted) this.touched();
+    }
+  }
+}
+
+function print(cell: Cell, name: "stdout" | "stderr", text: string): void {
+  const last = cell.outputs.at(-1);
+  const before = last?.output_type === "stream" && last["name"] === name ? String(last["text"]) : undefined;
+  if (before !== undefined && before.length > mostPrinted) return;
+  let whole = (before ?? "") + text;
+  if (whole.length > mostPrinted) whole = `${whole.slice(0, mostPrinted)}\n… the log of the run has the rest\n`;
+  cell.outputs = [...(before === undefined ? cell.outputs : cell.outputs.slice(0, -1)), { output_type: "stream", name, text: whole }];
+}
+
+// once leaves out the traceback on stderr, which the error has, too.
+function once(cell: Cell): void {
+  const error = cell.outputs.find((one) => one.output_type === "error");
+  const trace = error && (error["traceback"] as string[]).join("\n").trim();
+  if (!trace) return;
+  cell.outputs = cell.outputs.flatMap((one) => {
+    const text = one.output_type === "stream" && one["name"] === "stderr" ? String(one["text"]).trimEnd() : "";
+    if (!text.endsWith(trace)) return [one];
+    const rest = text.slice(0, -trace.length);
+    return rest ? [{ ...one, text: rest }] : [];
+  });
+}
+
+function add(cell: Cell, line: string): void {
+  let result: Result;
+  try {
+    result = JSON.parse(line) as Result;
+  } catch {
+    return; // the program has sent what is no result
+  }
+  const output = typeof result === "object" && result !== null ? outputOf(result) : undefined;
+  if (!output) return;
+  if (output.output_type === "execute_result") cell.count = result.count ?? null;
+  cell.outputs = [...cell.outputs, output];
+}

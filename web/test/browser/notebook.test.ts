@@ -1,0 +1,108 @@
+// Notebooks in the page of a session.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessible, visit } from "./world.ts";
+
+const plot = `import struct, zlib
+class Plot:
+    def _repr_png_(self):
+        part = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        rows = b"".join(b"\\0" + b"".join(bytes([20, 107, 102] if (x * x) // 160 == 60 - y else [255, 255, 255]) for x in range(96)) for y in range(64))
+        return b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", struct.pack(">2I5B", 96, 64, 8, 2, 0, 0, 0)) + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
+    def __repr__(self): return "<Plot of x²>"
+x = 41
+print("drawn")
+Plot()`;
+
+const hostile = `table = {"schema": {"fields": [{"name": "<i>name</i>"}, {"name": "n"}]}, "data": [{"<i>name</i>": "<script>", "n": 1}], "total_rows": 70}
+display({"application/vnd.dataresource+json": table, "text/plain": "a table", "text/html": "<table>"}, raw=True)
+display({"image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='20'><script>parent.document.title='owned'</script><rect width='40' height='20' fill='teal'/></svg>"}, raw=True)
+display({"text/html": "<img src=x onerror=alert(1)>"}, raw=True)
+display({"image/png": "PHNjcmlwdD4=", "text/plain": "no picture"}, raw=True)
+{"list": list(range(50))}`;
+
+test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and a file that Jupyter reads", async (t) => {
+  const v = await visit(t, { height: 1000 });
+  const { page } = v;
+  page.on("dialog", () => assert.fail("a dialog opened"));
+  const session = await v.api.sessions.create({ base_image: "host" });
+  await v.open(`sandbox/sessions/${session.id}`);
+  await page.getByRole("button", { name: "New notebook" }).click();
+  const cell = (n: number) => page.getByRole("region", { name: `Cell ${n}`, exact: true });
+  const type = async (n: number, code: string, key = "Shift+Enter") => {
+    await cell(n).locator(".cm-content").click();
+    await page.keyboard.insertText(code);
+    await page.keyboard.press(key);
+  };
+
+  await type(1, plot);
+  const picture = cell(1).locator("img");
+  await picture.waitFor();
+  const drawn = await picture.evaluate(async (img: HTMLImageElement) => {
+    await img.decode();
+    return [img.naturalWidth, img.alt, img.src.slice(0, 5)];
+  });
+  assert.deepEqual(drawn, [96, "<Plot of x²>", "blob:"]);
+  await cell(1).getByText("drawn", { exact: true }).waitFor();
+  await cell(1).getByText("[1]").waitFor();
+  // The next cell has the focus.
+  await page.keyboard.insertText("x + 1");
+  await page.keyboard.press("Shift+Enter");
+  await cell(2).locator("pre").getByText("42", { exact: true }).waitFor();
+
+  await type(3, hostile);
+  await cell(3).getByRole("columnheader", { name: "<i>name</i>" }).waitFor();
+  await cell(3).getByText("1 of 70 rows").waitFor();
+  await cell(3).locator("pre").getByText("<img src=x onerror=alert(1)>").waitFor();
+  await cell(3).locator("pre").getByText("no picture").waitFor();
+  await cell(3).getByText("[50 items]").waitFor();
+  await cell(3).getByRole("button", { name: "Text" }).first().click();
+  await cell(3).locator("pre").getByText("a table", { exact: true }).waitFor();
+  assert.deepEqual(await page.locator(".outputs").locator("script, iframe, object, i, svg, img:not([src^='blob:'])").count(), 0);
+  assert.doesNotMatch(await page.title(), /owned/);
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+
+  await type(4, "def deep(): 1/0\ndeep()");
+  await cell(4).getByText("ZeroDivisionError").first().waitFor();
+  await page.getByText("Executing …").waitFor({ state: "detached" });
+  assert.equal(await cell(4).locator("pre").count(), 1, "the traceback is there once");
+  await accessible(page, "notebook");
+
+  // An interrupt keeps the variables, and drops what waits; a restart does not keep them.
+  await type(5, "import time\nprint('endless')\nwhile True: time.sleep(0.01)");
+  await type(6, "x");
+  await cell(5).getByText("endless", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Interrupt" }).click();
+  await cell(5).getByText("KeyboardInterrupt").first().waitFor();
+  assert.equal(await cell(6).locator(".outputs").count(), 0);
+  await page.getByRole("button", { name: "Run cell 6" }).click();
+  await cell(6).locator("pre").getByText("41", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Restart" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Restart" }).click();
+  await page.getByText("The interpreter was started again.").waitFor();
+  await page.getByRole("button", { name: "Run cell 6" }).click();
+  await cell(6).getByText("NameError").first().waitFor();
+  await page.getByRole("button", { name: "Delete cell 5" }).click();
+  await page.keyboard.press("Control+s");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+
+  // The file is Jupyter's, and has the outputs after a reload.
+  type File = { nbformat: number; nbformat_minor: number; metadata: { kernelspec: object }; cells: { cell_type: string; id: string; source: string[]; outputs: Record<string, unknown>[] }[] };
+  const file = JSON.parse(await session.files.text("notebook.ipynb")) as File;
+  assert.deepEqual([file.nbformat, file.nbformat_minor, file.metadata.kernelspec], [4, 5, { display_name: "Python", language: "python", name: "python3" }]);
+  assert.deepEqual(file.cells.map((one) => one.outputs.map((output) => output["output_type"])), [
+    ["stream", "execute_result"], ["execute_result"], ["display_data", "display_data", "display_data", "display_data", "execute_result"], ["error"], ["error"], [],
+  ]);
+  await page.reload();
+  await picture.waitFor();
+  await cell(2).locator("pre").getByText("42", { exact: true }).waitFor();
+
+  // It is text as well, and what is no notebook says so.
+  await page.getByRole("button", { name: "Edit as text" }).click();
+  await page.locator(".file .cm-content").getByText('"cell_type": "code"', { exact: false }).first().waitFor();
+  await page.getByRole("button", { name: "As a notebook" }).click();
+  await picture.waitFor();
+  await session.write("broken.ipynb", "{");
+  await v.open(`sandbox/sessions/${session.id}?file=broken.ipynb`);
+  await page.getByText("This is not a notebook").waitFor();
+});
