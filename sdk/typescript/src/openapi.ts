@@ -744,7 +744,7 @@ export interface paths {
         put?: never;
         /**
          * Start a context in a session
-         * @description A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.
+         * @description A context is a living interpreter (python, ipython, javascript or bash), whose variables stay from one run to the next. One of that name is returned as it is; if its language or cwd is another, the request is refused. Its interpreter ends when it is idle for long; the next code starts a new one.
          */
         post: operations["create-context"];
         delete?: never;
@@ -1185,6 +1185,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/sessions/{session_id}/hibernate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save a session and give its sandbox up
+         * @description Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
+         */
+        post: operations["hibernate-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/sessions/{session_id}/network": {
         parameters: {
             query?: never;
@@ -1491,6 +1511,51 @@ export interface paths {
          */
         post: operations["create-ticket"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/volumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List volumes
+         * @description The caller's own, by name: 100 at most.
+         */
+        get: operations["list-volumes"];
+        put?: never;
+        /**
+         * Make a volume
+         * @description A workspace on the server's disk, empty, which sessions and runs have as workspace.volume. All of its size is taken at once, and counts to the caller's artifact_mb.
+         */
+        post: operations["create-volume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/volumes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a volume */
+        get: operations["get-volume"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a volume with its files
+         * @description It is a conflict while a session or run has it.
+         */
+        delete: operations["remove-volume"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1971,8 +2036,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Approval: {
             /** @description The image */
@@ -2211,7 +2279,7 @@ export interface components {
             created_at: string;
             /** @description Directory of the workspace in which it started */
             cwd?: string;
-            /** @description python, javascript or bash */
+            /** @description python, ipython, javascript or bash */
             language: string;
             /**
              * Format: date-time
@@ -2222,7 +2290,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Commands that its interpreters were given
+             * @description How many pieces of code its interpreters were given
              */
             runs: number;
             /** @description idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one */
@@ -2241,8 +2309,10 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description python, javascript or bash; the context is made if it does not exist */
+            /** @description python, ipython, javascript or bash; the context is made if it does not exist */
             language?: string;
+            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
+            replay?: boolean;
             /** @description The whole standard input */
             stdin?: string;
             /**
@@ -2264,13 +2334,18 @@ export interface components {
             language: string;
             /** @description Name of the context */
             name: string;
+            /**
+             * Format: int64
+             * @description How many pieces of earlier code were executed again before this one
+             */
+            replayed?: number;
             /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
             state?: string;
         };
         ContextSpec: {
             /** @description Directory of the workspace to start in; default: its root */
             cwd?: string;
-            /** @description python, javascript or bash */
+            /** @description python, ipython (Python, with the image's IPython), javascript or bash */
             language: string;
             /** @description Its name; default: the language */
             name?: string;
@@ -2393,8 +2468,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Discovery: {
             /** @description The trust level of requests that set none */
@@ -2917,6 +2995,10 @@ export interface components {
              */
             status: "ok";
         };
+        HibernateRequest: {
+            /** @description Whether to end what runs in the session; else it is refused while something does */
+            force?: boolean;
+        };
         Image: {
             /**
              * Format: date-time
@@ -3328,13 +3410,15 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
             warnings?: string[];
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Package: {
             /** @description Digest of the file that it came in */
@@ -3782,8 +3866,12 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         RunFailure: {
             /** @description The stack from the failure outwards, at most 20 frames */
@@ -3872,6 +3960,8 @@ export interface components {
             network_policy?: string;
             /** @description Packages to install first, for the sandbox to read below /packages */
             packages?: components["schemas"]["Packages"];
+            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
+            replay?: boolean;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**
@@ -3926,6 +4016,10 @@ export interface components {
             timeout_sec?: number;
             /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
+            /** @description auto or off: whether the program may have an interpreter that was started before; default: auto */
+            warm?: string;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -3943,6 +4037,15 @@ export interface components {
             default: boolean;
             /** @description Images that are available */
             default_images: string[];
+            /**
+             * Format: int64
+             * @description MiB of the largest workspace on disk; 0 if there can be none
+             */
+            disk_workspace_cap_mb: number;
+            /** @description Whether a workspace can be on disk */
+            disk_workspaces: boolean;
+            /** @description Why a workspace cannot be on disk; absent if it can */
+            disk_workspaces_reason?: components["schemas"]["RuntimeReason"];
             /** @description Whether network_policy allowlist works */
             egress_allowlist_supported: boolean;
             /** @description Whether the image host can be used */
@@ -4155,11 +4258,13 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         SessionOpening: {
             /** @description Protections that may be missing on this host; operators only */
@@ -4240,6 +4345,8 @@ export interface components {
              * @description Lifetime in seconds; 0 is the server's default
              */
             ttl_sec?: number;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4343,6 +4450,8 @@ export interface components {
              * @description Lifetime in seconds after the last activity; 0 is the server's default
              */
             ttl_sec?: number;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4472,8 +4581,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Snapshot: {
             /**
@@ -4505,7 +4617,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files; live: memory, files and processes */
+            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -4728,8 +4840,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         StatFile: {
             /** @description The file or folder */
@@ -5013,6 +5128,52 @@ export interface components {
             log_bytes: number;
             /** @description The user */
             user_id: string;
+        };
+        Volume: {
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description MiB that its files may have
+             */
+            mb: number;
+            /** @description Its name */
+            name: string;
+            /** @description Ids of the sessions and runs that have it now */
+            used_by?: string[];
+            /** @description The owner */
+            user_id?: string;
+            /** @description Id of the one that may write to it; absent for none */
+            written_by?: string;
+        };
+        VolumeList: {
+            /** @description The volumes */
+            items: components["schemas"]["Volume"][];
+        };
+        VolumeSpec: {
+            /**
+             * Format: int64
+             * @description MiB that its files may have
+             */
+            mb: number;
+            /** @description Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters */
+            name: string;
+        };
+        Workspace: {
+            /**
+             * Format: int64
+             * @description MiB that the files of a disk may have; with a volume that exists, absent or its size
+             */
+            mb?: number;
+            /** @description memory or disk; absent is memory, or disk with a volume */
+            medium?: string;
+            /** @description Whether nothing can be written to the volume: others can have it at the same time */
+            read_only?: boolean;
+            /** @description Name of the caller's volume that it is; one that does not exist is made with mb */
+            volume?: string;
         };
         WriteFile: {
             /** @description The file as text */
@@ -7066,6 +7227,34 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "hibernate-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["HibernateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "get-session-network": {
         parameters: {
             query?: never;
@@ -7628,6 +7817,98 @@ export interface operations {
                         token: string;
                     };
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-volumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VolumeList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "create-volume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VolumeSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Volume"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "get-volume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The volume's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Volume"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "remove-volume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The volume's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };
