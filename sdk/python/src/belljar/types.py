@@ -106,6 +106,8 @@ class AdminRun(_AdminRun, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Approval(TypedDict):
@@ -474,6 +476,8 @@ class DetailedRun(_DetailedRun, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Discovery(TypedDict):
@@ -1266,6 +1270,8 @@ class OpenedSession(_OpenedSession, total=False):
     """The owner."""
     warnings: List[str]
     """Rules of its network that the server's rules cover nothing of."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Package(TypedDict):
@@ -1610,6 +1616,8 @@ class Run(_Run, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _RunFailure(TypedDict):
@@ -1716,6 +1724,8 @@ class RunSpec(_RunSpec, total=False):
     """Limit for the command, in seconds."""
     trust_level: str
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -1729,6 +1739,10 @@ class _RuntimeInfo(TypedDict):
     """Whether it is used by default."""
     default_images: List[str]
     """Images that are available."""
+    disk_workspace_cap_mb: int
+    """MiB of the largest workspace on disk; 0 if there can be none."""
+    disk_workspaces: bool
+    """Whether a workspace can be on disk."""
     egress_allowlist_supported: bool
     """Whether network_policy allowlist works."""
     host_image: bool
@@ -1776,6 +1790,8 @@ class _RuntimeInfo(TypedDict):
 class RuntimeInfo(_RuntimeInfo, total=False):
     agent_uid: str
     """separate: programs run as another user than Belljar's agent; shared: as the same user."""
+    disk_workspaces_reason: RuntimeReason
+    """Why a workspace cannot be on disk; absent if it can."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     oci_runtime: str
@@ -1912,6 +1928,8 @@ class Session(_Session, total=False):
     """The owner."""
     warnings: List[str]
     """Rules of its network that the server's rules cover nothing of."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class SessionOpening(TypedDict, total=False):
@@ -1963,6 +1981,8 @@ class SessionOpening(TypedDict, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
     """Lifetime in seconds; 0 is the server's default."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2032,6 +2052,8 @@ class SessionSpec(_SessionSpec, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
     """Lifetime in seconds after the last activity; 0 is the server's default."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2144,6 +2166,8 @@ class ShownRun(_ShownRun, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Snapshot(TypedDict):
@@ -2324,6 +2348,8 @@ class StartedRun(_StartedRun, total=False):
     """The owner."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class StatFile(TypedDict):
@@ -2510,6 +2536,47 @@ class UserUsage(TypedDict):
     """Bytes of logs kept."""
     user_id: str
     """The user."""
+
+
+class _Volume(TypedDict):
+    created_at: str
+    """When it was made."""
+    mb: int
+    """MiB that its files may have."""
+    name: str
+    """Its name."""
+
+
+class Volume(_Volume, total=False):
+    used_by: List[str]
+    """Ids of the sessions and runs that have it now."""
+    user_id: str
+    """The owner."""
+    written_by: str
+    """Id of the one that may write to it; absent for none."""
+
+
+class VolumeList(TypedDict):
+    items: List[Volume]
+    """The volumes."""
+
+
+class VolumeSpec(TypedDict):
+    mb: int
+    """MiB that its files may have."""
+    name: str
+    """Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters."""
+
+
+class Workspace(TypedDict, total=False):
+    mb: int
+    """MiB that the files of a disk may have; with a volume that exists, absent or its size."""
+    medium: str
+    """memory or disk; absent is memory, or disk with a volume."""
+    read_only: bool
+    """Whether nothing can be written to the volume: others can have it at the same time."""
+    volume: str
+    """Name of the caller's volume that it is; one that does not exist is made with mb."""
 
 
 class _WriteFile(TypedDict):

@@ -21,6 +21,7 @@ from .sessions import Sessions
 from .snapshots import Snapshots
 from .terminals import Terminals
 from .transport import Ask, Transport
+from .volumes import Volumes
 
 if TYPE_CHECKING:
     from .. import types
@@ -88,6 +89,7 @@ class Belljar:
         self.terminals = Terminals(transport)
         self.secrets = Secrets(transport)
         self.snapshots = Snapshots(transport)
+        self.volumes = Volumes(transport)
         self.admin = Admin(transport)
         self.tokens = Tokens(transport)
         self.run = self.runs.run

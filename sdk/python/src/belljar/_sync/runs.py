@@ -107,6 +107,7 @@ class Runs:
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
+        workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
         on_output: Optional[Callable[[Frame], object]] = None,
@@ -126,6 +127,7 @@ class Runs:
         ``git`` is a repository that the workspace begins with: ``{"url": "https://…", "ref": "main", "patch": diff}``.
         ``packages`` are installed before, or were for an earlier run: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         ``snapshot`` is the id of one that the program reads at ``/snapshot``.
+        ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
         may take; then it raises TimeoutError. A call that is given up, by that,
@@ -134,7 +136,7 @@ class Runs:
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources, labels=labels, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace=workspace, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
@@ -169,6 +171,7 @@ class Runs:
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
+        workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
@@ -177,7 +180,7 @@ class Runs:
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
-            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot,
+            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace=workspace,
             workspace_exec=workspace_exec, shell=shell,
         )  # fmt: skip
         return Run(self, self._start(spec, _spec.checked(idempotency_key), "false"))
