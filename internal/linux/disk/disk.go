@@ -86,8 +86,14 @@ func Make(path string, bytes, inodes int64) (err error) {
 			_ = os.Remove(path)
 		}
 	}()
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
-		return &fs.PathError{Op: "allocate", Path: path, Err: err}
+	allocate := func() error {
+		if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
+			return &fs.PathError{Op: "allocate", Path: path, Err: err}
+		}
+		return nil
+	}
+	if err := allocate(); err != nil {
+		return err
 	}
 	if err := call("mke2fs", "-q", "-F", "-b", strconv.Itoa(blockSize), "-I", strconv.Itoa(inodeSize), "-N", strconv.FormatInt(inodes+16, 10),
 		"-m", "0", "-J", "size="+strconv.FormatInt(journal, 10), "-O",
@@ -111,7 +117,8 @@ func Make(path string, bytes, inodes int64) (err error) {
 	if err := call("tune2fs", "-r", strconv.FormatInt(spare, 10), path); err != nil {
 		return err
 	}
-	return file.Sync()
+	// Where a file system cannot write zeros without writing them, mke2fs makes holes.
+	return errors.Join(allocate(), file.Sync())
 }
 
 // call runs a program of e2fsprogs without the host's settings.

@@ -744,7 +744,7 @@ export interface paths {
         put?: never;
         /**
          * Start a context in a session
-         * @description A context is a living interpreter (python, ipython, javascript or bash), whose variables stay from one run to the next. One of that name is returned as it is; if its language or cwd is another, the request is refused. Its interpreter ends when it is idle for long; the next code starts a new one.
+         * @description A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.
          */
         post: operations["create-context"];
         delete?: never;
@@ -941,7 +941,7 @@ export interface paths {
         put?: never;
         /**
          * Make copies of a session
-         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no secrets, terminals or scope and, unless they are live, no processes.
+         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no processes, secrets, terminals or scope.
          */
         post: operations["fork-session"];
         delete?: never;
@@ -1061,7 +1061,7 @@ export interface paths {
         get: operations["get-file"];
         /**
          * Upload a file
-         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created. The answer has an ETag if the file has at most 8 MiB.
+         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created.
          */
         put: operations["put-file"];
         post?: never;
@@ -1176,29 +1176,9 @@ export interface paths {
         put?: never;
         /**
          * Write a file
-         * @description Writes the whole file or, after an error, nothing. With If-Match, the server compares the file and replaces it in one step, so that no other write is lost. For large files use PUT fs/raw.
+         * @description Writes the whole file or, after an error, nothing. For large files use PUT fs/raw.
          */
         post: operations["write-file"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sandbox/sessions/{session_id}/hibernate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Save a session and give its sandbox up
-         * @description Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
-         */
-        post: operations["hibernate-session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1341,7 +1321,7 @@ export interface paths {
         put?: never;
         /**
          * Save the files of a session's workspace
-         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file. With live, memory and processes are saved, too.
+         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file.
          */
         post: operations["create-snapshot"];
         delete?: never;
@@ -2036,7 +2016,6 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
             /** @description What /workspace is made of: absent is memory */
@@ -2279,7 +2258,7 @@ export interface components {
             created_at: string;
             /** @description Directory of the workspace in which it started */
             cwd?: string;
-            /** @description python, ipython, javascript or bash */
+            /** @description python, javascript or bash */
             language: string;
             /**
              * Format: date-time
@@ -2290,7 +2269,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description How many pieces of code its interpreters were given
+             * @description Commands that its interpreters were given
              */
             runs: number;
             /** @description idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one */
@@ -2309,10 +2288,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description python, ipython, javascript or bash; the context is made if it does not exist */
+            /** @description python, javascript or bash; the context is made if it does not exist */
             language?: string;
-            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
-            replay?: boolean;
             /** @description The whole standard input */
             stdin?: string;
             /**
@@ -2334,18 +2311,13 @@ export interface components {
             language: string;
             /** @description Name of the context */
             name: string;
-            /**
-             * Format: int64
-             * @description How many pieces of earlier code were executed again before this one
-             */
-            replayed?: number;
             /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
             state?: string;
         };
         ContextSpec: {
             /** @description Directory of the workspace to start in; default: its root */
             cwd?: string;
-            /** @description python, ipython (Python, with the image's IPython), javascript or bash */
+            /** @description python, javascript or bash */
             language: string;
             /** @description Its name; default: the language */
             name?: string;
@@ -2468,7 +2440,6 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
             /** @description What /workspace is made of: absent is memory */
@@ -2560,7 +2531,7 @@ export interface components {
              * @description Error code
              * @enum {string}
              */
-            code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "precondition_failed" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
+            code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
             /** @description Details, by code: field, offset, supported … */
             details?: {
                 [key: string]: unknown;
@@ -2795,8 +2766,6 @@ export interface components {
             path: string;
         };
         FileEntry: {
-            /** @description The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it */
-            etag?: string;
             /** @description Permission bits in octal */
             mode: string;
             /**
@@ -2874,8 +2843,6 @@ export interface components {
             contents?: string;
             /** @description The content as base64, if it is not valid UTF-8 */
             contents_b64?: string;
-            /** @description The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too */
-            etag?: string;
             /**
              * Format: int64
              * @description Offset of the next read, if the file has more bytes
@@ -2888,14 +2855,6 @@ export interface components {
             size_bytes: number;
             /** @description Whether the file has more bytes */
             truncated: boolean;
-        };
-        FileWritten: {
-            /** @description The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too */
-            etag: string;
-            /** @description true */
-            ok: boolean;
-            /** @description Absolute path in the sandbox */
-            path: string;
         };
         FilesStored: {
             /** @description The files as they are now */
@@ -2919,8 +2878,6 @@ export interface components {
              * @description How many copies, 1 to 32; 1 by default
              */
             count?: number;
-            /** @description Copies with memory and processes, too; as in create-snapshot */
-            live?: boolean;
         };
         /** @description One entry of a run's log. */
         Frame: {
@@ -2994,10 +2951,6 @@ export interface components {
              * @enum {string}
              */
             status: "ok";
-        };
-        HibernateRequest: {
-            /** @description Whether to end what runs in the session; else it is refused while something does */
-            force?: boolean;
         };
         Image: {
             /**
@@ -3410,7 +3363,7 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -3866,8 +3819,6 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            /** @description Whether its interpreter was started before; absent if it could not be */
-            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
             /** @description What /workspace is made of: absent is memory */
@@ -3960,8 +3911,6 @@ export interface components {
             network_policy?: string;
             /** @description Packages to install first, for the sandbox to read below /packages */
             packages?: components["schemas"]["Packages"];
-            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
-            replay?: boolean;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**
@@ -4016,8 +3965,6 @@ export interface components {
             timeout_sec?: number;
             /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
-            /** @description auto or off: whether the program may have an interpreter that was started before; default: auto */
-            warm?: string;
             /** @description What /workspace is made of: absent is memory */
             workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
@@ -4258,7 +4205,7 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -4581,7 +4528,6 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
             /** @description What /workspace is made of: absent is memory */
@@ -4617,7 +4563,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it */
+            /** @description workspace: files, no processes */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -4657,8 +4603,6 @@ export interface components {
             total: number;
         };
         SnapshotRequest: {
-            /** @description Also memory and processes; only on a runtime that can save those, and without secrets in the session */
-            live?: boolean;
             /** @description Its name, for people; at most 128 bytes */
             name?: string;
         };
@@ -4840,7 +4784,6 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
             /** @description What /workspace is made of: absent is memory */
@@ -5208,7 +5151,6 @@ export interface components {
          *     - `not_found` (404): Check the id; it may have expired.
          *     - `idempotency_conflict` (409): Use a new Idempotency-Key for a different request.
          *     - `conflict` (409): Read the current state and decide again.
-         *     - `precondition_failed` (412): Read the file again and decide again: it is not the one in If-Match.
          *     - `rate_limited` (429): Wait for Retry-After and send the same request again.
          *     - `quota_exceeded` (429): Wait until your usage falls, or ask the operator for a higher quota.
          *     - `policy_denied` (403): Ask for less, or ask the operator to change the policy; details name the rule.
@@ -7032,10 +6974,7 @@ export interface operations {
                 /** @description Whether to replace an existing file, which is a conflict otherwise */
                 overwrite?: boolean;
             };
-            header?: {
-                /** @description As for fs/write: the file is replaced only if it has one of these ETags; else 412 precondition_failed */
-                "If-Match"?: string;
-            };
+            header?: never;
             path: {
                 /** @description The session's id */
                 session_id: string;
@@ -7199,10 +7138,7 @@ export interface operations {
     "write-file": {
         parameters: {
             query?: never;
-            header?: {
-                /** @description ETags in quotes, separated by commas, or *: the file is replaced only if it has one of them, or with * if it exists; else 412 precondition_failed. overwrite is then not needed */
-                "If-Match"?: string;
-            };
+            header?: never;
             path: {
                 /** @description The session's id */
                 session_id: string;
@@ -7221,35 +7157,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FileWritten"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "hibernate-session": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The session's id */
-                session_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["HibernateRequest"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Session"];
+                    "application/json": components["schemas"]["FileDone"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -104,7 +104,6 @@ class AdminRun(_AdminRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
-    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
@@ -306,13 +305,13 @@ class _Context(TypedDict):
     created_at: str
     """When it was accepted."""
     language: str
-    """python, ipython, javascript or bash."""
+    """python, javascript or bash."""
     last_used_at: str
     """When its last code ended."""
     name: str
     """Its name in the session."""
     runs: int
-    """How many pieces of code its interpreters were given."""
+    """Commands that its interpreters were given."""
     state: str
     """idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one."""
 
@@ -337,9 +336,7 @@ class ContextCode(_ContextCode, total=False):
     labels: Dict[str, str]
     """Names and values by which runs are found."""
     language: str
-    """python, ipython, javascript or bash; the context is made if it does not exist."""
-    replay: bool
-    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
+    """python, javascript or bash; the context is made if it does not exist."""
     stdin: str
     """The whole standard input."""
     timeout_sec: float
@@ -364,15 +361,13 @@ class _ContextRun(TypedDict):
 
 
 class ContextRun(_ContextRun, total=False):
-    replayed: int
-    """How many pieces of earlier code were executed again before this one."""
     state: str
     """kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own."""
 
 
 class _ContextSpec(TypedDict):
     language: str
-    """python, ipython (Python, with the image's IPython), javascript or bash."""
+    """python, javascript or bash."""
 
 
 class ContextSpec(_ContextSpec, total=False):
@@ -479,7 +474,6 @@ class DetailedRun(_DetailedRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
-    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
@@ -552,7 +546,7 @@ class EgressReport(_EgressReport, total=False):
 
 
 class _Error(TypedDict):
-    code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "precondition_failed", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
+    code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
     """Error code."""
     message: str
     """What went wrong, as text."""
@@ -770,8 +764,6 @@ class _FileEntry(TypedDict):
 
 
 class FileEntry(_FileEntry, total=False):
-    etag: str
-    """The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it."""
     target: str
     """Target of a link, which is not followed."""
 
@@ -840,19 +832,8 @@ class FileText(_FileText, total=False):
     """The content, if it is valid UTF-8. A character that max_bytes would cut is left for the next read."""
     contents_b64: str
     """The content as base64, if it is not valid UTF-8."""
-    etag: str
-    """The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too."""
     next_offset: int
     """Offset of the next read, if the file has more bytes."""
-
-
-class FileWritten(TypedDict):
-    etag: str
-    """The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too."""
-    ok: bool
-    """true."""
-    path: str
-    """Absolute path in the sandbox."""
 
 
 class FilesStored(TypedDict):
@@ -879,8 +860,6 @@ class Fork(_Fork, total=False):
 class ForkRequest(TypedDict, total=False):
     count: int
     """How many copies, 1 to 32; 1 by default."""
-    live: bool
-    """Copies with memory and processes, too; as in create-snapshot."""
 
 
 class _Frame(TypedDict):
@@ -944,11 +923,6 @@ class GitSpec(_GitSpec, total=False):
 class Health(TypedDict):
     status: Literal["ok"]
     """ok."""
-
-
-class HibernateRequest(TypedDict, total=False):
-    force: bool
-    """Whether to end what runs in the session; else it is refused while something does."""
 
 
 class _Image(TypedDict):
@@ -1251,7 +1225,7 @@ class _OpenedSession(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
     """State of the session."""
     workdir: str
     """Working directory of its runs, and folder of its files."""
@@ -1640,8 +1614,6 @@ class Run(_Run, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
-    warm: bool
-    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
@@ -1723,8 +1695,6 @@ class RunSpec(_RunSpec, total=False):
     """deny_all, or allowlist: what egress lists."""
     packages: Packages
     """Packages to install first, for the sandbox to read below /packages."""
-    replay: bool
-    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     resume_from_seq: int
@@ -1754,8 +1724,6 @@ class RunSpec(_RunSpec, total=False):
     """Limit for the command, in seconds."""
     trust_level: str
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
-    warm: str
-    """auto or off: whether the program may have an interpreter that was started before; default: auto."""
     workspace: Workspace
     """What /workspace is made of: absent is memory."""
     workspace_exec: bool
@@ -1917,7 +1885,7 @@ class _Session(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
     """State of the session."""
 
 
@@ -2196,7 +2164,6 @@ class ShownRun(_ShownRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
-    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
@@ -2217,7 +2184,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it."""
+    """workspace: files, no processes."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int
@@ -2251,8 +2218,6 @@ class SnapshotPage(TypedDict):
 
 
 class SnapshotRequest(TypedDict, total=False):
-    live: bool
-    """Also memory and processes; only on a runtime that can save those, and without secrets in the session."""
     name: str
     """Its name, for people; at most 128 bytes."""
 
@@ -2381,7 +2346,6 @@ class StartedRun(_StartedRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
-    warm: bool
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
