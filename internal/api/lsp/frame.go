@@ -52,20 +52,29 @@ func (s *stream) Recv() ([]byte, error) {
 		}
 	}
 	body, err := s.read()
-	var broken *BrokenStream
-	if errors.As(err, &broken) {
+	if broken := (*BrokenStream)(nil); errors.As(err, &broken) {
 		s.broken = err
 	}
-	var is struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	if err == nil && json.Unmarshal(body, &is) == nil && is.ID != nil && (is.Method == "initialize" || is.Method == "shutdown") {
+	if is := envelopeOf(body); is.ID != nil && (is.Method == "initialize" || is.Method == "shutdown") {
 		s.mu.Lock()
 		s.awaited, s.answered = is.ID, make(chan struct{})
 		s.mu.Unlock()
 	}
 	return body, err
+}
+
+// envelope is what tells a request from an answer.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+// envelopeOf is empty for what is no JSON object.
+func envelopeOf(body []byte) (is envelope) {
+	if json.Unmarshal(body, &is) != nil {
+		return envelope{}
+	}
+	return is
 }
 
 // wrote notes an answer.
@@ -75,11 +84,7 @@ func (s *stream) wrote(body []byte) {
 	if s.awaited == nil {
 		return
 	}
-	var is struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	if json.Unmarshal(body, &is) == nil && is.Method == "" && bytes.Equal(is.ID, s.awaited) {
+	if is := envelopeOf(body); is.Method == "" && bytes.Equal(is.ID, s.awaited) {
 		close(s.answered)
 		s.awaited, s.answered = nil, nil
 	}
@@ -88,10 +93,14 @@ func (s *stream) wrote(body []byte) {
 func (s *stream) read() ([]byte, error) {
 	left, size := mostHeader, -1
 	for {
-		line, err := s.line(&left)
+		raw, err := s.in.ReadSlice('\n')
+		if left -= len(raw); left < 0 || errors.Is(err, bufio.ErrBufferFull) {
+			return nil, &BrokenStream{fmt.Sprintf("a header is longer than %d bytes", mostHeader)}
+		}
 		if err != nil {
 			return nil, err
 		}
+		line := strings.TrimRight(string(raw), "\r\n")
 		if line == "" {
 			break
 		}
@@ -113,28 +122,8 @@ func (s *stream) read() ([]byte, error) {
 		return nil, &BrokenStream{fmt.Sprintf("a message has %d bytes, and may have %d", size, mostBody)}
 	}
 	body := make([]byte, size)
-	if _, err := io.ReadFull(s.in, body); err != nil {
-		return nil, err
-	}
-	return body, nil
-}
-
-// line reads a header line without its end.
-func (s *stream) line(left *int) (string, error) {
-	var b strings.Builder
-	for {
-		c, err := s.in.ReadByte()
-		if err != nil {
-			return "", err
-		}
-		if *left--; *left < 0 {
-			return "", &BrokenStream{fmt.Sprintf("a header is longer than %d bytes", mostHeader)}
-		}
-		if c == '\n' {
-			return strings.TrimSuffix(b.String(), "\r"), nil
-		}
-		b.WriteByte(c)
-	}
+	_, err := io.ReadFull(s.in, body)
+	return body, err
 }
 
 // Send writes one message.

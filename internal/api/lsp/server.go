@@ -74,7 +74,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		_, err := io.Copy(feed, in)
 		feed.CloseWithError(err)
 	}()
-	framing := &stream{in: bufio.NewReader(input), out: out, closed: func() { input.Close() }, end: ctx.Done()}
+	framing := &stream{in: bufio.NewReaderSize(input, mostHeader), out: out, closed: func() { input.Close() }, end: ctx.Done()}
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true, Concurrency: 128, NewContext: func() context.Context { return ctx },
 	})
