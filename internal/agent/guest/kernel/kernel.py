@@ -180,7 +180,8 @@ class Kernel:
             self.shown = set()
             self.send("open")
             if self.fault:
-                status = self.fail(ModuleNotFoundError(self.fault))
+                self.fail(ModuleNotFoundError(self.fault))
+                status = int(req["op"] == "run")
             elif req["op"] == "complete":
                 status = self.complete(code)
             else:
