@@ -63,6 +63,15 @@ x + 1`))
 	if err != nil || after.Context.State != belljar.ShellKept || len(out.Results) != 1 {
 		t.Errorf("%+v, %v", after, err)
 	}
+	// Its code from before can be executed again, too.
+	if lost, _, err := finished(t, c, code("import os; os._exit(1)")); err != nil || lost.Context.State != belljar.ShellReplaced {
+		t.Errorf("%+v, %v", lost, err)
+	}
+	again := code("x")
+	again.Replay = true
+	if after, out, err = finished(t, c, again); err != nil || after.Context.Replayed != 3 || len(out.Results) != 1 || out.Results[0].Data["text/plain"] != "41" {
+		t.Errorf("%+v %+v, %v", after.Context, out.Results, err)
+	}
 	done, err := c.Contexts().Complete(t.Context(), id, "python", "os.pat")
 	if err != nil || !slices.Equal(done.Matches, []string{"os.path", "os.pathconf", "os.pathconf_names", "os.pathsep"}) {
 		t.Errorf("%+v, %v", done, err)

@@ -25,6 +25,12 @@ type kernel struct {
 	asks    bool     // an interrupt is a request, and not SIGINT
 }
 
+//go:embed kernel/show.py
+var pythonShow string
+
+//go:embed kernel/ipython.py
+var pythonShell string
+
 //go:embed kernel/kernel.py
 var pythonKernel string
 
@@ -33,8 +39,8 @@ var nodeKernel string
 
 // kernels are the known kernels, by their names on the wire.
 var kernels = map[string]*kernel{
-	wire.KernelPython:  {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonKernel}},
-	wire.KernelIPython: {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonKernel, "ipython"}},
+	wire.KernelPython:  {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonShow + pythonKernel}},
+	wire.KernelIPython: {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonShow + pythonShell + pythonKernel}},
 	// Terminating a timer's callback would otherwise end Node, which finds its records of callbacks inconsistent.
 	wire.KernelNode: {program: "node", args: []string{"node", "--no-force-async-hooks-checks", "-e", nodeKernel}, asks: true},
 }

@@ -314,6 +314,11 @@ func TestNoIPython(t *testing.T) {
 	if e := n.fails("1", "ModuleNotFoundError"); e.Value != "the image has no IPython: not here" || len(e.Frames) != 0 {
 		t.Errorf("%+v", e)
 	}
+	done := n.cell("i")
+	done.Shell.Complete = true
+	if c := n.follow(n.exec(done), ""); c.exit.Code != 0 || len(c.results) != 1 || c.results[0].Type != "error" {
+		t.Errorf("%+v", c)
+	}
 }
 
 func TestNodeKernel(t *testing.T) {

@@ -2,9 +2,10 @@
 
 Requests are lines of JSON on the socket 98, and the code of each is in the file 99. Reports are lines of an id, and either "open" (the
 cell's streams are open), an exit status, or "= " and a result in JSON. Works with Python 3.8 and later, and needs nothing installed.
+
+show.py stands before it, in one program, and ipython.py for the kernel of that name.
 """
 import ast
-import base64
 import builtins
 import importlib.util
 import inspect
@@ -21,10 +22,6 @@ import traceback
 import types
 
 SOCKET, TEXT = 98, 99
-MOST_TEXT = 256 << 10  # characters of text/plain, and of an error's value
-MOST_DATA = 2 << 20  # characters of every other representation
-MOST_BUNDLE = 3 << 20  # of all representations together
-MOST_ROWS = 1000  # of a table as JSON
 MOST_FRAMES = 50
 PID = os.getpid()
 
@@ -48,7 +45,7 @@ class Kernel:
         self.module.__dict__.update(__builtins__=builtins, display=self.display)
         sys.modules["__main__"] = self.module
         self.ns = self.module.__dict__
-        wanted, sys.argv = sys.argv[1:], [""]
+        sys.argv = [""]
         builtins.display = self.display
         builtins.input = self.input
         os.environ.setdefault("MPLBACKEND", "Agg")
@@ -57,7 +54,7 @@ class Kernel:
         sys.meta_path.append(Shims(self))
         for name in ("stdout", "stderr"):
             self.open_output(name)
-        if wanted == ["ipython"]:
+        if "ipython" in globals():
             try:
                 self.shell = ipython(self)
             except ImportError as e:
@@ -183,7 +180,8 @@ class Kernel:
             self.shown = set()
             self.send("open")
             if self.fault:
-                status = self.fail(ModuleNotFoundError(self.fault))
+                self.fail(ModuleNotFoundError(self.fault))
+                status = int(req["op"] == "run")
             elif req["op"] == "complete":
                 status = self.complete(code)
             else:
@@ -480,283 +478,6 @@ def modules(word):
     else:
         names = [m.name for m in pkgutil.iter_modules()] + list(sys.builtin_module_names)
     return [n for n in names if n.startswith(word)][:200]
-
-
-def cut(text, most=MOST_TEXT):
-    return text if len(text) <= most else "%s\n[%d more characters]" % (text[:most], len(text) - most)
-
-
-METHODS = (
-    ("_repr_html_", "text/html"), ("_repr_markdown_", "text/markdown"), ("_repr_svg_", "image/svg+xml"), ("_repr_png_", "image/png"),
-    ("_repr_jpeg_", "image/jpeg"), ("_repr_latex_", "text/latex"), ("_repr_json_", "application/json"),
-    ("_repr_javascript_", "application/javascript"), ("_repr_pdf_", "application/pdf"),
-)
-
-
-def call(o, name, *args, **kw):
-    """Calls a method of an object's class; None if it has none, or that fails."""
-    if isinstance(o, type):
-        return None
-    try:
-        method = getattr(o, name, None)
-        if not callable(method) or not hasattr(type(o), name) and name not in getattr(o, "__dict__", {}):
-            return None
-        return method(*args, **kw)
-    except Exception:
-        return None
-
-
-def bundle(o, shown):
-    """Returns the representations of an object, by their MIME types."""
-    data = {}
-    module = (type(o).__module__ or "").split(".")[0]
-    if module == "matplotlib" and hasattr(o, "savefig"):
-        shown.add(id(o))
-        return figure_bundle(o)
-    given = call(o, "_repr_mimebundle_", include=None, exclude=None)
-    if isinstance(given, tuple) and given:
-        given = given[0]
-    if isinstance(given, dict):
-        data.update(given)
-    for method, mime in METHODS:
-        if mime not in data:
-            value = call(o, method)
-            if isinstance(value, tuple) and value:
-                value = value[0]
-            if value is not None:
-                data[mime] = value
-    if "image/png" in data:
-        data.pop("image/jpeg", None)
-    if module == "pandas" and hasattr(o, "to_json") and hasattr(o, "head"):
-        table(o, data)
-    if "text/plain" not in data:
-        data["text/plain"] = plain(o)
-    if type(o) in (dict, list) and "application/json" not in data and len(data["text/plain"]) < 64 << 10:
-        try:
-            json.dumps(o, allow_nan=False)
-            data["application/json"] = o
-        except (TypeError, ValueError, RecursionError):
-            pass
-    return data
-
-
-def plain(o):
-    try:
-        if type(o) in (dict, list, tuple, set) and len(o) <= 1000:
-            import pprint
-
-            return pprint.pformat(o, compact=True, width=100)
-        return repr(o)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as e:
-        return "<%s whose repr failed: %s>" % (type(o).__name__, type(e).__name__)
-
-
-def table(o, data):
-    """Adds a table of pandas as a tabular data resource."""
-    try:
-        frame = o.to_frame() if hasattr(o, "to_frame") and not hasattr(o, "columns") else o
-        head = frame.head(MOST_ROWS)
-        try:
-            made = json.loads(head.to_json(orient="table", index=True, default_handler=str))
-        except Exception:  # it has values without a form in JSON
-            made = json.loads(head.astype(str).to_json(orient="table", index=True))
-        made["total_rows"] = len(frame)
-        data["application/vnd.dataresource+json"] = made
-    except Exception:
-        pass
-
-
-def figure_bundle(figure):
-    out = io.BytesIO()
-    figure.savefig(out, format="png", bbox_inches="tight")
-    return {"image/png": out.getvalue(), "text/plain": plain(figure)}
-
-
-def bounded(data):
-    """Makes representations JSON, and leaves out those that are too large, with a note in the text."""
-    kept, notes, total = {}, [], 0
-    for mime in sorted(data, key=lambda m: m != "text/plain"):
-        value = data[mime]
-        if value is None:
-            continue
-        mime = str(mime)[:100]
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            value = base64.b64encode(bytes(value)).decode() if not mime.startswith("text/") else bytes(value).decode("utf-8", "replace")
-        elif not isinstance(value, str) and not mime.endswith("json"):
-            value = str(value)
-        elif not isinstance(value, str):
-            try:
-                text = json.dumps(value, allow_nan=False)
-            except (TypeError, ValueError, RecursionError):
-                value = text = str(value)
-        if mime == "text/plain":
-            value = cut(str(value))
-        size = len(value if isinstance(value, str) else text)
-        if mime != "text/plain" and size > MOST_DATA or total + size > MOST_BUNDLE:
-            notes.append("[%s of %d characters was left out]" % (mime, size))
-            continue
-        total += size
-        kept[mime] = value
-    if notes:
-        kept["text/plain"] = "\n".join([kept.get("text/plain", "")] + notes).strip()
-    return kept
-
-
-class Hooks:
-    """Adapts modules after their import, so that they show what they draw."""
-
-    def __init__(self, kernel):
-        self.after = {
-            "matplotlib.pyplot": lambda m: setattr(m, "show", lambda *_, **__: kernel.show_figures()),
-            "IPython.display": lambda m: setattr(m, "display", kernel.display),
-            "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None: kernel.input(prompt, password=True)),
-        }
-
-    def find_spec(self, name, path=None, target=None):
-        after = self.after.pop(name, None)
-        if after is None:
-            return None
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
-            if spec is not None:
-                break
-        else:
-            self.after[name] = after
-            return None
-        loader = spec.loader
-
-        class Loader:
-            def create_module(self, s):
-                return loader.create_module(s)
-
-            def exec_module(self, m):
-                loader.exec_module(m)
-                after(m)
-
-            def __getattr__(self, key):
-                return getattr(loader, key)
-
-        spec.loader = Loader()
-        return spec
-
-
-class Shims:
-    """Stands in for IPython.display in images without IPython."""
-
-    def __init__(self, kernel):
-        self.kernel = kernel
-
-    def find_spec(self, name, path=None, target=None):
-        if name in ("IPython", "IPython.display"):
-            return importlib.util.spec_from_loader(name, self, is_package=name == "IPython")
-        return None
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, m):
-        if m.__name__ == "IPython":
-            m.get_ipython = lambda: None
-            return
-        m.display = self.kernel.display
-        m.clear_output = lambda wait=False: None
-        for name, mime in (
-            ("HTML", "text/html"), ("Markdown", "text/markdown"), ("SVG", "image/svg+xml"), ("Latex", "text/latex"), ("Math", "text/latex"),
-            ("JSON", "application/json"), ("Javascript", "application/javascript"), ("Image", "image/png"), ("Pretty", "text/plain"),
-        ):
-            setattr(m, name, shim(name, mime))
-
-
-def shim(name, mime):
-    class Display:
-        def __init__(self, data=None, url=None, filename=None, format=None, **_):
-            if data is None and filename:
-                with open(filename, "rb") as f:
-                    data = f.read()
-            elif name == "Image" and isinstance(data, str):
-                with open(data, "rb") as f:
-                    data = f.read()
-            self.data = data
-
-        def _repr_mimebundle_(self, include=None, exclude=None):
-            kind, data = mime, self.data
-            if name == "Image" and isinstance(data, (bytes, bytearray)) and data[:2] == b"\xff\xd8":
-                kind = "image/jpeg"
-            if name == "Math":
-                data = "$\\displaystyle %s$" % data
-            return {kind: data, "text/plain": repr(self)}
-
-        def __repr__(self):
-            return "<%s>" % name
-
-    Display.__name__ = Display.__qualname__ = name
-    return Display
-
-
-def ipython(kernel):
-    """Makes a shell of the image's IPython, which executes cells in this module and shows results as this program does."""
-    import tempfile
-
-    import warnings
-
-    warnings.filterwarnings("ignore", "To exit: ")  # of sys.exit()
-    kernel.hooks.after.pop("IPython.display")  # it displays by the shell
-    from IPython.core.compilerop import CachingCompiler
-    from IPython.core.displayhook import DisplayHook
-    from IPython.core.displaypub import DisplayPublisher
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets import Type
-    from traitlets.config import Config
-
-    class Compiler(CachingCompiler):
-        def get_code_name(self, raw_code, transformed_code, number):
-            return "<cell %d>" % kernel.cell
-
-    class Hook(DisplayHook):
-        def write_output_prompt(self):
-            pass
-
-        def compute_format_data(self, result):
-            data, about = super().compute_format_data(result)
-            return dict(bundle(result, kernel.shown), **data), about
-
-        def write_format_data(self, format_dict, md_dict=None):
-            kernel.result("value", data=bounded(format_dict), count=kernel.cell)
-
-        def finish_displayhook(self):
-            pass
-
-    class Publisher(DisplayPublisher):
-        def publish(self, data, *_, **__):
-            kernel.result("display", data=bounded(data))
-
-        def clear_output(self, wait=False):
-            pass
-
-    class Shell(InteractiveShell):
-        compiler_class, displayhook_class, display_pub_class = Type(Compiler), Type(Hook), Type(Publisher)
-
-        def showtraceback(self, *_, **__):  # the error is reported when the cell has ended
-            pass
-
-        showsyntaxerror = showtraceback
-
-        def enable_gui(self, gui=None):  # there is none
-            pass
-
-        def system(self, cmd):
-            kernel.flush()
-            self.system_raw(cmd)
-
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "NoColor"
-    del kernel.ns["display"]
-    shell = Shell.instance(config=config, user_module=kernel.module, ipython_dir=tempfile.mkdtemp(prefix="ipython-"))
-    shell.register_magic_function(kernel.pip, "line", "pip")
-    return shell
 
 
 Kernel().serve()
