@@ -135,13 +135,12 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 		err     error
 	}
 	made := make(chan creation, 1)
+	spec, create := p.Spec(id, m.Lifetime), p.Host.Create
+	spec.Lease = m.Lease
+	if p.State != "" {
+		create = restorer(p.Host, p.State)
+	}
 	go func() {
-		spec := p.Spec(id, m.Lifetime)
-		spec.Lease = m.Lease
-		create := p.Host.Create
-		if p.State != "" {
-			create = restorer(p)
-		}
 		sandbox, err := create(ctx, spec)
 		made <- creation{sandbox, err}
 	}()
@@ -165,17 +164,17 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 }
 
 // restorer makes a sandbox of a saved state.
-func restorer(p *placement.Placement) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+func restorer(host *placement.Host, state string) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
 	return func(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
-		r, can := runtime.As[runtime.Restorer](p.Host.Runtime)
+		r, can := runtime.As[runtime.Restorer](host.Runtime)
 		if !can {
 			return nil, &belljar.Error{
-				Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot continue the processes of a live snapshot", p.Host.Name()),
-				Details: map[string]any{"field": "snapshot", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
+				Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot continue the processes of a live snapshot", host.Name()),
+				Details: map[string]any{"field": "snapshot", "runtime": host.Name(), "available": true, "suggested": []string{}},
 				Hint:    "ask for the runtime that it was made on",
 			}
 		}
-		sandbox, err := r.Restore(ctx, spec, p.State)
+		sandbox, err := r.Restore(ctx, spec, state)
 		var step *runtime.StepError
 		if errors.As(err, &step) && step.Step == runtime.StepSnapshot {
 			return nil, &belljar.Error{
