@@ -127,3 +127,33 @@ func FuzzCopyTree(f *testing.F) {
 		}
 	})
 }
+
+// TestTreeWithoutTemporary holds that a workspace's temporary files are in no tree.
+func TestTreeWithoutTemporary(t *testing.T) {
+	var raw, out bytes.Buffer
+	w := tar.NewWriter(&raw)
+	for _, name := range []string{".tmp/", ".tmp/x", "./.tmp/deep/y", ".tmpfile", "d/.tmp"} {
+		h := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: 1}
+		if name[len(name)-1] == '/' {
+			h.Typeflag, h.Size = tar.TypeDir, 0
+		}
+		_ = w.WriteHeader(&h)
+		_, _ = w.Write(make([]byte, h.Size))
+	}
+	_ = w.Close()
+	tree, err := CopyTree(t.Context(), &out, &raw, Limits{})
+	if err != nil || tree.Files != 2 || tree.Bytes != 2 {
+		t.Fatalf("%+v, %v", tree, err)
+	}
+	var names []string
+	for r := tar.NewReader(&out); ; {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		names = append(names, h.Name)
+	}
+	if got := strings.Join(names, " "); got != ".tmpfile d/.tmp" {
+		t.Errorf("%s", got)
+	}
+}

@@ -18,10 +18,13 @@ const stepOverlay = "overlay"
 
 // layBelow returns what makes the file system of a workspace that begins with files, in the first process's mounts; nil for others. The
 // process cannot make it: see package overlay.
-func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User) func(pid int) error {
+func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User) (func(pid int) error, error) {
 	below := spec.Workspace.Below
 	if below.Dir == "" {
-		return nil
+		return nil, nil
+	}
+	if err := r.below.of(below.Dir, nil); err != nil {
+		return nil, &runtime.StepError{Step: stepOverlay, Err: err}
 	}
 	inodes := spec.Workspace.Inodes
 	if spec.Workspace.Exec {
@@ -39,7 +42,7 @@ func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User
 			return &runtime.StepError{Step: stepOverlay, Err: err}
 		}
 		return nil
-	}
+	}, nil
 }
 
 // probes are what is known of overlays over the file systems of this host.
@@ -48,7 +51,7 @@ type probes struct {
 	known map[uint64]error // by the file system's device
 }
 
-// of finds out, once, whether a workspace can be laid over the file system that a folder is in.
+// of finds out, once, whether a workspace can be laid over the file system that a folder is in. With a nil probe it reports what is known.
 func (p *probes) of(dir string, probe func() error) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -57,7 +60,7 @@ func (p *probes) of(dir string, probe func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err, known := p.known[st.Dev]
-	if !known {
+	if !known && probe != nil {
 		if err = probe(); err != nil {
 			err = errors.Join(errors.ErrUnsupported, err)
 		}

@@ -67,7 +67,9 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	watched := make(chan error, 1) // during the birth, since a warden that has to start takes a while
 	go func() { watched <- r.watch(b.Jar.Group, k.memory, spec.Lifetime) }()
 	b.Inherit(listen, image.Lock, locks)
-	b.Mapped = r.layBelow(spec, b.IDs, user)
+	if b.Mapped, err = r.layBelow(spec, b.IDs, user); err != nil {
+		return nil, err
+	}
 	pl, err := r.plan(spec, k, b, listen, locks, image.Tree)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,18 @@ func testOverlay(t *testing.T, o Options) {
 		}
 		return
 	}
+	spec := o.spec()
+	spec.Workspace.Below = below
+	switch box, err := r.Create(within(t), spec); {
+	case errors.Is(err, errors.ErrUnsupported): // the runtime's own tests know where it must not
+		t.Skipf("no overlay over the file system of %s: %v", top, err)
+	case err != nil:
+		t.Fatal(err)
+	default:
+		if err := box.Destroy(within(t)); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, exec := range []bool{true, false} {
 		j := create(t, o, r, func(s *runtime.Spec) {
 			s.Workspace.Bytes, s.Workspace.Below, s.Workspace.Exec = 16<<20, below, exec

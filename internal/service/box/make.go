@@ -142,10 +142,10 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 		err     error
 	}
 	made := make(chan creation, 1)
+	spec, create := p.Spec(id, m.Lifetime), m.builder(p)
+	spec.Lease = m.Lease
 	go func() {
-		spec := p.Spec(id, m.Lifetime)
-		spec.Lease = m.Lease
-		sandbox, err := m.build(ctx, p, spec)
+		sandbox, err := create(ctx, spec)
 		made <- creation{sandbox, err}
 	}()
 	select {
@@ -168,17 +168,17 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 }
 
 // restorer makes a sandbox of a saved state.
-func restorer(p *placement.Placement) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+func restorer(host *placement.Host, state string) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
 	return func(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
-		r, can := runtime.As[runtime.Restorer](p.Host.Runtime)
+		r, can := runtime.As[runtime.Restorer](host.Runtime)
 		if !can {
 			return nil, &belljar.Error{
-				Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot continue the processes of a live snapshot", p.Host.Name()),
-				Details: map[string]any{"field": "snapshot", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
+				Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("runtime %s cannot continue the processes of a live snapshot", host.Name()),
+				Details: map[string]any{"field": "snapshot", "runtime": host.Name(), "available": true, "suggested": []string{}},
 				Hint:    "ask for the runtime that it was made on",
 			}
 		}
-		sandbox, err := r.Restore(ctx, spec, p.State)
+		sandbox, err := r.Restore(ctx, spec, state)
 		var step *runtime.StepError
 		if errors.As(err, &step) && step.Step == runtime.StepSnapshot {
 			return nil, &belljar.Error{
@@ -190,28 +190,30 @@ func restorer(p *placement.Placement) func(context.Context, runtime.Spec) (runti
 	}
 }
 
-// build has the runtime make a sandbox.
-func (m *Maker) build(ctx context.Context, p *placement.Placement, spec runtime.Spec) (runtime.Sandbox, error) {
-	create := p.Host.Create
+// builder has the runtime make a sandbox, as the placement is now.
+func (m *Maker) builder(p *placement.Placement) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+	create, volume := p.Host.Create, p.Workspace.Volume
 	if p.State != "" {
-		create = restorer(p)
+		create = restorer(p.Host, p.State)
 	}
 	if !p.Workspace.OnDisk() {
-		return create(ctx, spec)
+		return create
 	}
-	done, err := m.Disks.Open(spec.ID, &spec.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	sandbox, err := create(ctx, spec)
-	if errors.Is(err, runtime.ErrInUse) {
-		err = &belljar.Error{
-			Code: belljar.CodeConflict, Message: fmt.Sprintf("a former sandbox that has not ended writes to volume %q", p.Workspace.Volume),
-			Details: map[string]any{"volume": p.Workspace.Volume}, Hint: "try again later", Err: err,
+	return func(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+		done, err := m.Disks.Open(spec.ID, &spec.Workspace)
+		if err != nil {
+			return nil, err
 		}
+		defer done()
+		sandbox, err := create(ctx, spec)
+		if errors.Is(err, runtime.ErrInUse) {
+			err = &belljar.Error{
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("a former sandbox that has not ended writes to volume %q", volume),
+				Details: map[string]any{"volume": volume}, Hint: "try again later", Err: err,
+			}
+		}
+		return sandbox, err
 	}
-	return sandbox, err
 }
 
 // Destroy destroys a sandbox.

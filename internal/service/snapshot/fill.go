@@ -51,9 +51,6 @@ func cause(r io.Reader) error {
 	return nil
 }
 
-// LayerName is the name of the layer that is a snapshot.
-const LayerName = runtime.SnapshotLayer
-
 // Layer returns a snapshot as a read-only layer of a sandbox. It stays until the layer is released.
 func (s *Snapshots) Layer(ctx context.Context, x belljar.Snapshot) (runtime.Layer, *shelf.Layer, error) {
 	if s.opts.Shelf == nil {
@@ -67,7 +64,7 @@ func (s *Snapshots) Layer(ctx context.Context, x belljar.Snapshot) (runtime.Laye
 	if err != nil {
 		return runtime.Layer{}, nil, err
 	}
-	return runtime.Layer{Name: LayerName, Dir: held.Dir}, held, nil
+	return runtime.Layer{Name: runtime.SnapshotLayer, Dir: held.Dir}, held, nil
 }
 
 // opener opens the archive of a snapshot.
