@@ -106,6 +106,7 @@ function serve(): void {
   function flushNow(): void {
     clearTimeout(due);
     due = undefined;
+    if (lines.size === sent.size && lines.rows === sent.rows) return; // an event alone does not hold back the line that follows
     last = performance.now();
     flush();
   }
