@@ -12,7 +12,8 @@ import { startWorker } from "./start.ts";
 
 const expressionName = "expressions";
 const guardMs = 2000;
-const frameMs = 33; // between two states
+const frameMs = 33; // between two states that change what is visible
+const countMs = 200; // and between two that change the number of lines alone
 const mostHits = 1_000_000;
 
 if (self.name === expressionName) {
@@ -50,13 +51,16 @@ function serve(): void {
     for (; chosenTo < lines.rows; chosenTo++) if (matchesStream(lines.kind(chosenTo), stream)) chosen.push(chosenTo);
   }
 
+  // atView tells whether what comes may be visible.
+  const atView = () => view.last || view.first + view.count >= sent.rows - 1;
+
   function flush(always = false): void {
     choose();
     const total = rowsShown();
     const grown = lines.size !== sent.size || lines.rows !== sent.rows;
     if (!grown && !always) return;
     tell({ is: "state", rows: total, lines: lines.lines, size: lines.size, connection });
-    const touched = view.last || view.first + view.count >= Math.max(sent.rows, 0) - 1 || sent.rows < 0;
+    const touched = atView();
     sent = { rows: lines.rows, size: lines.size };
     if (touched || stream !== "both") show();
     const row = wantedLine ? lines.rowOf(wantedLine) : undefined;
@@ -102,6 +106,7 @@ function serve(): void {
   function flushNow(): void {
     clearTimeout(due);
     due = undefined;
+    if (lines.size === sent.size && lines.rows === sent.rows) return; // an event alone does not hold back the line that follows
     last = performance.now();
     flush();
   }
@@ -111,8 +116,9 @@ function serve(): void {
     const now = performance.now();
     if (due === undefined) {
       // What has come is shown at once, and then once a frame's time.
-      if (now - last >= frameMs) flushNow();
-      else due = setTimeout(flushNow, last + frameMs - now);
+      const every = atView() ? frameMs : countMs;
+      if (now - last >= every) flushNow();
+      else due = setTimeout(flushNow, last + every - now);
     }
     if (now - yielded < 8) return undefined;
     return macrotask().then(() => void (yielded = performance.now()));

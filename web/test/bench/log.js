@@ -170,12 +170,12 @@ try {
       before = now;
     }
     const seconds = (performance.now() - from) / 1000;
-    return { fps: frames / seconds, changes: changes / seconds, rate: ((count() - first) * 80) / 1e6 / seconds, long: Math.max(0, ...globalThis.seen.long), violations: globalThis.seen.violations };
+    return { fps: frames / seconds, changes: changes / seconds, rate: ((count() - first) * 80) / 1e6 / seconds, long: Math.max(0, ...globalThis.seen.long), tasks: globalThis.seen.tasks, violations: globalThis.seen.violations };
   });
   report("following: rate", told.rate, 19, "MB/s", false);
   report("following: frames", told.fps, 30, "fps", false);
   report("following: longest task", told.long, 100, "ms");
-  console.log(`     the lines changed ${told.changes.toFixed(0)} times a second`);
+  console.log(`     the lines changed ${told.changes.toFixed(0)} times a second; tasks of more than 50 ms: ${told.tasks.join(", ") || "none"}`);
   if (seen.violations.length + told.violations.length > 0) throw new Error(`violations of the policy: ${[...seen.violations, ...told.violations]}`);
 } finally {
   await browser.close();
