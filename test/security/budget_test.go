@@ -22,7 +22,7 @@ func takes(t *testing.T, tr *trial, budgets []string) func(outcome) {
 	other.flags = []string{"--workspace-exec", "--file", built.Probe + ":probe"}
 	most := "120000"
 	if tr.lane.runtime == "gvisor" {
-		most = tier.Pick("20000", most) // its timers have no limit and are slow to make, and none of them is the host's
+		most = tier.Pick("2000", most) // its timers have no limit and are slow to make, and none of them is the host's
 	}
 	var script strings.Builder
 	for _, budget := range budgets {

@@ -140,7 +140,7 @@ func attack(t *testing.T, l *lane, s script) verdict {
 	}
 	args = append(slices.Concat(args, tr.flags, s.flags, tr.extra), "--file", tr.copy(s.path)+":attack.sh", "--", "sh", "attack.sh")
 	got := tr.run(ctx, args)
-	t.Logf("phase %s %s exit %v, after %.2f s of a processor\nstdout: %s\nstderr: %s", got.Phase, got.ReasonCode, got.exit(), tr.account.CPU.Seconds(), tail(got.Stdout), tail(got.Stderr))
+	t.Logf("phase %s %s exit %v, after %.2f s of a processor, %s\nstdout: %s\nstderr: %s", got.Phase, got.ReasonCode, got.exit(), tr.account.CPU.Seconds(), got.own(), tail(got.Stdout), tail(got.Stderr))
 	if strings.Contains(got.Stdout, "BREACH") {
 		t.Errorf("breach:\n%s", breaches(got.Stdout))
 	}

@@ -77,7 +77,7 @@ func together(t *testing.T, l *lane, group []script, results *board) {
 		v(got)
 	}
 	tr.nothingLeft(got)
-	t.Logf("after %.2f s of a processor\nstderr: %s", tr.account.CPU.Seconds(), tail(got.Stderr))
+	t.Logf("after %.2f s of a processor, %s\nstderr: %s", tr.account.CPU.Seconds(), got.own(), tail(got.Stderr))
 	failed := t.Failed()
 	for _, s := range group {
 		t.Run(s.name, func(t *testing.T) {

@@ -99,6 +99,14 @@ func (o outcome) exit() string {
 	return strconv.Itoa(*o.ExitCode)
 }
 
+// own is the time of processors that the sandbox has used itself.
+func (o outcome) own() string {
+	if o.ResourceUsage == nil || o.ResourceUsage.CPUTimeSec == nil {
+		return "an unknown time inside"
+	}
+	return fmt.Sprintf("%.2f s inside", *o.ResourceUsage.CPUTimeSec)
+}
+
 // run runs belljar run --json with args and returns what it says.
 func (tr *trial) run(ctx context.Context, args []string) outcome {
 	tr.t.Helper()

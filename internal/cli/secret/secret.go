@@ -33,6 +33,9 @@ func Parse(secrets, brokers []string, getenv func(name string) (string, bool)) (
 			if !set {
 				return nil, mistake.New("set the variable, or name a file: --secret "+name+"=@FILE", "--secret %s: the variable is not set here", name)
 			}
+			if value == "" {
+				return nil, mistake.New("set the variable, or name a file: --secret "+name+"=@FILE", "--secret %s: the variable is empty", name)
+			}
 			given[name] = belljar.Secret{Value: value}
 		case isStored:
 			given[name] = belljar.Secret{From: stored}

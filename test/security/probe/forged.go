@@ -149,7 +149,7 @@ func forgedAsks(r *report) {
 	var asks []wire.Ask
 	for _, name := range []string{
 		"other.test", "api.test.other.test", "xapi.test", "wild.test", "", ".", "*", "*.wild.test", "api.test\x00.other.test", "other.test\x00.wild.test", "a..wild.test",
-		"bait.wild.test", "special-2.wild.test", "special-4.wild.test", "special-6.wild.test", "localhost", "127.0.0.1", bait, peer, "\xff\xfe", "../../api.test", long, long + ".wild.test",
+		"bait.wild.test", "special-2.wild.test", "special-4.wild.test", "special-6.wild.test", "localhost", "127.0.0.1", bait, peer, "\xff\xfe", "../../api.test",
 	} {
 		asks = append(asks, wire.Ask{Name: name})
 		for _, port := range []uint16{80, 443, uint16(shared)} {
@@ -158,6 +158,7 @@ func forgedAsks(r *report) {
 			}
 		}
 	}
+	asks = append(asks, wire.Ask{Name: long}, wire.Ask{Name: long + ".wild.test"}, wire.Ask{Open: &wire.Open{Host: long + ".wild.test", Port: 80}})
 	for _, host := range []string{"::ffff:" + bait, "[" + bait + "]", "::1", "0.0.0.0", "0x7f000001", "127.1", "64:ff9b::7f00:1", "fe80::1%lo", "169.254.169.254", "10.0.0.1", "8.8.8.8", "api.test:80", "http://api.test/"} {
 		asks = append(asks, wire.Ask{Open: &wire.Open{Host: host, Port: 80, Via: wire.ViaSocks}}, wire.Ask{Name: "api.test", Open: &wire.Open{Host: host, Port: uint16(shared)}})
 	}
@@ -328,11 +329,15 @@ func forgedFlood(r *report) {
 		func(i uint64) wire.Ask { return wire.Ask{ID: 1<<31 + i, Open: &wire.Open{Host: "api.test", Port: 80}} },
 		func(uint64) wire.Ask { return wire.Ask{ID: 7, Open: &wire.Open{Host: "api.test", Port: 443}} },
 	}
+	most := uint64(20_000)
+	if ownKernel() && os.Getenv("LANE_TIER") == "test" {
+		most = 8_000 // more than sockets hold the answers of
+	}
 	for what, ask := range floods {
 		r.taker(func(t *taken) {
 			_ = t.SetDeadline(time.Now().Add(3 * time.Second))
 			n, err := uint64(0), error(nil)
-			for ; n < 20_000 && err == nil; n++ {
+			for ; n < most && err == nil; n++ {
 				a := ask(n)
 				err = t.w.JSON(wire.KindReply, wire.Reply{Ask: &a})
 			}
