@@ -1971,6 +1971,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
         };
@@ -2393,6 +2394,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
         };
@@ -3768,6 +3770,8 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
         };
@@ -3912,6 +3916,8 @@ export interface components {
             timeout_sec?: number;
             /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
+            /** @description auto or off: whether the program may have an interpreter that was started before; default: auto */
+            warm?: string;
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4458,6 +4464,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
         };
@@ -4712,6 +4719,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
         };
