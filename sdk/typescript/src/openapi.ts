@@ -1971,6 +1971,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
@@ -2394,6 +2395,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
@@ -4464,6 +4466,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
@@ -4719,6 +4722,7 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];

@@ -105,6 +105,7 @@ class AdminRun(_AdminRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -474,6 +475,7 @@ class DetailedRun(_DetailedRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -2149,6 +2151,7 @@ class ShownRun(_ShownRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
 
@@ -2330,6 +2333,7 @@ class StartedRun(_StartedRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
 
