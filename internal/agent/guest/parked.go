@@ -68,6 +68,7 @@ func (a *Agent) park(spec wire.Exec) error {
 		err = p.start(spec)
 	}
 	if err != nil {
+		a.warm.Unfit(key)
 		return err
 	}
 	if !spec.KillAll {

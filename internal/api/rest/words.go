@@ -77,7 +77,7 @@ func words() map[string]string {
 		"runtime_version": "Its version", "base_image": "The image, such as host or python:3.11-slim", "image_digest": "Digest that the image's name resolved to",
 		"RunSpec.cwd": "Working directory, in the workspace; default: its root", "command": "The program and its arguments; no shell is involved", "code": "A program's source, instead of command", "language": "Language of code, or of the file that command starts with: python, node, c …",
 		"build": "How its program was compiled before it ran", "build_timeout_sec": "Limit for the compiler, in seconds", "build_memory_mb": "Memory limit of the compiler in MiB; default: memory_mb",
-		"RunSpec.warm": "auto or off: whether the program may have an interpreter that was started before; default: auto", "Run.warm": "Whether its interpreter was started before; absent if it could not be",
+		"RunSpec.warm": "auto or off: whether the program may have an interpreter that was started before; default: auto", "warm": "Whether its interpreter was started before; absent if it could not be",
 		"build_cache": "Whether to reuse an earlier build of the same user with the same source, files, environment, compiler and image", "cached": "Whether the build of an earlier run was reused",
 		"argv": "The compiler and its arguments", "Build.exit_code": "The compiler's exit status: 128+n if a signal ended it, null while it runs",
 		"duration_sec": "Seconds from its start to its end", "Build.usage": "What the compiler used, apart from the run's own usage",

@@ -325,6 +325,28 @@ func TestWarmSurvivors(t *testing.T) {
 	}
 }
 
+// A preloaded numpy multiplies in forked processes, whose threads are their own, and its random numbers differ.
+func TestWarmNumpy(t *testing.T) {
+	tier.Soak(t)
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	box.write("main.py", "import numpy\na = numpy.ones((700, 700))\nprint((a @ a).sum(), numpy.random.rand())")
+	e := program("python3", "main.py")
+	if got := box.exec(e, ""); got.code != 0 {
+		t.Skip("no numpy: ", got.err)
+	}
+	seen := map[string]bool{}
+	for range 10 {
+		got := box.awaitWarm(warmed(e, "numpy"), "")
+		sum, chance, _ := strings.Cut(got.out, " ")
+		if got.code != 0 || sum != "343000000.0" || seen[chance] {
+			t.Errorf("%+v", got)
+		}
+		seen[chance] = true
+	}
+}
+
 // BenchmarkWarm compares a one-line program with and without an interpreter that waits: from a ready sandbox's, and in a session. The
 // figure is how many times faster it is.
 func BenchmarkWarm(b *testing.B) {

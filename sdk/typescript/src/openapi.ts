@@ -1496,51 +1496,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/sandbox/volumes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List volumes
-         * @description The caller's own, by name: 100 at most.
-         */
-        get: operations["list-volumes"];
-        put?: never;
-        /**
-         * Make a volume
-         * @description A workspace on the server's disk, empty, which sessions and runs have as workspace.volume. All of its size is taken at once, and counts to the caller's artifact_mb.
-         */
-        post: operations["create-volume"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sandbox/volumes/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Get a volume */
-        get: operations["get-volume"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove a volume with its files
-         * @description It is a conflict while a session or run has it.
-         */
-        delete: operations["remove-volume"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -2016,10 +1971,10 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         Approval: {
             /** @description The image */
@@ -2440,10 +2395,10 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         Discovery: {
             /** @description The trust level of requests that set none */
@@ -3370,8 +3325,6 @@ export interface components {
             warnings?: string[];
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         Package: {
             /** @description Digest of the file that it came in */
@@ -3819,10 +3772,10 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         RunFailure: {
             /** @description The stack from the failure outwards, at most 20 frames */
@@ -3965,8 +3918,8 @@ export interface components {
             timeout_sec?: number;
             /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
+            /** @description auto or off: whether the program may have an interpreter that was started before; default: auto */
+            warm?: string;
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -3984,15 +3937,6 @@ export interface components {
             default: boolean;
             /** @description Images that are available */
             default_images: string[];
-            /**
-             * Format: int64
-             * @description MiB of the largest workspace on disk; 0 if there can be none
-             */
-            disk_workspace_cap_mb: number;
-            /** @description Whether a workspace can be on disk */
-            disk_workspaces: boolean;
-            /** @description Why a workspace cannot be on disk; absent if it can */
-            disk_workspaces_reason?: components["schemas"]["RuntimeReason"];
             /** @description Whether network_policy allowlist works */
             egress_allowlist_supported: boolean;
             /** @description Whether the image host can be used */
@@ -4210,8 +4154,6 @@ export interface components {
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         SessionOpening: {
             /** @description Protections that may be missing on this host; operators only */
@@ -4292,8 +4234,6 @@ export interface components {
              * @description Lifetime in seconds; 0 is the server's default
              */
             ttl_sec?: number;
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4397,8 +4337,6 @@ export interface components {
              * @description Lifetime in seconds after the last activity; 0 is the server's default
              */
             ttl_sec?: number;
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4528,10 +4466,10 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         Snapshot: {
             /**
@@ -4784,10 +4722,10 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
+            /** @description Whether its interpreter was started before; absent if it could not be */
+            warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
-            workspace?: components["schemas"]["Workspace"];
         };
         StatFile: {
             /** @description The file or folder */
@@ -5071,52 +5009,6 @@ export interface components {
             log_bytes: number;
             /** @description The user */
             user_id: string;
-        };
-        Volume: {
-            /**
-             * Format: date-time
-             * @description When it was made
-             */
-            created_at: string;
-            /**
-             * Format: int64
-             * @description MiB that its files may have
-             */
-            mb: number;
-            /** @description Its name */
-            name: string;
-            /** @description Ids of the sessions and runs that have it now */
-            used_by?: string[];
-            /** @description The owner */
-            user_id?: string;
-            /** @description Id of the one that may write to it; absent for none */
-            written_by?: string;
-        };
-        VolumeList: {
-            /** @description The volumes */
-            items: components["schemas"]["Volume"][];
-        };
-        VolumeSpec: {
-            /**
-             * Format: int64
-             * @description MiB that its files may have
-             */
-            mb: number;
-            /** @description Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters */
-            name: string;
-        };
-        Workspace: {
-            /**
-             * Format: int64
-             * @description MiB that the files of a disk may have; with a volume that exists, absent or its size
-             */
-            mb?: number;
-            /** @description memory or disk; absent is memory, or disk with a volume */
-            medium?: string;
-            /** @description Whether nothing can be written to the volume: others can have it at the same time */
-            read_only?: boolean;
-            /** @description Name of the caller's volume that it is; one that does not exist is made with mb */
-            volume?: string;
         };
         WriteFile: {
             /** @description The file as text */
@@ -7725,98 +7617,6 @@ export interface operations {
                         token: string;
                     };
                 };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "list-volumes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["VolumeList"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "create-volume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["VolumeSpec"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Volume"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "get-volume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The volume's name */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Volume"];
-                };
-            };
-            default: components["responses"]["Failure"];
-        };
-    };
-    "remove-volume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The volume's name */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description No Content */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             default: components["responses"]["Failure"];
         };

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	mostWaiting  = 2  // interpreters of one agent
-	mostThreaded = 16 // keys to remember
+	mostWaiting = 2  // interpreters of one agent
+	mostKeys    = 16 // to remember
 )
 
 // List holds the interpreters that wait, by their keys. The zero value is empty.
@@ -18,6 +18,7 @@ type List[P comparable] struct {
 	waiting  []entry[P]          // the one used last at the end
 	starting map[string]struct{} // keys
 	threaded map[string]struct{} // keys of interpreters with threads, which cannot fork
+	unfit    map[string]struct{} // keys of interpreters that did not come to wait
 }
 
 type entry[P comparable] struct {
@@ -31,9 +32,10 @@ func (l *List[P]) Begin(key string) (forks, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.starting == nil {
-		l.starting, l.threaded = make(map[string]struct{}), make(map[string]struct{})
+		l.starting, l.threaded, l.unfit = make(map[string]struct{}), make(map[string]struct{}), make(map[string]struct{})
 	}
-	if _, ok := l.starting[key]; ok || l.index(key) >= 0 {
+	_, starting := l.starting[key]
+	if _, unfit := l.unfit[key]; unfit || starting || l.index(key) >= 0 {
 		return false, false
 	}
 	l.starting[key] = struct{}{}
@@ -48,14 +50,19 @@ func (l *List[P]) Began(key string) {
 	delete(l.starting, key)
 }
 
-// Threaded notes that an interpreter with a key cannot fork.
-func (l *List[P]) Threaded(key string) {
+// Threaded notes that an interpreter with a key cannot fork, Unfit that none comes to wait.
+func (l *List[P]) Threaded(key string) { l.note(l.threaded, key) }
+
+// Unfit is explained at Threaded.
+func (l *List[P]) Unfit(key string) { l.note(l.unfit, key) }
+
+func (l *List[P]) note(keys map[string]struct{}, key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.threaded) == mostThreaded {
-		clear(l.threaded)
+	if len(keys) == mostKeys {
+		clear(keys)
 	}
-	l.threaded[key] = struct{}{}
+	keys[key] = struct{}{}
 }
 
 // Take returns the interpreter with a key, and removes it unless it forks.

@@ -104,10 +104,10 @@ class AdminRun(_AdminRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class _Approval(TypedDict):
@@ -474,10 +474,10 @@ class DetailedRun(_DetailedRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class _Discovery(TypedDict):
@@ -1270,8 +1270,6 @@ class OpenedSession(_OpenedSession, total=False):
     """The owner."""
     warnings: List[str]
     """Rules of its network that the server's rules cover nothing of."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class _Package(TypedDict):
@@ -1614,10 +1612,10 @@ class Run(_Run, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class _RunFailure(TypedDict):
@@ -1724,8 +1722,8 @@ class RunSpec(_RunSpec, total=False):
     """Limit for the command, in seconds."""
     trust_level: str
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    warm: str
+    """auto or off: whether the program may have an interpreter that was started before; default: auto."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -1739,10 +1737,6 @@ class _RuntimeInfo(TypedDict):
     """Whether it is used by default."""
     default_images: List[str]
     """Images that are available."""
-    disk_workspace_cap_mb: int
-    """MiB of the largest workspace on disk; 0 if there can be none."""
-    disk_workspaces: bool
-    """Whether a workspace can be on disk."""
     egress_allowlist_supported: bool
     """Whether network_policy allowlist works."""
     host_image: bool
@@ -1790,8 +1784,6 @@ class _RuntimeInfo(TypedDict):
 class RuntimeInfo(_RuntimeInfo, total=False):
     agent_uid: str
     """separate: programs run as another user than Belljar's agent; shared: as the same user."""
-    disk_workspaces_reason: RuntimeReason
-    """Why a workspace cannot be on disk; absent if it can."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     oci_runtime: str
@@ -1928,8 +1920,6 @@ class Session(_Session, total=False):
     """The owner."""
     warnings: List[str]
     """Rules of its network that the server's rules cover nothing of."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class SessionOpening(TypedDict, total=False):
@@ -1981,8 +1971,6 @@ class SessionOpening(TypedDict, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
     """Lifetime in seconds; 0 is the server's default."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2052,8 +2040,6 @@ class SessionSpec(_SessionSpec, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
     """Lifetime in seconds after the last activity; 0 is the server's default."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2164,10 +2150,10 @@ class ShownRun(_ShownRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class _Snapshot(TypedDict):
@@ -2346,10 +2332,10 @@ class StartedRun(_StartedRun, total=False):
     """Whether the log was cut at its cap."""
     user_id: str
     """The owner."""
+    warm: bool
+    """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
-    workspace: Workspace
-    """What /workspace is made of: absent is memory."""
 
 
 class StatFile(TypedDict):
@@ -2536,47 +2522,6 @@ class UserUsage(TypedDict):
     """Bytes of logs kept."""
     user_id: str
     """The user."""
-
-
-class _Volume(TypedDict):
-    created_at: str
-    """When it was made."""
-    mb: int
-    """MiB that its files may have."""
-    name: str
-    """Its name."""
-
-
-class Volume(_Volume, total=False):
-    used_by: List[str]
-    """Ids of the sessions and runs that have it now."""
-    user_id: str
-    """The owner."""
-    written_by: str
-    """Id of the one that may write to it; absent for none."""
-
-
-class VolumeList(TypedDict):
-    items: List[Volume]
-    """The volumes."""
-
-
-class VolumeSpec(TypedDict):
-    mb: int
-    """MiB that its files may have."""
-    name: str
-    """Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters."""
-
-
-class Workspace(TypedDict, total=False):
-    mb: int
-    """MiB that the files of a disk may have; with a volume that exists, absent or its size."""
-    medium: str
-    """memory or disk; absent is memory, or disk with a volume."""
-    read_only: bool
-    """Whether nothing can be written to the volume: others can have it at the same time."""
-    volume: str
-    """Name of the caller's volume that it is; one that does not exist is made with mb."""
 
 
 class _WriteFile(TypedDict):
