@@ -744,7 +744,7 @@ export interface paths {
         put?: never;
         /**
          * Start a context in a session
-         * @description A context is a living interpreter (python, javascript or bash), whose variables stay from one run to the next. One of that name and language is returned as it is. Its interpreter ends when it is idle for long; the next code starts a new one.
+         * @description A context is a living interpreter (python, ipython, javascript or bash), whose variables stay from one run to the next. One of that name is returned as it is; if its language or cwd is another, the request is refused. Its interpreter ends when it is idle for long; the next code starts a new one.
          */
         post: operations["create-context"];
         delete?: never;
@@ -941,7 +941,7 @@ export interface paths {
         put?: never;
         /**
          * Make copies of a session
-         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no processes, secrets, terminals or scope.
+         * @description Sessions with the files of this one, its limits and network, and the directory, variables and functions of its shell: all of them or none. They have no secrets, terminals or scope and, unless they are live, no processes.
          */
         post: operations["fork-session"];
         delete?: never;
@@ -1061,7 +1061,7 @@ export interface paths {
         get: operations["get-file"];
         /**
          * Upload a file
-         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created.
+         * @description Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created. The answer has an ETag if the file has at most 8 MiB.
          */
         put: operations["put-file"];
         post?: never;
@@ -1176,9 +1176,29 @@ export interface paths {
         put?: never;
         /**
          * Write a file
-         * @description Writes the whole file or, after an error, nothing. For large files use PUT fs/raw.
+         * @description Writes the whole file or, after an error, nothing. With If-Match, the server compares the file and replaces it in one step, so that no other write is lost. For large files use PUT fs/raw.
          */
         post: operations["write-file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/sessions/{session_id}/hibernate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save a session and give its sandbox up
+         * @description Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
+         */
+        post: operations["hibernate-session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1321,7 +1341,7 @@ export interface paths {
         put?: never;
         /**
          * Save the files of a session's workspace
-         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file.
+         * @description Links, times and user attributes included; without /workspace/.tmp, sockets, FIFOs, devices, processes and secret files. Programs stand still meanwhile, for 5 seconds at most, where the runtime can do that; consistent in the answer reports whether none could change a file. With live, memory and processes are saved, too.
          */
         post: operations["create-snapshot"];
         delete?: never;
@@ -1491,6 +1511,51 @@ export interface paths {
          */
         post: operations["create-ticket"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/volumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List volumes
+         * @description The caller's own, by name: 100 at most.
+         */
+        get: operations["list-volumes"];
+        put?: never;
+        /**
+         * Make a volume
+         * @description A workspace on the server's disk, empty, which sessions and runs have as workspace.volume. All of its size is taken at once, and counts to the caller's artifact_mb.
+         */
+        post: operations["create-volume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/volumes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a volume */
+        get: operations["get-volume"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a volume with its files
+         * @description It is a conflict while a session or run has it.
+         */
+        delete: operations["remove-volume"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1975,6 +2040,8 @@ export interface components {
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Approval: {
             /** @description The image */
@@ -2213,7 +2280,7 @@ export interface components {
             created_at: string;
             /** @description Directory of the workspace in which it started */
             cwd?: string;
-            /** @description python, javascript or bash */
+            /** @description python, ipython, javascript or bash */
             language: string;
             /**
              * Format: date-time
@@ -2224,7 +2291,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Commands that its interpreters were given
+             * @description How many pieces of code its interpreters were given
              */
             runs: number;
             /** @description idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one */
@@ -2243,8 +2310,10 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description python, javascript or bash; the context is made if it does not exist */
+            /** @description python, ipython, javascript or bash; the context is made if it does not exist */
             language?: string;
+            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
+            replay?: boolean;
             /** @description The whole standard input */
             stdin?: string;
             /**
@@ -2266,13 +2335,18 @@ export interface components {
             language: string;
             /** @description Name of the context */
             name: string;
+            /**
+             * Format: int64
+             * @description How many pieces of earlier code were executed again before this one
+             */
+            replayed?: number;
             /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
             state?: string;
         };
         ContextSpec: {
             /** @description Directory of the workspace to start in; default: its root */
             cwd?: string;
-            /** @description python, javascript or bash */
+            /** @description python, ipython (Python, with the image's IPython), javascript or bash */
             language: string;
             /** @description Its name; default: the language */
             name?: string;
@@ -2399,6 +2473,8 @@ export interface components {
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Discovery: {
             /** @description The trust level of requests that set none */
@@ -2486,7 +2562,7 @@ export interface components {
              * @description Error code
              * @enum {string}
              */
-            code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
+            code: "invalid_request" | "invalid_spec_version" | "unauthorized" | "forbidden" | "not_found" | "idempotency_conflict" | "conflict" | "precondition_failed" | "rate_limited" | "quota_exceeded" | "policy_denied" | "timeout" | "canceled" | "payload_too_large" | "path_escapes" | "runtime_unavailable" | "image_unavailable" | "image_invalid" | "disk_full" | "internal";
             /** @description Details, by code: field, offset, supported … */
             details?: {
                 [key: string]: unknown;
@@ -2721,6 +2797,8 @@ export interface components {
             path: string;
         };
         FileEntry: {
+            /** @description The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it */
+            etag?: string;
             /** @description Permission bits in octal */
             mode: string;
             /**
@@ -2798,6 +2876,8 @@ export interface components {
             contents?: string;
             /** @description The content as base64, if it is not valid UTF-8 */
             contents_b64?: string;
+            /** @description The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too */
+            etag?: string;
             /**
              * Format: int64
              * @description Offset of the next read, if the file has more bytes
@@ -2810,6 +2890,14 @@ export interface components {
             size_bytes: number;
             /** @description Whether the file has more bytes */
             truncated: boolean;
+        };
+        FileWritten: {
+            /** @description The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too */
+            etag: string;
+            /** @description true */
+            ok: boolean;
+            /** @description Absolute path in the sandbox */
+            path: string;
         };
         FilesStored: {
             /** @description The files as they are now */
@@ -2833,6 +2921,8 @@ export interface components {
              * @description How many copies, 1 to 32; 1 by default
              */
             count?: number;
+            /** @description Copies with memory and processes, too; as in create-snapshot */
+            live?: boolean;
         };
         /** @description One entry of a run's log. */
         Frame: {
@@ -2906,6 +2996,10 @@ export interface components {
              * @enum {string}
              */
             status: "ok";
+        };
+        HibernateRequest: {
+            /** @description Whether to end what runs in the session; else it is refused while something does */
+            force?: boolean;
         };
         Image: {
             /**
@@ -3318,13 +3412,15 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
             warnings?: string[];
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Package: {
             /** @description Digest of the file that it came in */
@@ -3776,6 +3872,8 @@ export interface components {
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         RunFailure: {
             /** @description The stack from the failure outwards, at most 20 frames */
@@ -3864,6 +3962,8 @@ export interface components {
             network_policy?: string;
             /** @description Packages to install first, for the sandbox to read below /packages */
             packages?: components["schemas"]["Packages"];
+            /** @description If the context has lost its interpreter, its earlier code is executed again first, without output */
+            replay?: boolean;
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
             /**
@@ -3920,6 +4020,8 @@ export interface components {
             trust_level?: string;
             /** @description auto or off: whether the program may have an interpreter that was started before; default: auto */
             warm?: string;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -3937,6 +4039,15 @@ export interface components {
             default: boolean;
             /** @description Images that are available */
             default_images: string[];
+            /**
+             * Format: int64
+             * @description MiB of the largest workspace on disk; 0 if there can be none
+             */
+            disk_workspace_cap_mb: number;
+            /** @description Whether a workspace can be on disk */
+            disk_workspaces: boolean;
+            /** @description Why a workspace cannot be on disk; absent if it can */
+            disk_workspaces_reason?: components["schemas"]["RuntimeReason"];
             /** @description Whether network_policy allowlist works */
             egress_allowlist_supported: boolean;
             /** @description Whether the image host can be used */
@@ -4149,11 +4260,13 @@ export interface components {
              * @description State of the session
              * @enum {string}
              */
-            state: "starting" | "active" | "closed" | "expired" | "crashed" | "lost";
+            state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         SessionOpening: {
             /** @description Protections that may be missing on this host; operators only */
@@ -4234,6 +4347,8 @@ export interface components {
              * @description Lifetime in seconds; 0 is the server's default
              */
             ttl_sec?: number;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4337,6 +4452,8 @@ export interface components {
              * @description Lifetime in seconds after the last activity; 0 is the server's default
              */
             ttl_sec?: number;
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
         };
@@ -4470,6 +4587,8 @@ export interface components {
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         Snapshot: {
             /**
@@ -4501,7 +4620,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files, no processes */
+            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -4541,6 +4660,8 @@ export interface components {
             total: number;
         };
         SnapshotRequest: {
+            /** @description Also memory and processes; only on a runtime that can save those, and without secrets in the session */
+            live?: boolean;
             /** @description Its name, for people; at most 128 bytes */
             name?: string;
         };
@@ -4726,6 +4847,8 @@ export interface components {
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
+            /** @description What /workspace is made of: absent is memory */
+            workspace?: components["schemas"]["Workspace"];
         };
         StatFile: {
             /** @description The file or folder */
@@ -5010,6 +5133,52 @@ export interface components {
             /** @description The user */
             user_id: string;
         };
+        Volume: {
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description MiB that its files may have
+             */
+            mb: number;
+            /** @description Its name */
+            name: string;
+            /** @description Ids of the sessions and runs that have it now */
+            used_by?: string[];
+            /** @description The owner */
+            user_id?: string;
+            /** @description Id of the one that may write to it; absent for none */
+            written_by?: string;
+        };
+        VolumeList: {
+            /** @description The volumes */
+            items: components["schemas"]["Volume"][];
+        };
+        VolumeSpec: {
+            /**
+             * Format: int64
+             * @description MiB that its files may have
+             */
+            mb: number;
+            /** @description Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters */
+            name: string;
+        };
+        Workspace: {
+            /**
+             * Format: int64
+             * @description MiB that the files of a disk may have; with a volume that exists, absent or its size
+             */
+            mb?: number;
+            /** @description memory or disk; absent is memory, or disk with a volume */
+            medium?: string;
+            /** @description Whether nothing can be written to the volume: others can have it at the same time */
+            read_only?: boolean;
+            /** @description Name of the caller's volume that it is; one that does not exist is made with mb */
+            volume?: string;
+        };
         WriteFile: {
             /** @description The file as text */
             contents?: string;
@@ -5043,6 +5212,7 @@ export interface components {
          *     - `not_found` (404): Check the id; it may have expired.
          *     - `idempotency_conflict` (409): Use a new Idempotency-Key for a different request.
          *     - `conflict` (409): Read the current state and decide again.
+         *     - `precondition_failed` (412): Read the file again and decide again: it is not the one in If-Match.
          *     - `rate_limited` (429): Wait for Retry-After and send the same request again.
          *     - `quota_exceeded` (429): Wait until your usage falls, or ask the operator for a higher quota.
          *     - `policy_denied` (403): Ask for less, or ask the operator to change the policy; details name the rule.
@@ -6866,7 +7036,10 @@ export interface operations {
                 /** @description Whether to replace an existing file, which is a conflict otherwise */
                 overwrite?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description As for fs/write: the file is replaced only if it has one of these ETags; else 412 precondition_failed */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The session's id */
                 session_id: string;
@@ -7030,7 +7203,10 @@ export interface operations {
     "write-file": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description ETags in quotes, separated by commas, or *: the file is replaced only if it has one of them, or with * if it exists; else 412 precondition_failed. overwrite is then not needed */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The session's id */
                 session_id: string;
@@ -7049,7 +7225,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FileDone"];
+                    "application/json": components["schemas"]["FileWritten"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "hibernate-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["HibernateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
                 };
             };
             default: components["responses"]["Failure"];
@@ -7617,6 +7821,98 @@ export interface operations {
                         token: string;
                     };
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-volumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VolumeList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "create-volume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VolumeSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Volume"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "get-volume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The volume's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Volume"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "remove-volume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The volume's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

@@ -108,6 +108,8 @@ class AdminRun(_AdminRun, total=False):
     """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Approval(TypedDict):
@@ -305,13 +307,13 @@ class _Context(TypedDict):
     created_at: str
     """When it was accepted."""
     language: str
-    """python, javascript or bash."""
+    """python, ipython, javascript or bash."""
     last_used_at: str
     """When its last code ended."""
     name: str
     """Its name in the session."""
     runs: int
-    """Commands that its interpreters were given."""
+    """How many pieces of code its interpreters were given."""
     state: str
     """idle; busy while code is executed; stopped if it has no interpreter now, and the next code starts one."""
 
@@ -336,7 +338,9 @@ class ContextCode(_ContextCode, total=False):
     labels: Dict[str, str]
     """Names and values by which runs are found."""
     language: str
-    """python, javascript or bash; the context is made if it does not exist."""
+    """python, ipython, javascript or bash; the context is made if it does not exist."""
+    replay: bool
+    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
     stdin: str
     """The whole standard input."""
     timeout_sec: float
@@ -361,13 +365,15 @@ class _ContextRun(TypedDict):
 
 
 class ContextRun(_ContextRun, total=False):
+    replayed: int
+    """How many pieces of earlier code were executed again before this one."""
     state: str
     """kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own."""
 
 
 class _ContextSpec(TypedDict):
     language: str
-    """python, javascript or bash."""
+    """python, ipython (Python, with the image's IPython), javascript or bash."""
 
 
 class ContextSpec(_ContextSpec, total=False):
@@ -478,6 +484,8 @@ class DetailedRun(_DetailedRun, total=False):
     """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Discovery(TypedDict):
@@ -546,7 +554,7 @@ class EgressReport(_EgressReport, total=False):
 
 
 class _Error(TypedDict):
-    code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
+    code: Literal["invalid_request", "invalid_spec_version", "unauthorized", "forbidden", "not_found", "idempotency_conflict", "conflict", "precondition_failed", "rate_limited", "quota_exceeded", "policy_denied", "timeout", "canceled", "payload_too_large", "path_escapes", "runtime_unavailable", "image_unavailable", "image_invalid", "disk_full", "internal"]
     """Error code."""
     message: str
     """What went wrong, as text."""
@@ -764,6 +772,8 @@ class _FileEntry(TypedDict):
 
 
 class FileEntry(_FileEntry, total=False):
+    etag: str
+    """The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it."""
     target: str
     """Target of a link, which is not followed."""
 
@@ -832,8 +842,19 @@ class FileText(_FileText, total=False):
     """The content, if it is valid UTF-8. A character that max_bytes would cut is left for the next read."""
     contents_b64: str
     """The content as base64, if it is not valid UTF-8."""
+    etag: str
+    """The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too."""
     next_offset: int
     """Offset of the next read, if the file has more bytes."""
+
+
+class FileWritten(TypedDict):
+    etag: str
+    """The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too."""
+    ok: bool
+    """true."""
+    path: str
+    """Absolute path in the sandbox."""
 
 
 class FilesStored(TypedDict):
@@ -860,6 +881,8 @@ class Fork(_Fork, total=False):
 class ForkRequest(TypedDict, total=False):
     count: int
     """How many copies, 1 to 32; 1 by default."""
+    live: bool
+    """Copies with memory and processes, too; as in create-snapshot."""
 
 
 class _Frame(TypedDict):
@@ -923,6 +946,11 @@ class GitSpec(_GitSpec, total=False):
 class Health(TypedDict):
     status: Literal["ok"]
     """ok."""
+
+
+class HibernateRequest(TypedDict, total=False):
+    force: bool
+    """Whether to end what runs in the session; else it is refused while something does."""
 
 
 class _Image(TypedDict):
@@ -1225,7 +1253,7 @@ class _OpenedSession(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
     """State of the session."""
     workdir: str
     """Working directory of its runs, and folder of its files."""
@@ -1270,6 +1298,8 @@ class OpenedSession(_OpenedSession, total=False):
     """The owner."""
     warnings: List[str]
     """Rules of its network that the server's rules cover nothing of."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Package(TypedDict):
@@ -1616,6 +1646,8 @@ class Run(_Run, total=False):
     """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _RunFailure(TypedDict):
@@ -1693,6 +1725,8 @@ class RunSpec(_RunSpec, total=False):
     """deny_all, or allowlist: what egress lists."""
     packages: Packages
     """Packages to install first, for the sandbox to read below /packages."""
+    replay: bool
+    """If the context has lost its interpreter, its earlier code is executed again first, without output."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     resume_from_seq: int
@@ -1724,6 +1758,8 @@ class RunSpec(_RunSpec, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     warm: str
     """auto or off: whether the program may have an interpreter that was started before; default: auto."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -1737,6 +1773,10 @@ class _RuntimeInfo(TypedDict):
     """Whether it is used by default."""
     default_images: List[str]
     """Images that are available."""
+    disk_workspace_cap_mb: int
+    """MiB of the largest workspace on disk; 0 if there can be none."""
+    disk_workspaces: bool
+    """Whether a workspace can be on disk."""
     egress_allowlist_supported: bool
     """Whether network_policy allowlist works."""
     host_image: bool
@@ -1784,6 +1824,8 @@ class _RuntimeInfo(TypedDict):
 class RuntimeInfo(_RuntimeInfo, total=False):
     agent_uid: str
     """separate: programs run as another user than Belljar's agent; shared: as the same user."""
+    disk_workspaces_reason: RuntimeReason
+    """Why a workspace cannot be on disk; absent if it can."""
     limits_enforced: Dict[str, str]
     """What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent."""
     oci_runtime: str
@@ -1877,7 +1919,7 @@ class _Session(TypedDict):
     """The session's id."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
-    state: Literal["starting", "active", "closed", "expired", "crashed", "lost"]
+    state: Literal["starting", "active", "hibernated", "closed", "expired", "crashed", "lost"]
     """State of the session."""
 
 
@@ -1920,6 +1962,8 @@ class Session(_Session, total=False):
     """The owner."""
     warnings: List[str]
     """Rules of its network that the server's rules cover nothing of."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class SessionOpening(TypedDict, total=False):
@@ -1971,6 +2015,8 @@ class SessionOpening(TypedDict, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
     """Lifetime in seconds; 0 is the server's default."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2040,6 +2086,8 @@ class SessionSpec(_SessionSpec, total=False):
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     ttl_sec: float
     """Lifetime in seconds after the last activity; 0 is the server's default."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2154,6 +2202,8 @@ class ShownRun(_ShownRun, total=False):
     """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class _Snapshot(TypedDict):
@@ -2170,7 +2220,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace: files, no processes."""
+    """workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int
@@ -2204,6 +2254,8 @@ class SnapshotPage(TypedDict):
 
 
 class SnapshotRequest(TypedDict, total=False):
+    live: bool
+    """Also memory and processes; only on a runtime that can save those, and without secrets in the session."""
     name: str
     """Its name, for people; at most 128 bytes."""
 
@@ -2336,6 +2388,8 @@ class StartedRun(_StartedRun, total=False):
     """Whether its interpreter was started before; absent if it could not be."""
     warnings: List[str]
     """Problems that did not end the run."""
+    workspace: Workspace
+    """What /workspace is made of: absent is memory."""
 
 
 class StatFile(TypedDict):
@@ -2522,6 +2576,47 @@ class UserUsage(TypedDict):
     """Bytes of logs kept."""
     user_id: str
     """The user."""
+
+
+class _Volume(TypedDict):
+    created_at: str
+    """When it was made."""
+    mb: int
+    """MiB that its files may have."""
+    name: str
+    """Its name."""
+
+
+class Volume(_Volume, total=False):
+    used_by: List[str]
+    """Ids of the sessions and runs that have it now."""
+    user_id: str
+    """The owner."""
+    written_by: str
+    """Id of the one that may write to it; absent for none."""
+
+
+class VolumeList(TypedDict):
+    items: List[Volume]
+    """The volumes."""
+
+
+class VolumeSpec(TypedDict):
+    mb: int
+    """MiB that its files may have."""
+    name: str
+    """Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters."""
+
+
+class Workspace(TypedDict, total=False):
+    mb: int
+    """MiB that the files of a disk may have; with a volume that exists, absent or its size."""
+    medium: str
+    """memory or disk; absent is memory, or disk with a volume."""
+    read_only: bool
+    """Whether nothing can be written to the volume: others can have it at the same time."""
+    volume: str
+    """Name of the caller's volume that it is; one that does not exist is made with mb."""
 
 
 class _WriteFile(TypedDict):
