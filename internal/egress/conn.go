@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -149,12 +150,20 @@ func (s *session) carry(id uint64, c *conn) {
 		return // the program, the agent or the relay is gone
 	}
 	defer stream.Close()
-	stop := context.AfterFunc(c.ctx, func() { reset(stream); reset(target) })
+	var once sync.Once
+	record := func(reason Reason) {
+		if reason != "" {
+			once.Do(func() { g.deny(c.event(reason)) })
+		}
+	}
+	stop := context.AfterFunc(c.ctx, func() {
+		record(c.reasonFor("")) // first: the run may end because of the cut, and its record says why
+		reset(stream)
+		reset(target)
+	})
 	defer stop()
 
-	if reason := c.reasonFor(c.talk(stream, target)); reason != "" {
-		g.deny(c.event(reason))
-	}
+	record(c.reasonFor(c.talk(stream, target)))
 	c.ended()
 }
 

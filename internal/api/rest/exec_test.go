@@ -174,7 +174,7 @@ func TestExecOutcomes(t *testing.T) {
 		{"input", map[string]any{"cmd": []string{"cat"}, "stdin": "in\x00put"}, 0, "", "in\x00put", ""},
 		{"no input", map[string]any{"cmd": []string{"cat"}}, 0, "", "", ""},
 		{"signal", map[string]any{"cmd": []string{"sh", "-c", "kill -SEGV $$"}}, 139, "signaled", "", "SIGSEGV"},
-		{"timeout", map[string]any{"cmd": []string{"sleep", "60"}, "timeout_seconds": 0.1}, 143, "execution_timeout", "", "longer than"},
+		{"timeout", map[string]any{"cmd": []string{"sleep", "60"}, "timeout_seconds": 1}, 143, "execution_timeout", "", "longer than"},
 		{"no such program", map[string]any{"cmd": []string{"nonesuch"}}, 127, "exec_failed", "", "not found"},
 		{"no such directory", map[string]any{"cmd": []string{"true"}, "cwd": "not/there"}, 126, "exec_failed", "", "not/there: the working directory does not exist"},
 		{"closed descriptors", map[string]any{"cmd": []string{"sh", "-c", "exec 0<&- 1>&- 2>&-; exit 4"}}, 4, "nonzero_exit", "", ""},
