@@ -33,7 +33,11 @@ func (r *slowRuntime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sa
 		return nil, fail
 	}
 	if asked != nil {
-		asked <- struct{}{}
+		select {
+		case asked <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 		select {
 		case <-r.proceed:
 		case <-ctx.Done():
