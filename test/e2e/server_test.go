@@ -22,7 +22,10 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	runtimes "github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // patience bounds everything that a test waits for: what has to happen, on a machine that has other things to do as well.
@@ -160,7 +163,16 @@ func (s *server) purge() {
 		s.t.Error(err)
 		return
 	}
-	rt, err := native.New(native.Options{Agent: program, Installation: strings.TrimSpace(string(text))})
+	o := rack.Options{Agent: program, Installation: strings.TrimSpace(string(text))}
+	s.purgeRuntime(native.New(o))
+	s.purgeRuntime(gvisor.New(gvisor.Options{Options: o}))
+}
+
+// purgeRuntime removes what the server has left of a runtime. A sandbox would live on for the lease, and its programs compute.
+func (s *server) purgeRuntime(rt interface {
+	runtimes.Runtime
+	io.Closer
+}, err error) {
 	if err != nil {
 		s.t.Error(err)
 		return
