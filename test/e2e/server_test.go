@@ -158,14 +158,15 @@ func (s *server) purge() {
 	if err != nil || !belljar.ValidID(strings.TrimSpace(string(text))) {
 		return // it has made nothing
 	}
-	program, err := os.Open(built.Agent)
-	if err != nil {
-		s.t.Error(err)
-		return
+	options := func() rack.Options { // a runtime closes its program
+		program, err := os.Open(built.Agent)
+		if err != nil {
+			s.t.Error(err)
+		}
+		return rack.Options{Agent: program, Installation: strings.TrimSpace(string(text))}
 	}
-	o := rack.Options{Agent: program, Installation: strings.TrimSpace(string(text))}
-	s.purgeRuntime(native.New(o))
-	s.purgeRuntime(gvisor.New(gvisor.Options{Options: o}))
+	s.purgeRuntime(native.New(options()))
+	s.purgeRuntime(gvisor.New(gvisor.Options{Options: options()}))
 }
 
 // purgeRuntime removes what the server has left of a runtime. A sandbox would live on for the lease, and its programs compute.
