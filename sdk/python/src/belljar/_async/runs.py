@@ -172,6 +172,7 @@ class AsyncRuns:
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
         warm: Optional[str] = None,
+        workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
