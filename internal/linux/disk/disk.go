@@ -86,6 +86,11 @@ func Make(path string, bytes, inodes int64) (err error) {
 			_ = os.Remove(path)
 		}
 	}()
+	// The kernel would first take all the space there is, from all others, and then report that it is not enough.
+	var room unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &room); err == nil && size/room.Bsize >= int64(room.Bavail) {
+		return &os.PathError{Op: "allocate", Path: path, Err: unix.ENOSPC}
+	}
 	allocate := func() error {
 		if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
 			return &fs.PathError{Op: "allocate", Path: path, Err: err}
