@@ -47,23 +47,34 @@ func within(pid int, dir string, do func(lower int) error) error {
 		return err
 	}
 	defer users.Close()
+	return onOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return err
+		}
+		if err := unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS); err != nil {
+			return step("enter the sandbox's mounts", err)
+		}
+		lower, err := mapped(dir, int(users.Fd()))
+		if err != nil {
+			return err
+		}
+		defer unix.Close(lower)
+		return do(lower)
+	})
+}
+
+// onOwnThread calls do on a thread that ends afterwards, with what do has made of it. The main thread is never taken: it does not end, and
+// /proc/self would show its namespaces for the whole process.
+func onOwnThread(do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread is in another namespace, and ends with the goroutine
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_FS); err != nil {
-				return err
-			}
-			if err := unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS); err != nil {
-				return step("enter the sandbox's mounts", err)
-			}
-			lower, err := mapped(dir, int(users.Fd()))
-			if err != nil {
-				return err
-			}
-			defer unix.Close(lower)
-			return do(lower)
-		}()
+		runtime.LockOSThread() // for good: a goroutine that ends like this takes its thread along
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onOwnThread(do) // on another one, while this one is held
+			return
+		}
+		done <- do()
 	}()
 	return <-done
 }

@@ -1,0 +1,31 @@
+//go:build linux
+
+package overlay
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The main thread would stay in the namespaces of a sandbox, and /proc/self would show those.
+func TestNeverOnTheMainThread(t *testing.T) {
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			err := onOwnThread(func() error {
+				if unix.Gettid() == unix.Getpid() {
+					t.Error("on the main thread")
+				}
+				runtime.Gosched()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
