@@ -43,16 +43,18 @@ func (a *Agent) freeze() *freezing {
 		}
 	}
 	a.mu.Unlock()
+	leave := time.NewTimer(vacantTime)
+	defer leave.Stop()
 	for _, e := range alive {
 		if e.group != nil && e.group.Freeze(true) == nil {
 			frozen = append(frozen, e)
-		} else if !e.vacant() {
+		} else if f.held && !e.vacant(leave.C) {
 			f.held = false
 		}
 	}
 	until := time.Now().Add(freezeTime)
 	for _, e := range frozen {
-		f.held = f.held && (e.group.WaitFrozen(time.Until(until)) == nil || e.vacant())
+		f.held = f.held && (e.group.WaitFrozen(time.Until(until)) == nil || e.vacant(leave.C))
 	}
 	f.end = func() {
 		for _, e := range frozen {
@@ -69,18 +71,16 @@ func (a *Agent) freeze() *freezing {
 	return f
 }
 
-// vacantTime is how long the keeper of a command whose first process has ended may take to report that it was the only one. A program
-// that survives its command costs as much.
-const vacantTime = 100 * time.Millisecond
+// vacantTime is how long the keepers of commands whose first processes have ended may take together to report that they were the only ones. A
+// program that survives its command, where there is no cgroup to freeze, costs a snapshot as much.
+const vacantTime = 500 * time.Millisecond
 
-// vacant reports whether no process of a command is left.
-func (e *exec) vacant() bool {
+// vacant reports whether no process of a command is left. It waits for a keeper's report until leave.
+func (e *exec) vacant(leave <-chan time.Time) bool {
 	if isClosed(e.exited) {
-		t := time.NewTimer(vacantTime)
-		defer t.Stop()
 		select {
 		case <-e.empty:
-		case <-t.C:
+		case <-leave:
 		}
 	}
 	return isClosed(e.empty) && e.last != nil
