@@ -66,17 +66,17 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := create(t, r, diskSpec(dir, true, false))
-	for script, want := range map[string]string{
-		"cd /workspace && echo kept > file && mkdir d && stat -c '%u %g %U' file && ls -A":      "1000 1000 " + says(t, first, 1000, "id -un") + "\nd\nfile",
-		"head -c 20M /dev/zero > /workspace/big; stat -f -c %a /workspace; rm /workspace/big":   "head: error writing 'standard output': No space left on device\n0",
-		"(for i in $(seq 600); do : > /workspace/d/$i; done); rm -r /workspace/d":               "sh: 1: cannot create /workspace/d/",
-		"grep ' /workspace ' /proc/mounts":                                                      "/workspace ext4 rw,nosuid,nodev,relatime",
-		"printf '#!/bin/sh\\necho ran' > /workspace/x && chmod +x /workspace/x && /workspace/x": "ran",
-		"mknod /workspace/dev b 7 0; ls /dev/loop*":                                             "mknod: /workspace/dev: ",
-		"touch /tmp/x && stat -f -c %T /tmp":                                                    "tmpfs",
+	for _, step := range [][2]string{
+		{"cd /workspace && echo kept > file && mkdir d && stat -c '%u %g %U' file && ls -A", "1000 1000 " + says(t, first, 1000, "id -un") + "\nd\nfile"},
+		{"head -c 20M /dev/zero > /workspace/big; stat -f -c %a /workspace; rm /workspace/big", "head: error writing 'standard output': No space left on device\n0"},
+		{"(for i in $(seq 600); do : > /workspace/d/$i; done); rm -r /workspace/d", "sh: 1: cannot create /workspace/d/"},
+		{"grep ' /workspace ' /proc/mounts", "/workspace ext4 rw,nosuid,nodev,relatime"},
+		{"printf '#!/bin/sh\\necho ran' > /workspace/x && chmod +x /workspace/x && /workspace/x", "ran"},
+		{"mknod /workspace/dev b 7 0; ls /dev/loop*", "mknod: /workspace/dev: "},
+		{"touch /tmp/x && stat -f -c %T /tmp", "tmpfs"},
 	} {
-		if got := says(t, first, 1000, script); !strings.Contains(got, want) {
-			t.Errorf("%s\n%s\nwant %s", script, got, want)
+		if got := says(t, first, 1000, step[0]); !strings.Contains(got, step[1]) {
+			t.Errorf("%s\n%s\nwant %s", step[0], got, step[1])
 		}
 	}
 	if _, err := r.Create(t.Context(), diskSpec(dir, false, false)); !errors.Is(err, runtime.ErrInUse) {
