@@ -114,7 +114,7 @@ func (s sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]str
 // Hibernate saves a session and gives its sandbox up until it is used again.
 func (s sessions) Hibernate(ctx context.Context, id string, spec belljar.HibernateSpec) (belljar.Session, error) {
 	var state belljar.Session
-	return state, snapshots{s.c}.post(ctx, spec, &state, "sessions", id, "hibernate")
+	return state, snapshots(s).post(ctx, spec, &state, "sessions", id, "hibernate")
 }
 
 // Network returns what a session may reach now.

@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	fmt.Println("spinning")
-	for { //nolint:staticcheck // the kernel ends it
+	//lint:ignore SA5002 the kernel ends it
+	for {
 	}
 }
 
