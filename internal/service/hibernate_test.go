@@ -271,7 +271,7 @@ func (b *bench) until(holds func() bool) {
 	}
 }
 
-// A use calls off a hibernation that nobody forces, and a wake that finds damaged files leaves the session as it is.
+// A use calls off a hibernation without force, and a wake that finds damaged files leaves the session as it is.
 func TestHibernateCalledOff(t *testing.T) {
 	t.Parallel()
 	held := &gatedBlobs{blobs: newBlobs()}

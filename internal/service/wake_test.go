@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// slowRuntime makes sandboxes when it is told to, or not at all.
+// slowRuntime makes a sandbox after a signal, or fails.
 type slowRuntime struct {
 	runtime.Runtime
 	mu      sync.Mutex

@@ -113,7 +113,7 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// All mounts of an image are one file system; a read-only one refuses to write; files are the user's, whoever that is.
+// All mounts of an image are one file system; a read-only one refuses to write; files belong to the sandbox's user.
 func TestShared(t *testing.T) {
 	capable(t)
 	path := made(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// mostTagged is the most bytes of a written file whose ETag is told, as much as a read of a whole file returns.
+// mostTagged is the most bytes of a written file with an ETag in the answer: as much as a read of a whole file returns.
 const mostTagged = 8 << 20
 
 // Bounds of an If-Match.

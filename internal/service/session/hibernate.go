@@ -106,7 +106,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 	}
 }
 
-// beginHibernation begins a turn, or returns the one that has to be over first. It returns neither for a session that hibernates.
+// begin begins a turn, or returns the one that has to be over first. It returns neither for a session that hibernates.
 func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t *turn, begun bool, err error) {
 	x := h.of
 	x.mu.Lock()
@@ -139,7 +139,7 @@ func hasFiles(secrets map[string]belljar.Secret) bool {
 	return false
 }
 
-// endTurn ends a turn, and gives those who wait for it its outcome.
+// end ends a turn, and gives those who wait for it its outcome.
 func (h *hibernation) end(t *turn, err error) {
 	x := h.of
 	x.mu.Lock()
@@ -156,7 +156,7 @@ type sleeper struct{ Use }
 // KeepAlive does nothing.
 func (sleeper) KeepAlive() {}
 
-// hibernate is one turn into hibernation.
+// run is one turn into hibernation.
 func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
 	x := h.of
 	begun := x.all.opts.Clock.Now()
@@ -253,13 +253,13 @@ func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *st
 	return nil
 }
 
-// awake forgets what the session was saved as. The caller holds the lock.
+// over forgets what the session was saved as. The caller holds the lock.
 func (h *hibernation) over() {
 	h.held.Release()
 	h.saved, h.held = nil, nil
 }
 
-// notGivenUp is the error of a turn after which the session has its sandbox.
+// failed returns the error of a turn after which the session has its sandbox.
 func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
 	x := h.of
 	x.mu.Lock()
