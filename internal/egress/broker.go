@@ -77,15 +77,13 @@ type ended struct {
 	*tls.Conn
 	stream Stream
 	last   time.Duration // for the end to be written
-	closed bool
 }
 
 func (e *ended) CloseWrite() error {
-	e.closed = true
-	_ = e.SetWriteDeadline(time.Now().Add(e.last))
-	if err := e.Conn.CloseWrite(); err != nil {
+	if err := e.Conn.CloseWrite(); err != nil { // it waits for 5 s at most, and makes later writes fail
 		return err
 	}
+	_ = e.stream.SetWriteDeadline(time.Now().Add(e.last))
 	return e.stream.CloseWrite()
 }
 

@@ -168,6 +168,22 @@ func TestBrokerBreaks(t *testing.T) {
 	}
 }
 
+// TestBrokerEnds: after a complete answer the program reads the end of the connection, and no reset, which could overtake the answer.
+func TestBrokerEnds(t *testing.T) {
+	a := newAPI(t, ok, nil)
+	c := a.secure(t)
+	if _, err := io.WriteString(c, get+"Connection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	if err != nil || !strings.HasSuffix(string(got), "fine") {
+		t.Errorf("%q, %v", got, err)
+	}
+	if n, err := c.NetConn().Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("after the end of TLS: %d bytes, %v; want the end of the connection", n, err)
+	}
+}
+
 // TestBrokerLimit: the sandbox's limit counts what an encoded answer becomes.
 func TestBrokerLimit(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -353,13 +353,17 @@ func (g *guest) accept(_ context.Context, id uint64) (Stream, error) {
 	return &stream{TCPConn: host}, nil
 }
 
-// stream is the host's end of a connection. As in the service, Close without CloseWrite resets it.
+// stream is the host's end of a connection. As in the service, Close without CloseWrite resets it, and CloseWrite is a write, which
+// fails after a deadline.
 type stream struct {
 	*net.TCPConn
 	ended atomic.Bool
 }
 
 func (s *stream) CloseWrite() error {
+	if _, err := s.Write(nil); err != nil {
+		return err
+	}
 	s.ended.Store(true)
 	return s.TCPConn.CloseWrite()
 }

@@ -227,8 +227,11 @@ type carried struct {
 }
 
 func (c *carried) CloseWrite() error {
+	if err := c.Conn.CloseWrite(); err != nil {
+		return err
+	}
 	c.ended.Store(true)
-	return c.Conn.CloseWrite()
+	return nil
 }
 
 func (c *carried) Close() error {
