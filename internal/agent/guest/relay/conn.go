@@ -36,6 +36,9 @@ const (
 	downBuffer = wire.MaxData
 )
 
+// lingerTime is how long a program may take to close a connection that the host has closed.
+const lingerTime = 5 * time.Second
+
 // acceptAll hands out a listener's connections until it is closed.
 func (r *Relay) acceptAll(l *net.TCPListener, handle func(*net.TCPConn)) {
 	for {
@@ -201,15 +204,20 @@ func (r *Relay) carry(c *conn, s Stream) {
 	} else {
 		_, _ = s.R.Await() // the end of the stream
 	}
-	c.tcp.Close()
+	// To close a connection with unread data would discard what the program has not received yet.
+	stop := r.closeOnStop(c.tcp)
+	_ = c.tcp.SetReadDeadline(time.Now().Add(lingerTime))
 	<-up
+	stop()
+	c.tcp.Close()
 }
 
-// up moves bytes from the program to the host, until its end of file.
+// up moves bytes from the program to the host, until its end of file. It fails if the program's connection does. What a host does
+// not take is discarded: its answer may still be on the way.
 func (r *Relay) up(c *conn, w *wire.Writer) error {
 	if len(c.early) > 0 {
-		if err := w.Data(c.early); err != nil {
-			return err
+		if w.Data(c.early) != nil {
+			return discard(c.tcp)
 		}
 		c.early = nil
 	}
@@ -223,14 +231,20 @@ func (r *Relay) up(c *conn, w *wire.Writer) error {
 			return err
 		}
 		if n == 0 {
-			return w.EOF()
+			_ = w.EOF()
+			return nil
 		}
 		err = w.DataInPlace((*buf)[:wire.DataRoom+n])
 		r.ups.Put(buf)
 		if err != nil {
-			return err
+			return discard(c.tcp)
 		}
 	}
+}
+
+func discard(c *net.TCPConn) error {
+	_, err := io.Copy(io.Discard, c)
+	return err
 }
 
 // rawConn is a part of [syscall.RawConn].

@@ -4,6 +4,7 @@ package relay_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -428,6 +429,30 @@ func TestRelayConn(t *testing.T) {
 		if _, err := host.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("read of a closed connection: %v", err)
 		}
+	})
+	t.Run("close while the program writes", func(t *testing.T) {
+		host, program := pair()
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			_, _ = io.Copy(program, rand.Reader) // until the host has gone
+		}()
+		const size = 8 << 20
+		answered := make(chan error, 1)
+		go func() {
+			_, err := io.CopyN(host, rand.Reader, size)
+			host.Close()
+			answered <- err
+		}()
+		// A program that has read everything may see a reset, as with TCP: it still writes.
+		if n, err := io.Copy(io.Discard, program); n != size {
+			t.Errorf("%d of %d bytes of the answer, %v", n, size, err)
+		}
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		program.Close()
+		<-written
 	})
 	t.Run("close write", func(t *testing.T) {
 		host, program := pair()
