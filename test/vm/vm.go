@@ -76,11 +76,11 @@ func Run(t testing.TB, s Spec) []Result {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	// The guest's clock counts its instructions. By the host's, a busy host starves it: every tick finds the last one still
-	// being served, and the kernel never gets past calibrating its delay loop. An instruction takes 4 ns there, about as long as on the
-	// host: with 1 ns, the host would emulate four times as many instructions of all that computes for a time, as the kernel does when
+	// being served, and the kernel never gets past calibrating its delay loop. An instruction takes 2 ns there, which is nearer to that of the
+	// host: with 1 ns, the host would emulate twice as many instructions of all that computes for a time, as the kernel does when
 	// it calibrates its timer.
 	c := exec.CommandContext(ctx, found.qemu,
-		"-M", "microvm", "-accel", "tcg", "-icount", "shift=2,sleep=off", "-cpu", "Nehalem",
+		"-M", "microvm", "-accel", "tcg", "-icount", "shift=1,sleep=off", "-cpu", "Nehalem",
 		"-smp", strconv.Itoa(max(s.CPUs, 1)), "-m", strconv.Itoa(orDefault(s.MemoryMB, 512)),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio",
 		"-kernel", found.kernel, "-initrd", disk,
