@@ -65,7 +65,7 @@ func fetching(p *peer.Peer, base string) map[string]any {
 func TestNetworkDocker(t *testing.T) {
 	p := peer.Start(t, "api.test", "other.test")
 	s := reachable(t, t.TempDir(), p, lanes()[2].open(t)...)
-	s.imports("belljar/python", image.Debian(t, "python"))
+	s.imports("belljar/python", image.Python(t))
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", fetching(p, "belljar/python"))
 	if status != http.StatusOK || run["stdout"] != fetched || run["runtime"] != "docker" {
 		t.Fatalf("%d %v\n%s", status, run, s.said)

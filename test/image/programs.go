@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,29 @@ var library = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // Programs returns the tar of a root file system with busybox and these programs and folders of the machine, given by their paths, with the
 // libraries that the programs are linked to. It takes a second, where an image of packages takes minutes.
 func Programs(t testing.TB, paths ...string) string {
+	t.Helper()
+	return programs(t, nil, paths)
+}
+
+// Python returns the tar of a root file system with the machine's own Python and most of its library, besides what [Programs] has.
+func Python(t testing.TB) string {
+	t.Helper()
+	program, err := os.Readlink("/usr/bin/python3")
+	if err != nil {
+		need.Missing(t, "Debian's Python: %v", err)
+	}
+	library := filepath.Join("/usr/lib", program)
+	modules, err := filepath.Glob(filepath.Join(library, "lib-dynload/*.so")) // for the libraries that they are linked to
+	if err != nil {
+		t.Fatal(err)
+	}
+	return programs(t, map[string]string{"usr/bin/python": "python3"}, append(modules, "/usr/bin/python3", library))
+}
+
+// spared are folders of Python's library that no test uses.
+var spared = []string{"config-*", "test", "idlelib", "lib2to3", "pydoc_data", "ensurepip", "tkinter", "turtledemo", "dist-packages"}
+
+func programs(t testing.TB, links map[string]string, paths []string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "programs.tar")
 	out, err := os.Create(name)
@@ -82,6 +106,12 @@ func Programs(t testing.TB, paths ...string) string {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
+				if err == nil && e.IsDir() && slices.ContainsFunc(spared, func(pattern string) bool {
+					spare, _ := filepath.Match(pattern, e.Name())
+					return spare
+				}) {
+					return fs.SkipDir
+				}
 				if err == nil && e.Type().IsRegular() {
 					add(file)
 				}
@@ -100,6 +130,9 @@ func Programs(t testing.TB, paths ...string) string {
 		for _, m := range library().FindAllStringSubmatch(string(text), -1) {
 			add(m[1])
 		}
+	}
+	for link, target := range links {
+		put(&tar.Header{Name: link, Typeflag: tar.TypeSymlink, Linkname: target, Mode: 0o777}, strings.NewReader(""))
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

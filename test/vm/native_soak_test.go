@@ -12,7 +12,7 @@ import (
 func TestSoakNativeRuntime(t *testing.T) {
 	vm.Need(t)
 	spec := vm.Spec{
-		Files: map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
+		Files: map[string]string{"/belljar-agent": agent(t)},
 		// Tens of megabytes through an emulated processor take minutes, busybox has words of its own for a full disk,
 		// and TestEndsWithItsCreator does what the suite leaves to it. An ordinary user without a delegated cgroup meets
 		// none of this kernel's groups, so TestRootless would only be slower here. None of this has to do with cgroups.

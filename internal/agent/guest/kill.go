@@ -17,6 +17,8 @@ const (
 	headTime = 100 * time.Millisecond
 	// settleTime is how long a keeper may take to report that its command has no process left, which it normally does at once.
 	settleTime = 2 * time.Millisecond
+	// escapeTime is how long killed processes may take to die before others that escaped are looked for.
+	escapeTime = 5 * time.Millisecond
 )
 
 // term sends every process TERM, and waits for up to grace. A further request to end may shorten it.
@@ -78,36 +80,48 @@ func (e *exec) await(d time.Duration) bool {
 	}
 }
 
-// killAlone kills everything in our PID namespace at once, if that is only this command. No fork can escape: the kernel holds a
-// lock meanwhile.
+// killAlone kills everything in our PID namespace, if that is only this command. With Linux no fork can escape: the kernel holds a
+// lock meanwhile. gVisor holds none, so what a fork bomb started meanwhile is stopped, which keeps it from forking, and killed, too.
 func (e *exec) killAlone() bool {
 	a := e.a
 	if a.reaper == nil || os.Getpid() != 1 {
 		return false
 	}
-	a.mu.Lock()
-	if len(a.launching) > 0 || len(a.alive) != 1 {
-		a.mu.Unlock()
-		return false
-	}
-	none := a.reaper.Childless()
 	before := a.reaper.Usage()
-	err := unix.Kill(-1, unix.SIGKILL)
-	a.mu.Unlock()
+	none, ok := e.killOthers(unix.SIGKILL)
+	pause := time.NewTimer(time.Millisecond)
+	defer pause.Stop()
+	for until := time.Now().Add(process.KillTime); ok && time.Now().Before(until); {
+		select {
+		case <-none:
+			swept := a.reaper.Usage().Since(before)
+			e.swept = &swept
+			return true
+		case <-pause.C:
+			_, ok = e.killOthers(unix.SIGSTOP, unix.SIGSTOP, unix.SIGSTOP, unix.SIGKILL)
+			pause.Reset(escapeTime)
+		}
+	}
+	return false
+}
+
+// killOthers sends signals to every process but ours, unless one is of another command. The channel is closed once we have no
+// children.
+func (e *exec) killOthers(signals ...unix.Signal) (none <-chan struct{}, ok bool) {
+	a := e.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.launching) > 0 || len(a.alive) != 1 {
+		return nil, false
+	}
+	none = a.reaper.Childless()
+	for _, s := range signals {
+		if err := unix.Kill(-1, s); err != nil && err != unix.ESRCH {
+			return none, false
+		}
+	}
 	a.reaper.Wake()
-	if err != nil && err != unix.ESRCH {
-		return false
-	}
-	timer := time.NewTimer(process.KillTime)
-	defer timer.Stop()
-	select {
-	case <-none:
-	case <-timer.C:
-		return false
-	}
-	swept := a.reaper.Usage().Since(before)
-	e.swept = &swept
-	return true
+	return none, true
 }
 
 // sweep kills the keeper's descendants, or strays without a keeper, until none is left.

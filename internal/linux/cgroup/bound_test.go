@@ -156,21 +156,21 @@ func value(n *int64) int64 {
 // The kernel holds two groups to their installation's bound, and what it kills is not laid to their own limits.
 func TestRealBound(t *testing.T) {
 	h := realHost(t)
-	h.Bind(Bound{Memory: 256 * mega})
-	g := create(t, h, Spec{ID: "within", Limits: Limits{Memory: 512 * mega}})
+	h.Bind(Bound{Memory: 96 * mega})
+	g := create(t, h, Spec{ID: "within", Limits: Limits{Memory: 192 * mega}})
 	if out, err := command(t, g, "allocate", 30).Output(); err != nil {
-		t.Errorf("30 MiB of 256: %v, %s", err, out)
+		t.Errorf("30 MiB of 96: %v, %s", err, out)
 	}
-	if err := command(t, g, "allocate", 400).Run(); err == nil {
-		t.Error("400 MiB of 256 were to be had")
+	if err := command(t, g, "allocate", 140).Run(); err == nil {
+		t.Error("140 MiB of 96 were to be had")
 	}
 	u := g.Usage()
 	if u.OOMKills == nil || *u.OOMKills == 0 || u.LimitHits == nil || *u.LimitHits != 0 {
 		t.Errorf("killed by the installation's bound: %d kills, %d hits of the own limit", value(u.OOMKills), value(u.LimitHits))
 	}
-	own := create(t, h, Spec{ID: "own", Limits: Limits{Memory: 128 * mega}})
-	if err := command(t, own, "allocate", 200).Run(); err == nil {
-		t.Error("200 MiB of 128 were to be had")
+	own := create(t, h, Spec{ID: "own", Limits: Limits{Memory: 48 * mega}})
+	if err := command(t, own, "allocate", 80).Run(); err == nil {
+		t.Error("80 MiB of 48 were to be had")
 	}
 	if u := own.Usage(); u.OOMKills == nil || *u.OOMKills == 0 || u.LimitHits == nil || *u.LimitHits == 0 {
 		t.Errorf("killed by the own limit: %d kills, %d hits", value(u.OOMKills), value(u.LimitHits))

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/test/dockerd"
 	testimage "github.com/belljar/belljar/test/image"
 	"github.com/belljar/belljar/test/need"
+	"github.com/belljar/belljar/test/tier"
 )
 
 func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
@@ -83,7 +84,7 @@ func TestConformance(t *testing.T) {
 			}
 			return make(t, installation)
 		},
-		RestartKills: true, AgentUser: true, Parallel: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
+		RestartKills: true, AgentUser: true, Parallel: true, Few: tier.Pick(true, false), Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
 	}
 	runtimetest.Run(t, o)
 	t.Run("kernels", func(t *testing.T) { // that image has no interpreters

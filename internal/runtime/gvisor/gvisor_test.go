@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // agentPath names the built agent and runscPath belljar-runsc, for the tests that run this binary again as another user.
@@ -141,7 +142,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath),
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Few: tier.Pick(true, false), Net: os.Getenv(netPath),
 	})
 }
 

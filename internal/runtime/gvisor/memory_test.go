@@ -3,11 +3,14 @@
 package gvisor_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -16,20 +19,33 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// hog is a program that takes memory; see testdata/hog.
-func hog(t *testing.T) string {
+// hog is a program that takes memory; see testdata/hog. It is built once.
+func hog(t *testing.T) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "hog")
+	program, err := buildHog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+var buildHog = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "belljar-hog-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "hog")
 	build := exec.Command("go", "build", "-trimpath", "-o", path, "./testdata/hog")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+		return nil, fmt.Errorf("%w: %s", err, said)
 	}
-	return path
-}
+	return os.ReadFile(path)
+})
 
 // larder is a sandbox with 64 MiB of memory that has the hog.
-func larder(t *testing.T, r runtime.Runtime, program string, workspace int64) runtime.Sandbox {
+func larder(t *testing.T, r runtime.Runtime, program []byte, workspace int64) runtime.Sandbox {
 	t.Helper()
 	s := spec()
 	s.Limits.MemoryMB = 64
@@ -38,12 +54,7 @@ func larder(t *testing.T, r runtime.Runtime, program string, workspace int64) ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := agent.New(box.Dial).WriteFile(context.Background(), wire.FileRequest{Path: "hog", UID: 1000, GID: 1000, Mode: 0o755}, file); err != nil {
+	if _, err := agent.New(box.Dial).WriteFile(context.Background(), wire.FileRequest{Path: "hog", UID: 1000, GID: 1000, Mode: 0o755}, bytes.NewReader(program)); err != nil {
 		t.Fatal(err)
 	}
 	return box

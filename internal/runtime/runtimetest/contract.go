@@ -56,6 +56,11 @@ func testContract(t *testing.T, o Options) {
 		if err != nil || info.BootID == "" || info.Execs != 0 {
 			t.Errorf("%+v, %v", info, err)
 		}
+		ctx, cancel := context.WithTimeout(j.ctx, 10*time.Millisecond)
+		defer cancel()
+		if _, err := j.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("wait for less than its life: %v", err)
+		}
 	})
 
 	t.Run("two sandboxes", func(t *testing.T) {
@@ -134,15 +139,6 @@ func testContract(t *testing.T, o Options) {
 		}
 		if err := j.runtime.Remove(j.ctx, belljar.NewID()); err != nil {
 			t.Errorf("remove nothing: %v", err)
-		}
-	})
-
-	t.Run("wait has patience", func(t *testing.T) {
-		j := open(t, o)
-		ctx, cancel := context.WithTimeout(j.ctx, 10*time.Millisecond)
-		defer cancel()
-		if _, err := j.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("wait: %v", err)
 		}
 	})
 }

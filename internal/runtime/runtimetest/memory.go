@@ -34,7 +34,7 @@ func testClaimedMemory(t *testing.T, o Options) {
 }
 
 func testMemory(t *testing.T, o Options) {
-	j := open(t, o, func(s *runtime.Spec) { s.Limits.MemoryMB = 320 })
+	j := open(t, o, func(s *runtime.Spec) { s.Limits.MemoryMB = 192 })
 	limiter, ok := j.Sandbox.(runtime.MemoryLimiter)
 	if !ok {
 		t.Skip("the memory of this runtime's sandboxes stays what it is")
@@ -44,18 +44,18 @@ func testMemory(t *testing.T, o Options) {
 	if err != nil || !caps.LimitMemory {
 		t.Errorf("probe: %+v, %v", caps, err)
 	}
-	j.must(take("224"))
+	j.must(take("128"))
 	// The limit follows files, so that they do not count.
-	j.must("dd if=/dev/zero of=/workspace/file bs=1M count=100 2>&1")
-	if err := limiter.LimitMemory(j.ctx, 96); err != nil {
+	j.must("dd if=/dev/zero of=/workspace/file bs=1M count=60 2>&1")
+	if err := limiter.LimitMemory(j.ctx, 64); err != nil {
 		t.Fatal(err)
 	}
-	j.must(take("64"))
-	if err := limiter.LimitMemory(j.ctx, 320); err != nil {
+	j.must(take("40"))
+	if err := limiter.LimitMemory(j.ctx, 192); err != nil {
 		t.Fatal(err)
 	}
-	j.must(take("224"))
-	if err := limiter.LimitMemory(j.ctx, 96); err != nil {
+	j.must(take("128"))
+	if err := limiter.LimitMemory(j.ctx, 64); err != nil {
 		t.Fatal(err)
 	}
 	j.tooMuch("704") // more than files and all could have

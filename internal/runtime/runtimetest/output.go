@@ -49,9 +49,9 @@ func testOutput(t *testing.T, o Options) {
 		}
 	})
 	j.sub("slow reader", func(j *jar) {
-		// 22 MB is far beyond the spool: the program has to wait for the reader, and then nothing is missing.
-		size, sum := count(2_900_000)
-		p := j.start(j.sh("seq 1 2900000; echo through >finished"))
+		// 12.5 MB is far beyond the spool: the program has to wait for the reader, and then nothing is missing.
+		size, sum := count(1_700_000)
+		p := j.start(j.sh("seq 1 1700000; echo through >finished"))
 		var position int64
 		still := 0
 		j.until("the program waits", func() bool {
@@ -148,7 +148,7 @@ func testStdin(t *testing.T, o Options) {
 	j.sub("large, both ways", func(j *jar) {
 		// More than every buffer on the way, with the output coming back while the input is still being written.
 		var want bytes.Buffer
-		for i := 0; want.Len() < 20<<20; i++ {
+		for i := 0; want.Len() < 10<<20; i++ {
 			fmt.Fprintf(&want, "line %d of what goes in\n", i)
 		}
 		e := j.command("cat")

@@ -36,6 +36,8 @@ type Options struct {
 	Net string
 	// Short leaves out the parts about streams and files, which the agent alone decides: for another way to a runtime that passes them.
 	Short bool
+	// Few leaves out variants of an image: for a slow runtime, and another that builds the same roots runs all.
+	Few bool
 	// Parallel runs the parts of the suite at once: for a runtime that is slow, and mostly waits.
 	Parallel bool
 }

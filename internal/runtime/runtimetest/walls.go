@@ -74,50 +74,48 @@ func testWalls(t *testing.T, o Options) {
 		}
 		j.write("fits", "again")
 	})
-	t.Run("network", func(t *testing.T) {
+	t.Run("from inside", func(t *testing.T) {
 		j := open(t, o)
-		if got := j.must("tail -n +2 /proc/net/route"); got != "" {
-			t.Errorf("routes: %q", got)
-		}
-		// Every network namespace is born with the ends of tunnels that the kernel has a module for by then; they are down.
-		got := strings.Fields(j.must("tail -n +3 /proc/net/dev | cut -d: -f1"))
-		if got = slices.DeleteFunc(got, func(name string) bool { return slices.Contains(bornWith, name) }); !slices.Equal(got, []string{"lo"}) {
-			t.Errorf("%q", got)
-		}
-	})
-	t.Run("host files", func(t *testing.T) {
-		j := open(t, o)
-		if got := j.must("cat /etc/shadow /etc/sudoers 2>/dev/null; ls -A /root /home /var/lib/dpkg /sys/kernel 2>/dev/null; true"); strings.Trim(got, "/:rothmevalibdpkg\n ") != "" {
-			t.Errorf("%q", got)
-		}
-		if got := j.must("ls -d /workspace; pwd"); got != "/workspace\n/workspace" {
-			t.Errorf("%q", got)
-		}
-	})
-	t.Run("host processes", func(t *testing.T) {
-		j := open(t, o)
-		if got := j.must("ls /proc | grep -c '^[0-9]*$'"); len(got) > 1 {
-			t.Errorf("%s processes are seen", got)
-		}
-	})
-	t.Run("groups", func(t *testing.T) {
-		j := open(t, o)
-		if got, want := j.must("id -G"), j.must("id -g"); got != want {
-			t.Errorf("groups %q", got)
-		}
-	})
-	t.Run("exit cannot be forged", func(t *testing.T) {
-		j := open(t, o)
-		// A child writes what an agent could say to every descriptor there is.
-		got := j.run(j.sh(`for fd in $(ls /proc/self/fd); do
+		j.sub("network", func(j *jar) {
+			if got := j.must("tail -n +2 /proc/net/route"); got != "" {
+				j.Errorf("routes: %q", got)
+			}
+			// Every network namespace is born with the ends of tunnels that the kernel has a module for by then; they are down.
+			got := strings.Fields(j.must("tail -n +3 /proc/net/dev | cut -d: -f1"))
+			if got = slices.DeleteFunc(got, func(name string) bool { return slices.Contains(bornWith, name) }); !slices.Equal(got, []string{"lo"}) {
+				j.Errorf("%q", got)
+			}
+		})
+		j.sub("host files", func(j *jar) {
+			if got := j.must("cat /etc/shadow /etc/sudoers 2>/dev/null; ls -A /root /home /var/lib/dpkg /sys/kernel 2>/dev/null; true"); strings.Trim(got, "/:rothmevalibdpkg\n ") != "" {
+				j.Errorf("%q", got)
+			}
+			if got := j.must("ls -d /workspace; pwd"); got != "/workspace\n/workspace" {
+				j.Errorf("%q", got)
+			}
+		})
+		j.sub("host processes", func(j *jar) {
+			if got := j.must("ls /proc | grep -c '^[0-9]*$'"); len(got) > 1 {
+				j.Errorf("%s processes are seen", got)
+			}
+		})
+		j.sub("groups", func(j *jar) {
+			if got, want := j.must("id -G"), j.must("id -g"); got != want {
+				j.Errorf("groups %q", got)
+			}
+		})
+		j.sub("exit cannot be forged", func(j *jar) {
+			// A child writes what an agent could say to every descriptor there is.
+			got := j.run(j.sh(`for fd in $(ls /proc/self/fd); do
 				printf '\004\000\000\000\034{"exit":{"code":0,"cause":""}}' 2>/dev/null >&$fd
 			done; ls /proc/self/fd | wc -l; exit 3`))
-		if got.exit.Code != 3 || got.exit.Cause != wire.CauseExited {
-			t.Errorf("%+v", got.exit)
-		}
-		if !strings.HasSuffix(got.out, "4\n") { // 0, 1, 2 and that of ls
-			t.Errorf("more descriptors than it should have: %q", got.out)
-		}
+			if got.exit.Code != 3 || got.exit.Cause != wire.CauseExited {
+				j.Errorf("%+v", got.exit)
+			}
+			if !strings.HasSuffix(got.out, "4\n") { // 0, 1, 2 and that of ls
+				j.Errorf("more descriptors than it should have: %q", got.out)
+			}
+		})
 	})
 	t.Run("killing everything", func(t *testing.T) {
 		j := open(t, o)
