@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // blobPath is the path of an archive below the id of its blob.
@@ -137,6 +138,9 @@ func (c *claimed) Read(b []byte) (int, error) {
 func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (io.ReadCloser, error) {
 	body, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
 	if errors.Is(err, blob.ErrNotFound) {
+		if _, err := s.opts.Store.Get(ctx, x.ID); errors.Is(err, store.ErrNotFound) {
+			return nil, notFound(x.ID) // it was removed meanwhile
+		}
 		return nil, damaged(x, err)
 	}
 	if err != nil {

@@ -130,10 +130,7 @@ func (v view) forkLive(ctx context.Context, w Workspace, spec belljar.ForkSpec) 
 	if err != nil {
 		return belljar.Fork{}, err
 	}
-	defer func() {
-		l.Release()
-		v.opts.Shelf.Sweep()
-	}()
+	defer l.Release()
 	sum, size, err := sumLive(l.Dir)
 	if err != nil {
 		return belljar.Fork{}, fault.Record("read a saved state", err)
