@@ -6,6 +6,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,15 +34,7 @@ type Limits struct {
 
 // Complete sets the fields that are zero.
 func (l *Limits) Complete() {
-	if l.MB == 0 {
-		l.MB = 1024
-	}
-	if l.Files == 0 {
-		l.Files = 100_000
-	}
-	if l.PerUser == 0 {
-		l.PerUser = 1000
-	}
+	l.MB, l.Files, l.PerUser = cmp.Or(l.MB, 1024), cmp.Or(l.Files, 100_000), cmp.Or(l.PerUser, 1000)
 }
 
 func (l Limits) archive() archive.Limits {
