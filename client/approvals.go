@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -26,9 +25,5 @@ func (a admin) Approvals(ctx context.Context, q belljar.ApprovalQuery) (belljar.
 // Decide approves or denies a request. It is not retried after a broken connection: the answer would be that it was decided already.
 func (a admin) Decide(ctx context.Context, id string, d belljar.ApprovalDecision) (belljar.Approval, error) {
 	var decided belljar.Approval
-	body, err := json.Marshal(d)
-	if err != nil {
-		return decided, err
-	}
-	return decided, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "approvals", id), body: body, once: true}, &decided)
+	return decided, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "approvals", id), send: d, once: true}, &decided)
 }

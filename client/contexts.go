@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/belljar/belljar"
@@ -53,9 +52,5 @@ func (x contexts) Delete(ctx context.Context, sessionID, name string) error {
 
 // post sends a request whose repetition does no harm, unless once.
 func (x contexts) post(ctx context.Context, in, out any, once bool, path ...string) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
-	return x.c.ask(ctx, request{method: http.MethodPost, path: route(path...), body: body, once: once}, out)
+	return x.c.ask(ctx, request{method: http.MethodPost, path: route(path...), send: in, once: once}, out)
 }

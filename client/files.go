@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -139,12 +138,8 @@ func (f files) WriteAll(ctx context.Context, sessionID string, list []belljar.Fi
 
 // post sends an operation with a JSON body. once means that it is not idempotent.
 func (f files) post(ctx context.Context, sessionID, op string, body, to any, once bool) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
 	return f.c.ask(ctx, request{
-		method: http.MethodPost, path: route("sessions", sessionID, "fs", op), body: raw, once: once, longer: fileTime,
+		method: http.MethodPost, path: route("sessions", sessionID, "fs", op), send: body, once: once, longer: fileTime,
 	}, to)
 }
 

@@ -40,11 +40,7 @@ func (i images) Get(ctx context.Context, ref string) (belljar.Image, error) {
 // Pull makes the server pull an image. If the connection breaks, the server ends the pull, unless other clients wait for
 // it.
 func (i images) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return belljar.Image{}, err
-	}
-	return i.follow(ctx, request{method: http.MethodPost, path: route("images", "pull"), body: raw}, p.Ref, progress)
+	return i.follow(ctx, request{method: http.MethodPost, path: route("images", "pull"), send: p}, p.Ref, progress)
 }
 
 // Import sends an image. It is not retried, since r can be read only once.
@@ -180,11 +176,7 @@ func (i images) lost(ctx context.Context, ref string, err error) error {
 // Tag adds a name to an image.
 func (i images) Tag(ctx context.Context, ref, name string) (belljar.Image, error) {
 	var image belljar.Image
-	raw, err := json.Marshal(map[string]string{"ref": ref, "name": name})
-	if err != nil {
-		return image, err
-	}
-	return image, i.c.ask(ctx, request{method: http.MethodPost, path: route("images", "tag"), body: raw}, &image)
+	return image, i.c.ask(ctx, request{method: http.MethodPost, path: route("images", "tag"), send: map[string]string{"ref": ref, "name": name}}, &image)
 }
 
 // Remove removes a name of an image, and with its last name the image. It is not retried after a broken connection: the
@@ -199,11 +191,7 @@ func (i images) Remove(ctx context.Context, ref string) error {
 // removed.
 func (i images) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	var gone belljar.ImagePruned
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return gone, err
-	}
 	return gone, i.c.ask(ctx, request{
-		method: http.MethodPost, path: route("images", "prune"), body: raw, once: true, longer: fileTime,
+		method: http.MethodPost, path: route("images", "prune"), send: p, once: true, longer: fileTime,
 	}, &gone)
 }

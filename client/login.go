@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -35,11 +34,7 @@ type LoginCode struct {
 // credential, [belljar.CodeForbidden] for the token of another sign-in. It is not retried: a code works once.
 func (c *Client) Login(ctx context.Context, with Credential) (Login, error) {
 	var login Login
-	body, err := json.Marshal(with)
-	if err != nil {
-		return login, err
-	}
-	return login, c.ask(ctx, request{method: http.MethodPost, path: route("login"), body: body, once: true}, &login)
+	return login, c.ask(ctx, request{method: http.MethodPost, path: route("login"), send: with, once: true}, &login)
 }
 
 // Logout ends the sign-in whose token this client uses. [belljar.CodeInvalidRequest] for a client with another credential.

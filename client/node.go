@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -27,11 +26,7 @@ func (n node) Me(ctx context.Context) (belljar.Me, error) {
 // CheckNetwork answers what would happen to a URL.
 func (n node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
 	var check belljar.NetworkCheck
-	body, err := json.Marshal(q)
-	if err != nil {
-		return check, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
-	return check, n.c.ask(ctx, request{method: http.MethodPost, path: route("network", "check"), body: body}, &check)
+	return check, n.c.ask(ctx, request{method: http.MethodPost, path: route("network", "check"), send: q}, &check)
 }
 
 // NetworkPresets returns what each preset stands for in an image.
@@ -92,21 +87,13 @@ func (a admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 
 // SetQuota sets a user's quota.
 func (a admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
-	body, err := json.Marshal(q)
-	if err != nil {
-		return err
-	}
-	return a.c.ask(ctx, request{method: http.MethodPut, path: route("admin", "quotas", userID), body: body}, nil)
+	return a.c.ask(ctx, request{method: http.MethodPut, path: route("admin", "quotas", userID), send: q}, nil)
 }
 
 // CreateToken creates an API key. It is not retried after a broken connection, which could create two.
 func (a admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	var token belljar.Token
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return token, err
-	}
-	return token, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "tokens"), body: body, once: true}, &token)
+	return token, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "tokens"), send: spec, once: true}, &token)
 }
 
 // Tokens lists the API keys.

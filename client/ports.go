@@ -35,12 +35,8 @@ func (p ports) List(ctx context.Context, sessionID string) ([]belljar.Port, erro
 
 // Preview makes a preview. It is not retried after a broken connection.
 func (p ports) Preview(ctx context.Context, sessionID string, spec belljar.PreviewSpec) (belljar.Preview, error) {
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return belljar.Preview{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
 	var made belljar.Preview
-	err = p.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", sessionID, "previews"), body: body, once: true}, &made)
+	err := p.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", sessionID, "previews"), send: spec, once: true}, &made)
 	return made, err
 }
 

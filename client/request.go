@@ -19,8 +19,8 @@ type request struct {
 	path   string
 	query  url.Values
 	header http.Header
-	body   []byte        // JSON; nil for none
-	stream io.Reader     // in place of body; such a request is never retried
+	send   any           // as JSON; nil for no body
+	stream io.Reader     // in its place; such a request is never retried
 	once   bool          // not idempotent
 	longer time.Duration // added to Options.Silence
 	tries  *int          // counts the tries, unless nil
@@ -69,12 +69,19 @@ func (c *Client) open(ctx context.Context, r request) (resp *http.Response, err 
 // retry sends a request, with retries, and calls take with a successful response. It also retries after a passing error of
 // take.
 func (c *Client) retry(ctx context.Context, r request, take func(*http.Response) error) error {
+	var body []byte
+	if r.send != nil {
+		var err error
+		if body, err = json.Marshal(r.send); err != nil {
+			return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+		}
+	}
 	deadline := time.Now().Add(c.opts.Patience)
 	for tries := backoff(0); ; tries.next() {
 		if r.tries != nil {
 			*r.tries++
 		}
-		resp, err := c.attempt(ctx, r)
+		resp, err := c.attempt(ctx, r, body)
 		if err == nil {
 			err = take(resp)
 		}
@@ -91,17 +98,17 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 	}
 }
 
-// attempt sends a request once and returns a successful response.
-func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error) {
+// attempt sends a request once, with a body in JSON unless that is nil, and returns a successful response.
+func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Response, error) {
 	ctx, w := watch(ctx, c.opts.Silence+r.longer)
-	body := r.stream
+	var from io.Reader
 	switch {
-	case r.body != nil:
-		body = bytes.NewReader(r.body)
 	case body != nil:
-		body = &sending{breakable(ctx, body), w}
+		from = bytes.NewReader(body)
+	case r.stream != nil:
+		from = &sending{breakable(ctx, r.stream), w}
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base.String()+r.path, body)
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base.String()+r.path, from)
 	if err != nil {
 		w.end()
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
@@ -111,7 +118,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error)
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	if r.body != nil {
+	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	c.authorize(req.Header)

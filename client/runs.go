@@ -1,8 +1,8 @@
 package client
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -61,18 +61,11 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 // start sends a request, and lowers its limits of input to the server's maximum if it must. replayed reports that an
 // earlier request of another caller started the run.
 func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunRequest) (run belljar.Run, replayed bool, err error) {
-	key := req.IdempotencyKey
-	if key == "" {
-		key = belljar.NewID()
-	}
+	key := cmp.Or(req.IdempotencyKey, belljar.NewID())
 	for {
-		body, err := json.Marshal(spec)
-		if err != nil {
-			return run, false, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-		}
 		tries := 0
-		err = r.c.ask(ctx, request{
-			method: http.MethodPost, path: route("runs"), body: body, tries: &tries,
+		err := r.c.ask(ctx, request{
+			method: http.MethodPost, path: route("runs"), send: spec, tries: &tries,
 			query:  url.Values{"wait": {"false"}}, // in case the server waits by default
 			header: http.Header{"Idempotency-Key": {key}},
 		}, &run)

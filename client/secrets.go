@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -17,12 +16,8 @@ type secrets struct{ c *Client }
 
 // Set stores a secret.
 func (s secrets) Set(ctx context.Context, name string, spec belljar.SecretSpec) (belljar.StoredSecret, error) {
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return belljar.StoredSecret{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent"}
-	}
 	var set belljar.StoredSecret
-	err = s.c.ask(ctx, request{method: http.MethodPut, path: route("secrets", name), body: body}, &set)
+	err := s.c.ask(ctx, request{method: http.MethodPut, path: route("secrets", name), send: spec}, &set)
 	return set, err
 }
 

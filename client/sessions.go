@@ -1,8 +1,8 @@
 package client
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -15,17 +15,10 @@ type sessions struct{ c *Client }
 
 // Create creates a session. After a broken connection it retries with the same idempotency key.
 func (s sessions) Create(ctx context.Context, req belljar.SessionRequest) (belljar.Session, error) {
-	body, err := json.Marshal(req.SessionSpec)
-	if err != nil {
-		return belljar.Session{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
-	key := req.IdempotencyKey
-	if key == "" {
-		key = belljar.NewID()
-	}
+	key := cmp.Or(req.IdempotencyKey, belljar.NewID())
 	var session belljar.Session
-	err = s.c.ask(ctx, request{
-		method: http.MethodPost, path: route("sessions"), body: body, header: http.Header{"Idempotency-Key": {key}},
+	err := s.c.ask(ctx, request{
+		method: http.MethodPost, path: route("sessions"), send: req.SessionSpec, header: http.Header{"Idempotency-Key": {key}},
 		longer: making(req.SessionSpec),
 	}, &session)
 	return session, err
@@ -79,20 +72,13 @@ func making(s belljar.SessionSpec) time.Duration {
 // Open returns the active session of a scope, or creates one. After a broken connection it retries with the same
 // idempotency key, so that created is still right.
 func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
-	body, err := json.Marshal(req.SessionSpec)
-	if err != nil {
-		return belljar.Session{}, false, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
-	key := req.IdempotencyKey
-	if key == "" {
-		key = belljar.NewID()
-	}
+	key := cmp.Or(req.IdempotencyKey, belljar.NewID())
 	var answer struct {
 		belljar.Session
 		Created bool `json:"created"`
 	}
-	err = s.c.ask(ctx, request{
-		method: http.MethodPost, path: route("sessions", "open"), body: body, header: http.Header{"Idempotency-Key": {key}},
+	err := s.c.ask(ctx, request{
+		method: http.MethodPost, path: route("sessions", "open"), send: req.SessionSpec, header: http.Header{"Idempotency-Key": {key}},
 		longer: making(req.SessionSpec),
 	}, &answer)
 	return answer.Session, answer.Created, err
@@ -100,14 +86,10 @@ func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar
 
 // CloseAll ends the caller's sessions by their scope.
 func (s sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]string, error) {
-	body, err := json.Marshal(req)
-	if err != nil {
-		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
 	var answer struct {
 		Closed []string `json:"closed"`
 	}
-	err = s.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", "close"), body: body, longer: startup(0)}, &answer)
+	err := s.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", "close"), send: req, longer: startup(0)}, &answer)
 	return answer.Closed, err
 }
 
@@ -125,10 +107,6 @@ func (s sessions) Network(ctx context.Context, id string) (belljar.NetworkSpec, 
 
 // SetNetwork changes what a session may reach.
 func (s sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return spec, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
 	var set belljar.NetworkSpec
-	return set, s.c.ask(ctx, request{method: http.MethodPut, path: route("sessions", id, "network"), body: body}, &set)
+	return set, s.c.ask(ctx, request{method: http.MethodPut, path: route("sessions", id, "network"), send: spec}, &set)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,11 +17,7 @@ type snapshots struct{ c *Client }
 
 // post sends a request that is not repeated: its repetition would make another one.
 func (s snapshots) post(ctx context.Context, spec, to any, parts ...string) error {
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
-	return s.c.ask(ctx, request{method: http.MethodPost, path: route(parts...), body: body, once: true, longer: fileTime}, to)
+	return s.c.ask(ctx, request{method: http.MethodPost, path: route(parts...), send: spec, once: true, longer: fileTime}, to)
 }
 
 // Make saves the files of a session's workspace.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -17,13 +16,9 @@ var _ belljar.Terminals = terminals{}
 
 // Open starts a terminal without attaching to it. It is not retried after a broken connection.
 func (t terminals) Open(ctx context.Context, sessionID string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return belljar.Terminal{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
 	var made belljar.Terminal
-	err = t.c.ask(ctx, request{
-		method: http.MethodPost, path: route("sessions", sessionID, "terminals"), body: body, once: true, longer: startup(0),
+	err := t.c.ask(ctx, request{
+		method: http.MethodPost, path: route("sessions", sessionID, "terminals"), send: spec, once: true, longer: startup(0),
 	}, &made)
 	return made, err
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/belljar/belljar"
@@ -17,11 +16,7 @@ type volumes struct{ c *Client }
 // Create makes a volume. It is not retried after a broken connection: the repetition would find the volume.
 func (x volumes) Create(ctx context.Context, spec belljar.VolumeSpec) (belljar.Volume, error) {
 	var made belljar.Volume
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return made, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
-	return made, x.c.ask(ctx, request{method: http.MethodPost, path: route("volumes"), body: body, once: true, longer: fileTime}, &made)
+	return made, x.c.ask(ctx, request{method: http.MethodPost, path: route("volumes"), send: spec, once: true, longer: fileTime}, &made)
 }
 
 // Get returns a volume.

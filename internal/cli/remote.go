@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/ident"
 )
 
 // partConsole is the console of commands in packages of their own.
@@ -27,4 +29,15 @@ func (c *console) remote(json bool, do func(s belljar.Service) error) error {
 		return c.failJSON(err)
 	}
 	return err
+}
+
+// inSession is remote for a session, which the beginning of its id names.
+func (c *console) inSession(ctx context.Context, json bool, given string, do func(s belljar.Service, id string) error) error {
+	return c.remote(json, func(s belljar.Service) error {
+		id, err := ident.Session(ctx, s, given)
+		if err != nil {
+			return err
+		}
+		return do(s, id)
+	})
 }

@@ -267,11 +267,7 @@ type sessionShow struct {
 
 // Run shows a session.
 func (o *sessionShow) Run(ctx context.Context, c *console) error {
-	return c.remote(o.JSON, func(s belljar.Service) error {
-		id, err := ident.Session(ctx, s, o.ID)
-		if err != nil {
-			return err
-		}
+	return c.inSession(ctx, o.JSON, o.ID, func(s belljar.Service, id string) error {
 		session, err := s.Sessions().Get(ctx, id)
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ Examples:
 func (x *sessionCode) Run(ctx context.Context, c *console) error {
 	run := &runCommand{snippet: &repl.Snippet{}}
 	run.timeFlags, run.outcomeFlags = x.timeFlags, x.outcomeFlags
-	err := c.remote(false, func(s belljar.Service) (err error) {
+	err := c.remote(x.JSON, func(s belljar.Service) (err error) {
 		if run.snippet, err = repl.ReadSnippet(x.Code, x.File, x.Context, x.Lang, c.stdin); err != nil {
 			return err
 		}
@@ -47,9 +47,6 @@ func (x *sessionCode) Run(ctx context.Context, c *console) error {
 		return err
 	})
 	if err != nil {
-		if x.JSON {
-			return c.failJSON(err)
-		}
 		return err
 	}
 	return run.Run(ctx, c)

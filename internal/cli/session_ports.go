@@ -9,7 +9,6 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/forward"
-	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
@@ -21,11 +20,7 @@ type sessionPorts struct {
 
 // Run lists the ports that programs listen on.
 func (p *sessionPorts) Run(ctx context.Context, c *console) error {
-	return c.remote(p.JSON, func(s belljar.Service) error {
-		id, err := ident.Session(ctx, s, p.ID)
-		if err != nil {
-			return err
-		}
+	return c.inSession(ctx, p.JSON, p.ID, func(s belljar.Service, id string) error {
 		list, err := s.Ports().List(ctx, id)
 		if err != nil {
 			return err
@@ -76,11 +71,7 @@ func (f *sessionForward) Run(ctx context.Context, c *console) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return c.remote(false, func(s belljar.Service) error {
-		id, err := ident.Session(ctx, s, f.ID)
-		if err != nil {
-			return err
-		}
+	return c.inSession(ctx, false, f.ID, func(s belljar.Service, id string) error {
 		session, err := s.Sessions().Get(ctx, id)
 		if err != nil {
 			return err

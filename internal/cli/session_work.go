@@ -106,14 +106,11 @@ compiled language needs a session with --workspace-exec. Flags stand before the 
 // Run runs a program in a session.
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	run := &runCommand{programRunFlags: r.programRunFlags}
-	err := c.remote(false, func(s belljar.Service) (err error) {
+	err := c.remote(r.JSON, func(s belljar.Service) (err error) {
 		run.session, err = ident.Session(ctx, s, r.ID)
 		return err
 	})
 	if err != nil {
-		if r.JSON {
-			return c.failJSON(err)
-		}
 		return err
 	}
 	return run.Run(ctx, c)
@@ -152,7 +149,7 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 	}
 	run := &runCommand{cwd: x.Cwd, shell: x.Shell}
 	run.Args, run.inputFlags, run.timeFlags, run.outcomeFlags = append([]string{"--"}, args...), x.inputFlags, x.timeFlags, x.outcomeFlags
-	err := c.remote(false, func(s belljar.Service) (err error) {
+	err := c.remote(x.JSON, func(s belljar.Service) (err error) {
 		if len(args) == 0 || args[0] == "" {
 			return mistake.New("belljar session exec SESSION CMD [ARGS]; belljar session shell SESSION opens a terminal", "no command to run")
 		}
@@ -163,9 +160,6 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 		return err
 	})
 	if err != nil {
-		if x.JSON {
-			return c.failJSON(err)
-		}
 		return err
 	}
 	return run.Run(ctx, c)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
-	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/snapshot"
@@ -41,11 +40,7 @@ type snapshotMake struct {
 
 // Run makes a snapshot.
 func (m *snapshotMake) Run(ctx context.Context, c *console) error {
-	return c.remote(m.JSON, func(s belljar.Service) error {
-		id, err := ident.Session(ctx, s, m.ID)
-		if err != nil {
-			return err
-		}
+	return c.inSession(ctx, m.JSON, m.ID, func(s belljar.Service, id string) error {
 		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name, Live: m.Live})
 		return snapshot.Print(c.stdout, c.aside, made, m.JSON, field.InFlags(err))
 	})
@@ -122,11 +117,7 @@ They have none of its terminals and secrets and, without --live, none of its pro
 
 // Run makes copies of a session and prints their ids.
 func (f *sessionFork) Run(ctx context.Context, c *console) error {
-	return c.remote(f.JSON, func(s belljar.Service) error {
-		id, err := ident.Session(ctx, s, f.ID)
-		if err != nil {
-			return err
-		}
+	return c.inSession(ctx, f.JSON, f.ID, func(s belljar.Service, id string) error {
 		made, err := s.Snapshots().Fork(ctx, id, belljar.ForkSpec{Count: int(whole(f.Count)), Live: f.Live})
 		switch {
 		case err != nil:
@@ -154,11 +145,7 @@ type sessionHibernate struct {
 
 // Run has a session hibernate.
 func (h *sessionHibernate) Run(ctx context.Context, c *console) error {
-	return c.remote(h.JSON, func(s belljar.Service) error {
-		id, err := ident.Session(ctx, s, h.ID)
-		if err != nil {
-			return err
-		}
+	return c.inSession(ctx, h.JSON, h.ID, func(s belljar.Service, id string) error {
 		state, err := s.Sessions().Hibernate(ctx, id, belljar.HibernateSpec{Force: h.Force})
 		if err != nil || !h.JSON {
 			return field.InFlags(err)

@@ -178,7 +178,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	opts.GoCache = d.goCache(cfg, m.images)
 	opts.Packages = packageOptions(cfg, m.images)
-	opts.Snapshots = snapshotOptions(cfg, m.images)
+	opts.Snapshots = snapshotOptions(cfg, data.path)
 	opts.Volumes = volumeOptions(cfg, data.path)
 	if no := opts.Volumes.Unable; no != nil && opts.Volumes.MB > 0 {
 		d.log.Warn("SANDBOX_DISK_WORKSPACE_MB has no effect", "reason", no.Detail, "hint", no.Hint)

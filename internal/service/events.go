@@ -30,3 +30,12 @@ func (s *Service) refused(caller belljar.Caller, doing string, err error) error 
 	s.denied(caller, err)
 	return fault.As(doing, err)
 }
+
+// orRefused returns what a caller gets: something that was made, or [Service.refused].
+func orRefused[T any](v view, doing string, made T, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, v.service.refused(v.caller, doing, err)
+	}
+	return made, nil
+}

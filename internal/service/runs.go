@@ -20,10 +20,7 @@ var (
 // Start admits a run and starts it, or puts it into the queue.
 func (v runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	run, err := v.service.runs.Start(ctx, v.caller, req)
-	if err != nil {
-		return belljar.Run{}, v.service.refused(v.caller, "start run", err)
-	}
-	return run, nil
+	return orRefused(v.view, "start run", run, err)
 }
 
 // Finish starts a run and waits for its end: see [belljar.Finish].

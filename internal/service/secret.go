@@ -22,10 +22,7 @@ var _ belljar.Secrets = secrets{}
 // Set stores a secret.
 func (v secrets) Set(ctx context.Context, name string, spec belljar.SecretSpec) (belljar.StoredSecret, error) {
 	set, err := v.service.secrets.As(v.caller).Set(ctx, name, spec)
-	if err != nil {
-		return belljar.StoredSecret{}, v.service.refused(v.caller, "store a secret", err)
-	}
-	return set, nil
+	return orRefused(v.view, "store a secret", set, err)
 }
 
 // List returns the caller's own secrets and the shared ones.

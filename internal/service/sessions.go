@@ -16,10 +16,7 @@ var _ belljar.Sessions = sessions{}
 // Create makes a session and its sandbox.
 func (v sessions) Create(ctx context.Context, req belljar.SessionRequest) (belljar.Session, error) {
 	made, err := v.service.sessions.Create(ctx, v.caller, req)
-	if err != nil {
-		return belljar.Session{}, v.service.refused(v.caller, "make a session", err)
-	}
-	return made, nil
+	return orRefused(v.view, "make a session", made, err)
 }
 
 // Get returns a session as it stands.
@@ -71,10 +68,7 @@ func (v sessions) Hibernate(ctx context.Context, id string, spec belljar.Hiberna
 		return belljar.Session{}, err
 	}
 	state, err := session.Hibernate(ctx, x, spec)
-	if err != nil {
-		return belljar.Session{}, v.service.refused(v.caller, "hibernate a session", err)
-	}
-	return state, nil
+	return orRefused(v.view, "hibernate a session", state, err)
 }
 
 // Network returns what a session may reach.
@@ -93,10 +87,7 @@ func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.Networ
 		return belljar.NetworkSpec{}, err
 	}
 	set, err := x.Network.Set(ctx, v.caller, spec)
-	if err != nil {
-		return belljar.NetworkSpec{}, v.service.refused(v.caller, "change the network of a session", err)
-	}
-	return set, nil
+	return orRefused(v.view, "change the network of a session", set, err)
 }
 
 // Open returns the living session of a scope, or makes one.

@@ -73,26 +73,17 @@ type snapshots struct {
 // Make saves the files of a session's workspace.
 func (v snapshots) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (belljar.Snapshot, error) {
 	made, err := v.Snapshots.Make(ctx, id, spec)
-	if err != nil {
-		return belljar.Snapshot{}, v.service.refused(v.caller, "make a snapshot", err)
-	}
-	return made, nil
+	return orRefused(v.view, "make a snapshot", made, err)
 }
 
 // Fork makes copies of a session.
 func (v snapshots) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (belljar.Fork, error) {
 	made, err := v.Snapshots.Fork(ctx, id, spec)
-	if err != nil {
-		return belljar.Fork{}, v.service.refused(v.caller, "copy a session", err)
-	}
-	return made, nil
+	return orRefused(v.view, "copy a session", made, err)
 }
 
 // Import makes a snapshot of an archive.
 func (v snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
 	made, err := v.Snapshots.Import(ctx, spec, r)
-	if err != nil {
-		return belljar.Snapshot{}, v.service.refused(v.caller, "import a snapshot", err)
-	}
-	return made, nil
+	return orRefused(v.view, "import a snapshot", made, err)
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
-	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
-	"github.com/belljar/belljar/internal/shelf"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
 )
@@ -420,54 +417,6 @@ f() { echo "f of $1"; }; g() { echo '` + password + `'; }; leak='` + password + 
 	}
 	_, err = b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{Count: 33})
 	refusedAs(t, "too many", err, belljar.CodeInvalidRequest)
-}
-
-// overlaid is a runtime that says it can make overlays, and finds only then that it cannot.
-type overlaid struct{ runtime.Runtime }
-
-func (o overlaid) Probe(ctx context.Context) (runtime.Capabilities, error) {
-	caps, err := o.Runtime.Probe(ctx)
-	caps.Overlay = true
-	return caps, err
-}
-
-// TestOverlayFallsBack holds that files are copied where an overlay turns out not to be possible, and that the unpacked ones go.
-func TestOverlayFallsBack(t *testing.T) {
-	t.Parallel()
-	kept := &shelf.Shelf{Dir: t.TempDir(), Max: 1 << 20}
-	b := newBench(t, func(o *service.Options) {
-		o.Runtimes = []runtime.Runtime{overlaid{o.Runtimes[0]}}
-		o.Snapshots.Shelf = kept
-	})
-	ctx, sessions := b.context(), b.service.As(service.Local()).Sessions()
-	x := b.open()
-	b.in(x.ID, "for i in $(seq 60); do echo $i >f$i; done")
-	made, err := b.snapshots().Make(ctx, x.ID, belljar.SnapshotSpec{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fork, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{Count: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range append(fork.Sessions, b.from(made.ID)) {
-		if r := b.in(s.ID, "cat f60; ls | wc -l"); r.stdout != "60\n60\n" || r.SnapshotDigest != made.Digest {
-			t.Errorf("%q, %s", r.stdout, r.SnapshotDigest)
-		}
-		if err := sessions.Delete(ctx, s.ID); err != nil {
-			t.Error(err)
-		}
-	}
-	l, err := kept.Get(strings.TrimPrefix(made.Digest, "sha256:") + "-1000-1000")
-	if os.Geteuid() != 0 {
-		l.Release() // files of another user cannot be made
-	} else if err != nil || l == nil || l.Files != 60 || l.Bytes != 60*4096 {
-		t.Errorf("%+v, %v", l, err)
-	}
-	l.Release()
-	if err := b.snapshots().Remove(ctx, made.ID); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestForkAllOrNone holds that no copies are left where one cannot be made.

@@ -15,8 +15,5 @@ type volumes struct {
 // Create makes a volume.
 func (v volumes) Create(ctx context.Context, spec belljar.VolumeSpec) (belljar.Volume, error) {
 	made, err := v.Volumes.Create(ctx, spec)
-	if err != nil {
-		return belljar.Volume{}, v.service.refused(v.caller, "make a volume", err)
-	}
-	return made, nil
+	return orRefused(v.view, "make a volume", made, err)
 }

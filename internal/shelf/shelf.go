@@ -1,5 +1,5 @@
 // Package shelf keeps folders of installed packages, or of unpacked snapshots, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
-// A process that uses a folder holds a lock on it, so that it is not swept.
+// A process that uses a folder holds a lock on it, so that it is not swept. A folder that no key has goes when it is released.
 package shelf
 
 import (
@@ -25,6 +25,10 @@ type Shelf struct {
 	// Links is for layers whose entries were checked before: links may be hard ones, and symbolic ones may have any target. Only a
 	// sandbox follows them.
 	Links bool
+
+	mu sync.Mutex
+	// loose are folders that have, or may soon have, no key: whoever releases one sweeps.
+	loose map[string]bool
 }
 
 // Layer is a folder that its user holds until Release.
@@ -35,20 +39,27 @@ type Layer struct {
 	Bytes    int64     // that its files take up
 	Files    int64     // of a tree, folders included
 
+	of   *Shelf
 	lock *os.File
 	once sync.Once
 }
 
-// Release ends the use of a layer. It may be called twice, and on nil.
+// Release ends the use of a layer, and removes it if no key has it and no other use. It may be called twice, and on nil.
 func (l *Layer) Release() {
 	if l == nil {
 		return
 	}
+	l.Leave()
+	if l.of.isLoose(l.Dir) {
+		l.of.Sweep()
+	}
+}
+
+// Leave is Release at the end of a process whose sandboxes live on: it removes nothing.
+func (l *Layer) Leave() {
 	l.once.Do(func() {
-		if l.lock != nil {
-			_ = flock.Unlock(l.lock)
-			_ = l.lock.Close()
-		}
+		_ = flock.Unlock(l.lock)
+		_ = l.lock.Close()
 	})
 }
 
@@ -107,25 +118,43 @@ func (s *Shelf) hold(rec record) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := rec.layer(s)
-	l.lock = f
 	if err := flock.Try(f, false); err != nil {
-		l.lock = nil
 		_ = f.Close()
 		if errors.Is(err, flock.ErrBusy) {
 			err = nil
 		}
 		return nil, err
 	}
+	l := rec.layer(s)
+	l.lock = f
 	if info, err := os.Stat(l.Dir); err != nil || !info.IsDir() {
-		l.Release()
+		l.Leave()
 		return nil, nil
 	}
 	return l, nil
 }
 
 func (r record) layer(s *Shelf) *Layer {
-	return &Layer{Dir: s.in(r.Folder), Lock: r.Lock, Resolved: r.Resolved, Bytes: r.Bytes, Files: r.Files}
+	return &Layer{Dir: s.in(r.Folder), Lock: r.Lock, Resolved: r.Resolved, Bytes: r.Bytes, Files: r.Files, of: s}
+}
+
+func (s *Shelf) isLoose(dir string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loose[filepath.Base(dir)]
+}
+
+func (s *Shelf) setLoose(folder string, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loose == nil {
+		s.loose = map[string]bool{}
+	}
+	if is {
+		s.loose[folder] = true
+	} else {
+		delete(s.loose, folder)
+	}
 }
 
 func (s *Shelf) read(key string) (rec record, err error) {
@@ -147,10 +176,12 @@ func (s *Shelf) write(key string, rec record) error {
 	}
 	_, err = f.Write(raw)
 	if err = errors.Join(err, f.Close()); err == nil {
+		s.setLoose(rec.Folder, false)
 		err = os.Rename(f.Name(), s.in(key+recordExt))
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
+		s.setLoose(rec.Folder, true)
 	}
 	return err
 }
@@ -191,7 +222,7 @@ func (s *Shelf) PutState(key string, now time.Time, files io.Reader) (*Layer, er
 	})
 }
 
-// Make makes a layer by fill, in a folder that only this process can open. It has no key: it is swept when it is released, unless [Shelf.Adopt]
+// Make makes a layer by fill, in a folder that only this process can open. It has no key: it goes when it is released, unless [Shelf.Adopt]
 // gives it one.
 func (s *Shelf) Make(fill func(dir string) error) (*Layer, error) {
 	return s.make(&record{}, func(dir string, _ *record) error { return fill(dir) })
@@ -202,6 +233,29 @@ func (s *Shelf) Adopt(key string, l *Layer, bytes int64) error {
 	return s.write(key, record{Folder: filepath.Base(l.Dir), Resolved: l.Resolved, Bytes: bytes})
 }
 
+// Keys are the keys that have a layer.
+func (s *Shelf) Keys() (keys []string) {
+	entries, _ := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		if key, is := strings.CutSuffix(e.Name(), recordExt); is {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Forget removes the layer of a key: at once if it is not held, and else when it is released for the last time.
+func (s *Shelf) Forget(key string) {
+	rec, err := s.read(key)
+	if err == nil {
+		s.setLoose(rec.Folder, true)
+	}
+	_ = os.Remove(s.in(key + recordExt))
+	if err == nil {
+		s.drop(rec.Folder, "")
+	}
+}
+
 // put makes the layer of a key by fill.
 func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) error) (*Layer, error) {
 	l, err := s.make(&rec, fill)
@@ -209,48 +263,51 @@ func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) e
 		return nil, err
 	}
 	if err := s.write(key, rec); err != nil {
-		l.discard()
+		l.Release()
 		return nil, err
 	}
 	s.Sweep()
 	return l, nil
 }
 
-// discard removes a layer that has no key.
-func (l *Layer) discard() {
-	l.Release()
-	_ = os.RemoveAll(l.Dir)
-	_ = os.Remove(l.Dir + lockExt)
-}
-
-// make makes a layer, held.
-func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (_ *Layer, err error) {
+// make makes a layer, held and without a key.
+func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (*Layer, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(s.Dir, "layer-")
+	lock, err := s.newLock()
 	if err != nil {
 		return nil, err
 	}
+	dir := strings.TrimSuffix(lock.Name(), lockExt)
 	rec.Folder = filepath.Base(dir)
+	s.setLoose(rec.Folder, true)
 	l := rec.layer(s)
-	defer func() {
-		if err != nil {
-			l.discard()
-		}
-	}()
-	// Held from the first moment, so that another process does not take it for a stray.
-	if l.lock, err = os.OpenFile(dir+lockExt, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return nil, err
+	l.lock = lock
+	if err = os.Mkdir(dir, 0o700); err == nil {
+		err = fill(dir, rec)
 	}
-	if err = flock.Try(l.lock, false); err != nil {
-		return nil, err
-	}
-	if err = fill(dir, rec); err != nil {
+	if err != nil {
+		l.Release()
 		return nil, err
 	}
 	l.Bytes, l.Files = rec.Bytes, rec.Files
 	return l, nil
+}
+
+// newLock makes the lock of a layer, which comes before its folder: no sweep finds a folder without one.
+func (s *Shelf) newLock() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lock, err := os.CreateTemp(s.Dir, "layer-*"+lockExt)
+	if err != nil {
+		return nil, err
+	}
+	if err = flock.Try(lock, false); err != nil { // a sweep of another process has it
+		_ = lock.Close()
+		return nil, err
+	}
+	return lock, nil
 }
 
 // Sweep removes layers that no key has, and the least recently used ones above Keep. Those that are held stay.
@@ -293,6 +350,7 @@ func (s *Shelf) Sweep() {
 		folder, isLock := strings.CutSuffix(name, lockExt)
 		switch {
 		case isLock && !known[folder]:
+			s.setLoose(folder, true)
 			s.drop(folder, "")
 		case strings.HasSuffix(name, newExt):
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour { // its process was killed
@@ -302,16 +360,28 @@ func (s *Shelf) Sweep() {
 	}
 }
 
-// drop removes a layer that is not held, and its record first, unless that is "". It reports whether it did.
-func (s *Shelf) drop(folder, rec string) bool {
+// seize locks a layer for its removal; nil if it is held, or gone.
+func (s *Shelf) seize(folder string) *os.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f, err := os.OpenFile(s.in(folder+lockExt), os.O_RDWR, 0)
 	if err != nil {
+		return nil
+	}
+	if flock.Try(f, true) != nil {
+		_ = f.Close()
+		return nil
+	}
+	return f
+}
+
+// drop removes a layer that is not held, and its record first, unless that is "". It reports whether it did.
+func (s *Shelf) drop(folder, rec string) bool {
+	f := s.seize(folder)
+	if f == nil {
 		return false
 	}
 	defer f.Close()
-	if flock.Try(f, true) != nil {
-		return false
-	}
 	defer flock.Unlock(f)
 	if rec != "" {
 		_ = os.Remove(rec)
@@ -320,5 +390,6 @@ func (s *Shelf) drop(folder, rec string) bool {
 		return false
 	}
 	_ = os.Remove(s.in(folder + lockExt))
+	s.setLoose(folder, false)
 	return true
 }

@@ -182,3 +182,83 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// TestForget holds that a layer without a key goes with its last user, and not at the end of a process whose sandboxes live on.
+func TestForget(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
+	put := func(key string) *Layer {
+		t.Helper()
+		l, err := s.Put(key, nil, time.Now(), stream(t, file{name: "x", text: "x"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	wantLeft := func(what string, want int) {
+		t.Helper()
+		if left, err := os.ReadDir(s.Dir); err != nil || len(left) != want {
+			t.Errorf("%s: %v, %v", what, left, err)
+		}
+	}
+	put("a").Release()
+	wantLeft("released", 3) // its record, its folder and its lock
+	s.Forget("a")
+	s.Forget("a")
+	wantLeft("forgotten", 0)
+
+	first := put("a")
+	second, err := s.Get("a")
+	if err != nil || second == nil {
+		t.Fatal(second, err)
+	}
+	s.Forget("a")
+	if l, err := s.Get("a"); l != nil || err != nil || len(s.Keys()) != 0 {
+		t.Errorf("a forgotten one is found: %v, %v, %v", l, err, s.Keys())
+	}
+	put("a").Release() // another one, which stays
+	first.Release()
+	wantLeft("one user is left", 5)
+	if _, err := os.Stat(filepath.Join(second.Dir, "x")); err != nil {
+		t.Error(err)
+	}
+	second.Release()
+	second.Release()
+	wantLeft("none is left", 3)
+	s.Forget("a")
+
+	// The next process takes hold of what its sandboxes have, and sweeps.
+	put("b").Leave()
+	held := put("c")
+	s.Forget("c")
+	held.Leave()
+	wantLeft("after a process", 5)
+	next := &Shelf{Dir: s.Dir, Keep: 100}
+	if held, err = next.Hold(held.Dir); err != nil || held == nil {
+		t.Fatal(held, err)
+	}
+	next.Sweep()
+	wantLeft("swept", 5)
+	held.Release()
+	wantLeft("released in the next process", 3)
+	next.Forget("b")
+
+	made, err := s.Make(func(dir string) error { return os.WriteFile(filepath.Join(dir, "x"), nil, 0o600) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	also, err := s.Hold(made.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Release()
+	wantLeft("made without a key", 2)
+	also.Release()
+	if made, err = s.Make(func(string) error { return nil }); err == nil {
+		err = s.Adopt("d", made, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Release()
+	wantLeft("adopted", 3)
+}

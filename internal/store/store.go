@@ -160,7 +160,7 @@ type Session struct {
 	Key             string              // scope key, unique among an owner's open sessions; "" for none
 	EndedAt         *time.Time          // nil while it is open
 	Image           *Image              // of its sandbox; nil for host
-	Below           string              // digest of the files that its sandbox reads from the shelf; "" for none
+	Below           string              // folder of the files that its workspace began with; "" for none
 	Hibernation     *Hibernation        // what a hibernated one comes back with; else nil
 
 	Tenant     string

@@ -74,6 +74,10 @@ func TestSnapshotThroughKills(t *testing.T) {
 	if got := in(s, copied, "stat -f -c %T ."); os.Geteuid() == 0 && st.Type == unix.EXT4_SUPER_MAGIC && got != "overlayfs\n" {
 		t.Errorf("as root, the copy is on %s", got)
 	}
+	// It is removed, and the session has its files all the same.
+	if status, answer := s.ask(http.MethodDelete, api+"/snapshots/"+fmt.Sprint(first["snapshot_id"]), nil); status/100 != 2 {
+		t.Fatalf("remove: %d %v", status, answer)
+	}
 	in(s, copied, "mv d moved; echo more >>'further name'; rm f1; cat f[0-9]* | sha256sum >mine")
 	for round := range tier.Rounds(t, 2, 40) {
 		in(s, id, fmt.Sprintf("echo %d >round", round))
@@ -126,7 +130,23 @@ func TestSnapshotThroughKills(t *testing.T) {
 	if status != http.StatusOK || made["consistent"] != true {
 		t.Fatalf("%d %v", status, made)
 	}
-	if left, _ := filepath.Glob(filepath.Join(data, "belljar-snapshot-*")); len(left) > 0 {
+	_, page := s.ask(http.MethodGet, api+"/snapshots?limit=200", nil)
+	list, _ := page["items"].([]any)
+	for _, item := range list {
+		x, _ := item.(map[string]any)
+		if status, answer := s.ask(http.MethodDelete, api+"/snapshots/"+fmt.Sprint(x["snapshot_id"]), nil); status/100 != 2 {
+			t.Errorf("remove: %d %v", status, answer)
+		}
+	}
+	if status, answer := s.ask(http.MethodDelete, api+"/sessions/"+copied, nil); status/100 != 2 {
+		t.Errorf("%d %v", status, answer)
+	}
+	left := []string{""}
+	for until := time.Now().Add(patience); len(left) > 0 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		left, _ = filepath.Glob(filepath.Join(data, "snapshots", "*"))
+	}
+	temporary, _ := filepath.Glob(filepath.Join(data, "belljar-snapshot-*"))
+	if left = append(left, temporary...); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
 }

@@ -121,14 +121,19 @@ func (r *Ready) Release() {
 	}
 }
 
-// Until releases the packages when a sandbox is gone, or ctx has ended.
+// Until releases the packages when a sandbox is gone. If ctx ends before, the next process holds them for it.
 func (r *Ready) Until(ctx context.Context, sandbox runtime.Sandbox) {
 	if r == nil || len(r.held) == 0 {
 		return
 	}
 	go func() {
-		_, _ = sandbox.Wait(ctx)
-		r.Release()
+		if _, err := sandbox.Wait(ctx); err == nil && ctx.Err() == nil {
+			r.Release()
+			return
+		}
+		for _, l := range r.held {
+			l.Leave()
+		}
 	}()
 }
 

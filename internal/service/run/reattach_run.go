@@ -157,7 +157,11 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 	}
 	if p.session == nil {
-		s.installer.Hold(p.Image.Layers).Holding(s.snapshots.Held(row.SnapshotDigest, b)...).Until(s.closed, b)
+		var dirs []string
+		for _, l := range p.Image.Layers {
+			dirs = append(dirs, l.Dir)
+		}
+		s.installer.Hold(p.Image.Layers).Holding(s.snapshots.Hold(dirs...)...).Until(s.closed, b)
 		s.memory.Reclaim(r.id, r.owner, &p.Placement, b, func(why error) { r.stop(why) })
 	}
 	c := s.execution(r)

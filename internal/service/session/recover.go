@@ -104,7 +104,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		s.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
 		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted and could not reattach to it"}
 	}
-	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Held(row.Below, b)...).Until(s.opts.Closed, b)
+	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Hold(row.Below)...).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	shells, err := agent.Shells(ctx, b.Agent)
 	x.Contexts.Recover(shells, err, Use{b, x, x.ctx}.Execution().Cwd, s.now())

@@ -55,7 +55,7 @@ type Session struct {
 	uses   int           // runs, uploads and file operations under way
 	unused chan struct{} // closed with the last use; nil unless that is waited for
 	missed int           // pings in a row that its agent did not answer
-	below  string        // digest of the files that its sandbox reads from the shelf; "" for none. It goes on record
+	below  string        // folder of the files that its sandbox began with; "" for none. It goes on record
 	asleep hibernation
 
 	hits box.Hits // how often its sandbox met its limits

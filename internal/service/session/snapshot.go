@@ -104,7 +104,7 @@ func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if from.On(x.place, l); l != nil {
-		x.below = from.Digest()
+		x.below = l.Dir
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -84,22 +85,21 @@ func (h *hibernation) wake(ctx context.Context) error {
 	if err := h.placeAgain(ctx); err != nil {
 		return err
 	}
-	if err := s.claimMemory(ctx, x); err != nil {
-		s.opts.Memory.Drop(x.id)
-		return err
-	}
 	x.mu.Lock()
 	shell := h.saved.Shell
 	x.mu.Unlock()
-	from, err := s.opts.Snapshots.Hibernated(ctx, x.caller, x.id, shell)
+	var from *snapshot.Source
+	err := s.claimMemory(ctx, x)
+	if err == nil {
+		from, err = s.opts.Snapshots.Hibernated(ctx, x.caller, x.id, shell)
+	}
 	if err == nil {
 		err = furnish(ctx, x, s.opts.Packages.Hold(x.Placement().Image.Layers), from, nil)
 	}
 	if err != nil {
 		s.opts.Memory.Drop(x.id)
-		return err
 	}
-	return nil
+	return err
 }
 
 // tidy ends a turn, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.

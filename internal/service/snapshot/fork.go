@@ -50,6 +50,9 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	}
 	from.open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(p.reader()), nil }
 	made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1))
+	if has, known := v.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); known == nil && !has {
+		v.forget(p.digest) // the copies hold what they have of it
+	}
 	if err != nil {
 		return belljar.Fork{}, err
 	}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -114,8 +115,10 @@ func (s *Snapshots) Drop(ctx context.Context, session string) error {
 	return s.remove(ctx, x)
 }
 
-// DropOrphans removes the snapshots of sessions that do not hibernate, as a process leaves them that dies.
+// DropOrphans removes the snapshots of sessions that do not hibernate, and what is unpacked and belongs to no snapshot, as a process leaves
+// them that dies. What the sandboxes of former processes have is held by then.
 func (s *Snapshots) DropOrphans(ctx context.Context, hibernates func(session string) bool) error {
+	kept := map[string]bool{} // digests
 	for offset := 0; ; {
 		list, total, err := s.opts.Store.List(ctx, belljar.SnapshotQuery{Limit: belljar.MaxPage, Offset: offset})
 		if err != nil {
@@ -124,6 +127,7 @@ func (s *Snapshots) DropOrphans(ctx context.Context, hibernates func(session str
 		offset += belljar.MaxPage
 		for _, x := range list {
 			if x.Kind != kindHibernated || hibernates(x.ID) {
+				kept[blobID(x.Digest)] = true
 				continue
 			}
 			if err := s.remove(ctx, x); err != nil {
@@ -132,7 +136,17 @@ func (s *Snapshots) DropOrphans(ctx context.Context, hibernates func(session str
 			offset--
 		}
 		if offset >= total {
-			return nil
+			break
 		}
 	}
+	if s.opts.Shelf == nil {
+		return nil
+	}
+	for _, key := range s.opts.Shelf.Keys() {
+		if digest, _, _ := strings.Cut(key, "-"); !kept[digest] {
+			s.opts.Shelf.Forget(key)
+		}
+	}
+	s.opts.Shelf.Sweep()
+	return nil
 }

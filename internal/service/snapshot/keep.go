@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // blobPath is the path of an archive below the id of its blob.
@@ -59,7 +60,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 	}
 	defer claim.Close()
 	if known {
-		x.StoredBytes, err = s.storedBytes(ctx, x)
+		x.StoredBytes, err = s.check(ctx, x)
 	}
 	if !known || err != nil { // bytes that are damaged or gone are written again
 		x.StoredBytes, err = s.store(ctx, p, x, claim)
@@ -79,19 +80,6 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 		}
 	}
 	return x, err
-}
-
-// storedBytes is how many bytes those of a digest hold that are kept already.
-func (s *Snapshots) storedBytes(ctx context.Context, x belljar.Snapshot) (int64, error) {
-	if err := s.check(ctx, x); err != nil {
-		return 0, err
-	}
-	r, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Close()
-	return io.Copy(io.Discard, r)
 }
 
 // store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
@@ -134,41 +122,48 @@ func (c *claimed) Read(b []byte) (int, error) {
 }
 
 // open returns the archive of a snapshot. Its end fails unless all of it has the digest.
-func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (io.ReadCloser, error) {
+func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, error) {
 	body, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
 	if errors.Is(err, blob.ErrNotFound) {
+		if _, err := s.opts.Store.Get(ctx, x.ID); errors.Is(err, store.ErrNotFound) {
+			return nil, notFound(x.ID) // it was removed meanwhile
+		}
 		return nil, damaged(x, err)
 	}
 	if err != nil {
 		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
 	}
-	dec, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
-	if err != nil {
+	o := &opened{body: body}
+	if o.dec, err = zstd.NewReader(io.TeeReader(body, &o.stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20)); err != nil {
 		_ = body.Close()
 		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
 	}
-	return &opened{Reader: verify(dec, x), close: func() error {
-		dec.Close()
-		return body.Close()
-	}}, nil
+	o.Reader = verify(o.dec, x)
+	return o, nil
 }
 
+// opened is an archive that is read from the blobs.
 type opened struct {
 	io.Reader
-	close func() error
+	dec    *zstd.Decoder
+	body   io.ReadCloser
+	stored counter // what was read of the blob
 }
 
-func (o *opened) Close() error { return o.close() }
+func (o *opened) Close() error {
+	o.dec.Close()
+	return o.body.Close()
+}
 
-// check reads a snapshot's bytes and reports whether they are whole.
-func (s *Snapshots) check(ctx context.Context, x belljar.Snapshot) error {
+// check reads a snapshot's bytes, reports whether they are whole, and returns how many are stored.
+func (s *Snapshots) check(ctx context.Context, x belljar.Snapshot) (stored int64, err error) {
 	r, err := s.open(ctx, x)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.Close()
 	_, err = io.Copy(io.Discard, &during{ctx, r})
-	return err
+	return r.stored.n, err
 }
 
 // during reads until a context ends.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -76,28 +75,7 @@ func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, er
 // packLive writes a saved state as a tar stream.
 func packLive(dir string, to io.Writer) error {
 	out := tar.NewWriter(to)
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || name == "." {
-			return err
-		}
-		if e.IsDir() {
-			return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
-		}
-		file, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		info, err := file.Stat()
-		if err == nil {
-			err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size()})
-		}
-		if err == nil {
-			_, err = io.Copy(out, file)
-		}
-		return err
-	})
-	return errors.Join(err, out.Close())
+	return errors.Join(out.AddFS(os.DirFS(dir)), out.Close())
 }
 
 // makeLive makes a live snapshot.
@@ -130,10 +108,7 @@ func (v view) forkLive(ctx context.Context, w Workspace, spec belljar.ForkSpec) 
 	if err != nil {
 		return belljar.Fork{}, err
 	}
-	defer func() {
-		l.Release()
-		v.opts.Shelf.Sweep()
-	}()
+	defer l.Release()
 	sum, size, err := sumLive(l.Dir)
 	if err != nil {
 		return belljar.Fork{}, fault.Record("read a saved state", err)

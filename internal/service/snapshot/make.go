@@ -123,7 +123,7 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 			Details: map[string]any{"snapshot_id": x.ID}, Hint: "make a session of it, and a snapshot of that session's files",
 		}
 	}
-	if err := v.check(ctx, x); err != nil {
+	if _, err := v.check(ctx, x); err != nil {
 		return err
 	}
 	r, err := v.open(ctx, x)

@@ -6,6 +6,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,15 +34,7 @@ type Limits struct {
 
 // Complete sets the fields that are zero.
 func (l *Limits) Complete() {
-	if l.MB == 0 {
-		l.MB = 1024
-	}
-	if l.Files == 0 {
-		l.Files = 100_000
-	}
-	if l.PerUser == 0 {
-		l.PerUser = 1000
-	}
+	l.MB, l.Files, l.PerUser = cmp.Or(l.MB, 1024), cmp.Or(l.Files, 100_000), cmp.Or(l.PerUser, 1000)
 }
 
 func (l Limits) archive() archive.Limits {
@@ -170,7 +163,8 @@ func (v view) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove removes a snapshot, and its bytes with the last one of its owner that has them. One that is gone is no error.
+// remove removes a snapshot, and its bytes and what is unpacked of them with the last one of its owner that has them. One that is gone is no
+// error.
 func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
 	defer s.locks.lock(x.UserID, x.Digest)()
 	last, err := s.opts.Store.Delete(context.WithoutCancel(ctx), x.ID)
@@ -183,6 +177,7 @@ func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
 		return nil
 	}
 	s.opts.Accounts.ArtifactsAdded(x.UserID, -x.StoredBytes)
+	defer s.forget(x.Digest) // what finds no bytes unpacks none
 	if err := s.opts.Blobs.Delete(context.WithoutCancel(ctx), x.UserID, blobID(x.Digest)); err != nil {
 		return fault.Record("remove the bytes of snapshot "+x.ID, err)
 	}

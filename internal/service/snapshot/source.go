@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -61,13 +62,10 @@ func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, 
 	held, err := s.unpacked(ctx, f.of, ownKey(f.of.Digest, uid, gid), f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
 		return s.opts.Shelf.PutTree(key, uid, gid, s.opts.Now(), r)
 	})
-	if ctx.Err() != nil || belljar.CodeOf(err) == belljar.CodeConflict {
-		return nil, err
-	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil && belljar.CodeOf(err) != belljar.CodeConflict {
 		return nil, nil // a copy needs nothing of the disk
 	}
-	return held, nil
+	return held, err
 }
 
 // On has a placement begin with a layer; with nil it begins with nothing.
@@ -87,17 +85,30 @@ func ownKey(digest string, uid, gid int) string {
 	return fmt.Sprintf("%s-%d-%d", blobID(digest), uid, gid)
 }
 
-// Held holds what a sandbox of a former process may have of a digest.
-func (s *Snapshots) Held(digest string, b *box.Box) (held []*shelf.Layer) {
-	if digest == "" || s.opts.Shelf == nil {
+// Hold holds the unpacked files that a sandbox of a former process has, in any of these folders.
+func (s *Snapshots) Hold(dirs ...string) (held []*shelf.Layer) {
+	if s.opts.Shelf == nil {
 		return nil
 	}
-	for _, key := range []string{blobID(digest), ownKey(digest, b.UID, b.GID)} {
-		if l, err := s.opts.Shelf.Get(key); err == nil {
+	for _, dir := range dirs {
+		if l, err := s.opts.Shelf.Hold(dir); err == nil {
 			held = append(held, l)
 		}
 	}
 	return held
+}
+
+// forget removes the unpacked files of a digest, after those that unpack them now.
+func (s *Snapshots) forget(digest string) {
+	if s.opts.Shelf == nil {
+		return
+	}
+	defer s.locks.lock("", digest)()
+	for _, key := range s.opts.Shelf.Keys() {
+		if strings.HasPrefix(key, blobID(digest)) {
+			s.opts.Shelf.Forget(key)
+		}
+	}
 }
 
 // Fill fills the workspace of a session's new sandbox, unless that began with a layer, sets its shell, and returns the directory of that; "" if

@@ -268,29 +268,6 @@ func (v *Volumes) of(user string) (list []*disk) {
 	return list
 }
 
-// remove removes a volume that no sandbox has.
-func (v *Volumes) remove(caller belljar.Caller, name string) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir := v.folder(caller.ID, name)
-	d := v.all[dir]
-	switch {
-	case d == nil:
-		return notFound(name)
-	case len(d.uses) > 0:
-		return d.inUse("cannot be removed")
-	}
-	stray := filepath.Join(v.opts.Dir, belljar.NewID()+strayExt)
-	if err := rename(dir, stray); err != nil {
-		return fault.Record("remove a volume", err)
-	}
-	d.dir = stray
-	delete(v.all, dir)
-	v.discard(d)
-	v.record(event.VolumeRemoved, caller, d)
-	return nil
-}
-
 func (v *Volumes) record(name string, caller belljar.Caller, d *disk) {
 	v.opts.Record(event.Event{Name: name, Caller: caller, Count: d.bytes(), Detail: map[string]string{"volume": d.Name}})
 }
@@ -393,5 +370,25 @@ func (v view) List(context.Context) ([]belljar.Volume, error) {
 	return list, nil
 }
 
-// Remove removes a volume.
-func (v view) Remove(_ context.Context, name string) error { return v.remove(v.caller, name) }
+// Remove removes a volume that no sandbox has.
+func (v view) Remove(_ context.Context, name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	dir := v.folder(v.caller.ID, name)
+	d := v.all[dir]
+	switch {
+	case d == nil:
+		return notFound(name)
+	case len(d.uses) > 0:
+		return d.inUse("cannot be removed")
+	}
+	stray := filepath.Join(v.opts.Dir, belljar.NewID()+strayExt)
+	if err := rename(dir, stray); err != nil {
+		return fault.Record("remove a volume", err)
+	}
+	d.dir = stray
+	delete(v.all, dir)
+	v.discard(d)
+	v.record(event.VolumeRemoved, v.caller, d)
+	return nil
+}

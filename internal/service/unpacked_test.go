@@ -1,0 +1,146 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/shelf"
+)
+
+// overlaid is a runtime that says it can make overlays, and finds only then that it cannot.
+type overlaid struct{ runtime.Runtime }
+
+func (o overlaid) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	caps, err := o.Runtime.Probe(ctx)
+	caps.Overlay = true
+	return caps, err
+}
+
+// TestOverlayFallsBack holds that files are copied where an overlay turns out not to be possible, and that the unpacked ones go.
+func TestOverlayFallsBack(t *testing.T) {
+	t.Parallel()
+	kept := &shelf.Shelf{Dir: t.TempDir(), Max: 1 << 20}
+	b := newBench(t, func(o *service.Options) {
+		o.Runtimes = []runtime.Runtime{overlaid{o.Runtimes[0]}}
+		o.Snapshots.Shelf = kept
+	})
+	ctx, sessions := b.context(), b.service.As(service.Local()).Sessions()
+	x := b.open()
+	b.in(x.ID, "for i in $(seq 60); do echo $i >f$i; done")
+	made, err := b.snapshots().Make(ctx, x.ID, belljar.SnapshotSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fork, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(fork.Sessions, b.from(made.ID)) {
+		if r := b.in(s.ID, "cat f60; ls | wc -l"); r.stdout != "60\n60\n" || r.SnapshotDigest != made.Digest {
+			t.Errorf("%q, %s", r.stdout, r.SnapshotDigest)
+		}
+		if err := sessions.Delete(ctx, s.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	l, err := kept.Get(strings.TrimPrefix(made.Digest, "sha256:") + "-1000-1000")
+	if os.Geteuid() != 0 {
+		l.Release() // files of another user cannot be made
+	} else if err != nil || l == nil || l.Files != 60 || l.Bytes != 60*4096 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	l.Release()
+	if err := b.snapshots().Remove(ctx, made.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// unpacking has a service unpack snapshots into a folder.
+func unpacking(dir string) func(*service.Options) {
+	return func(o *service.Options) {
+		o.Runtimes = []runtime.Runtime{overlaid{o.Runtimes[0]}}
+		o.Snapshots.Shelf = &shelf.Shelf{Dir: dir, Keep: 1 << 30, Max: 1 << 30}
+	}
+}
+
+// TestUnpackedGo holds that unpacked files go with their snapshot, or with the last sandbox that has them.
+func TestUnpackedGo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "shelf")
+	b := newBench(t, unpacking(dir))
+	ctx, all := b.context(), b.snapshots()
+	have := func(pattern string) int {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	want := func(what string, records, folders int) {
+		t.Helper()
+		if got := have("*.json"); got != records || have("layer-*[0-9]") != folders {
+			t.Errorf("%s: %d records, %d folders", what, got, have("layer-*[0-9]"))
+		}
+	}
+	end := func(what string, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if err := b.mine().Delete(ctx, id); err != nil {
+				t.Error(err)
+			}
+		}
+		b.until(func() bool { return have("*") == 0 })
+	}
+	x := b.open()
+	b.in(x.ID, "for i in $(seq 60); do echo $i >f$i; done")
+	made, err := all.Make(ctx, x.ID, belljar.SnapshotSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := b.from(made.ID), b.from(made.ID)
+	want("restored", 1, 1)
+	if err := all.Remove(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	want("removed while sessions have it", 0, 1)
+	if err := b.mine().Delete(ctx, one.ID); err != nil {
+		t.Error(err)
+	}
+	want("one session less", 0, 1)
+	end("none is left", two.ID)
+
+	if made, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	one = b.from(made.ID)
+	if err := b.mine().Delete(ctx, one.ID); err != nil {
+		t.Error(err)
+	}
+	want("no session has it", 1, 1)
+	if err := all.Remove(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.until(func() bool { return have("*") == 0 })
+
+	fork, err := all.Fork(ctx, x.ID, belljar.ForkSpec{Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("copies", 0, 1)
+	end("copies", fork.Sessions[0].ID, fork.Sessions[1].ID)
+
+	b.sleeping(x.ID)
+	want("hibernated", 0, 0)
+	b.in(x.ID, "cat f60")
+	b.until(func() bool { return have("*.json") == 0 })
+	want("awake", 0, 1)
+	end("awake", x.ID)
+}
