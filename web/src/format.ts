@@ -67,3 +67,11 @@ export function shortId(id: string): string {
 export function shellLine(args: readonly string[]): string {
   return args.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", `'\\''`)}'`)).join(" ");
 }
+
+/** shown is a name with every character visible: a line break is ⟨000A⟩, one that turns the text around is ⟨202E⟩. */
+export function shown(name: string): string {
+  return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (c) => `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** shownText is a text with every character visible but its line breaks and tabs. */
+export const shownText = (text: string): string => text.replace(/[^\n\t]+/g, shown);

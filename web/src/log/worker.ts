@@ -89,12 +89,21 @@ function serve(): void {
 
   let last = 0; // when a state was sent
   let full = false;
+  let result = "";
   function frame(raw: RawFrame): void {
     if (raw.type === "stdout" || raw.type === "stderr") {
       const kind = raw.step === "build" ? Kind.build : raw.type === "stderr" ? Kind.stderr : Kind.stdout;
       if (full || lines.append(utf8Bytes(String(raw.data ?? ""), raw.encoding), kind)) return;
       full = true;
       lines.mark({ text: "This page keeps no more than 2 GiB of a log. Download the whole.", warn: true });
+      return;
+    }
+    if (raw.type === "result") {
+      // A piece of a line of JSON; the last one ends it.
+      result += new TextDecoder().decode(utf8Bytes(String(raw.data ?? ""), raw.encoding));
+      if (!result.endsWith("\n")) return;
+      tell({ is: "event", event: "result", data: result });
+      result = "";
       return;
     }
     const mark = markOf(raw);

@@ -1,8 +1,8 @@
 // A notebook that is open: its cells, and the interpreter that executes them.
-import type { Result, Session } from "belljar-sdk";
+import type { Session } from "belljar-sdk";
 import { api } from "../../../client.svelte.ts";
 import { baseOf } from "../name.ts";
-import { emptyCell, outputOf, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
+import { emptyCell, outputIn, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
 
 // More of what a program prints is in the log of its run.
 const mostPrinted = 256 << 10;
@@ -206,14 +206,8 @@ function once(cell: Cell): void {
 }
 
 function add(cell: Cell, line: string): void {
-  let result: Result;
-  try {
-    result = JSON.parse(line) as Result;
-  } catch {
-    return; // the program has sent what is no result
-  }
-  const output = typeof result === "object" && result !== null ? outputOf(result) : undefined;
+  const output = outputIn(line);
   if (!output) return;
-  if (output.output_type === "execute_result") cell.count = result.count ?? null;
+  if (output.output_type === "execute_result") cell.count = output["execution_count"] as number | null;
   cell.outputs = [...cell.outputs, output];
 }
