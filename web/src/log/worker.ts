@@ -99,11 +99,10 @@ function serve(): void {
       return;
     }
     if (raw.type === "result") {
-      // A piece of a line of JSON; the last one ends it.
-      result += new TextDecoder().decode(utf8Bytes(String(raw.data ?? ""), raw.encoding));
-      if (!result.endsWith("\n")) return;
-      tell({ is: "event", event: "result", data: result });
-      result = "";
+      // Lines of JSON, or a piece of one.
+      const whole = (result + new TextDecoder().decode(utf8Bytes(String(raw.data ?? ""), raw.encoding))).split("\n");
+      result = whole.pop()!;
+      for (const line of whole) tell({ is: "event", event: "result", data: line });
       return;
     }
     const mark = markOf(raw);

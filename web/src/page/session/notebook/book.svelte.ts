@@ -38,6 +38,7 @@ export class Book {
   readonly #rest: SavedBook["rest"];
   readonly #stop = new AbortController();
   #queue: Cell[] = [];
+  #dropped = false; // whether what waited has been dropped since the last cell began
   #count = 0; // of what was executed last
 
   /** It throws if the text is not a notebook. `touched` hears of every change, `done` when nothing is left to execute. */
@@ -125,6 +126,7 @@ export class Book {
   }
 
   #drop(): void {
+    this.#dropped = true;
     for (const cell of this.#queue.splice(0)) cell.state = "idle";
   }
 
@@ -141,10 +143,11 @@ export class Book {
     for (let cell = this.#queue.shift(); cell; cell = this.#queue.shift()) {
       this.running = cell;
       cell.state = "running";
+      this.#dropped = false;
       const good = await this.#execute(cell);
       cell.state = "idle";
       if (this.#stop.signal.aborted) return;
-      if (!good) this.#drop();
+      if (!good && !this.#dropped) this.#drop(); // what was added since an interrupt is wanted
     }
     this.running = undefined;
     this.done();
