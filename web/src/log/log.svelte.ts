@@ -33,6 +33,9 @@ export function openLog(runId: string, sessionId: string | undefined): Log {
   return log;
 }
 
+/** What hears of events: of a result with its line. */
+export type Listener = (event: string, data?: string) => void;
+
 export class Log {
   /** Rows that can be shown: those of the chosen stream. */
   rows = $state(0);
@@ -54,8 +57,8 @@ export class Log {
   onplace: (position: number) => void = () => {};
 
   readonly #worker: Worker;
-  #events: string[] = [];
-  #onevent: (event: string) => void = (event) => this.#events.push(event);
+  #events: Parameters<Listener>[] = [];
+  #onevent: Listener = (...event) => this.#events.push(event);
 
   constructor(runId: string, sessionId: string | undefined) {
     prepare();
@@ -68,9 +71,9 @@ export class Log {
   }
 
   /** listen hears what happens to the run, from the first event on. */
-  listen(event: (event: string) => void): void {
+  listen(event: Listener): void {
     this.#onevent = event;
-    for (const missed of this.#events.splice(0)) event(missed);
+    for (const missed of this.#events.splice(0)) event(...missed);
   }
 
   ask(ask: Ask): void {
@@ -112,7 +115,7 @@ export class Log {
         if (told.nth !== undefined) this.nth = told.nth;
         return this.onplace(told.position);
       case "event":
-        return this.#onevent(told.event);
+        return this.#onevent(told.event, told.data);
     }
   }
 }

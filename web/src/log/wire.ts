@@ -29,4 +29,5 @@ export type Told =
   | { is: "search"; hits: number; busy: boolean; problem?: string | undefined }
   /** Where a hit or a line is; `nth` is the hit's place among all, from 1. */
   | { is: "place"; position: number; nth?: number }
-  | { is: "event"; event: string };
+  /** `data` is the line of a result. */
+  | { is: "event"; event: string; data?: string };

@@ -89,12 +89,20 @@ function serve(): void {
 
   let last = 0; // when a state was sent
   let full = false;
+  let result = "";
   function frame(raw: RawFrame): void {
     if (raw.type === "stdout" || raw.type === "stderr") {
       const kind = raw.step === "build" ? Kind.build : raw.type === "stderr" ? Kind.stderr : Kind.stdout;
       if (full || lines.append(utf8Bytes(String(raw.data ?? ""), raw.encoding), kind)) return;
       full = true;
       lines.mark({ text: "This page keeps no more than 2 GiB of a log. Download the whole.", warn: true });
+      return;
+    }
+    if (raw.type === "result") {
+      // Lines of JSON, or a piece of one.
+      const whole = (result + new TextDecoder().decode(utf8Bytes(String(raw.data ?? ""), raw.encoding))).split("\n");
+      result = whole.pop()!;
+      for (const line of whole) tell({ is: "event", event: "result", data: line });
       return;
     }
     const mark = markOf(raw);

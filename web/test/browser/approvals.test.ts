@@ -22,7 +22,7 @@ async function asked(t: Owner, place: Place, command: string[]): Promise<{ user:
 test("a run that waits is approved, another denied with a note", async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   const good = await asked(t, server, ["echo", "approved & done"]);
-  const bad = await asked(t, server, ["sh", "-c", "echo '<img src=x onerror=alert(1)>'"]);
+  const bad = await asked(t, server, ["sh", "-c", "echo '<img src=x onerror=alert(1)>\u202e'"]);
   await boss.open("sandbox/approvals");
   const card = (user: string) => boss.page.getByRole("article").filter({ hasText: user });
   await card(good.user).waitFor();
@@ -41,7 +41,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await until("the denied run has ended", async () => (await bad.v.api.runs.get(bad.id)).phase === "failed");
   const denied = boss.page.getByRole("listitem").filter({ hasText: bad.user });
   await denied.waitFor();
-  assert.match(await denied.innerText(), new RegExp(`denied[\\s\\S]*onerror[\\s\\S]*by ${boss.user}[\\s\\S]*not today`));
+  assert.match(await denied.innerText(), new RegExp(`denied[\\s\\S]*onerror.*⟨202E⟩[\\s\\S]*by ${boss.user}[\\s\\S]*not today`));
   await boss.page.getByRole("heading", { name: "Nothing waits for you" }).waitFor();
   await accessible(boss.page, "approvals-decided");
 });

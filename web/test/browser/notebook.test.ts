@@ -97,7 +97,23 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await picture.waitFor();
   await cell(2).locator("pre").getByText("42", { exact: true }).waitFor();
 
+  // The page of a cell's run has its results, and how to execute it again.
+  const shown = (await v.api.runs.list({ sessionId: session.id })).items.find((one) => one.command?.[0] === hostile)!;
+  await v.open(`sandbox/runs/${shown.id}`);
+  const results = page.getByRole("region", { name: "Results" });
+  await results.getByText("1 of 70 rows").waitFor();
+  await results.locator("pre").getByText("<img src=x onerror=alert(1)>").waitFor();
+  await results.locator("img").waitFor();
+  assert.equal(await results.locator("script, i, svg, img:not([src^='blob:'])").count(), 0);
+  await page.getByText(`belljar session code ${session.id} --context`).waitFor();
+  await page.getByRole("link", { name: "Run again" }).click();
+  await page.getByText("whose variables stay").waitFor();
+  await page.locator(".cm-content").getByText("total_rows").waitFor();
+  await page.keyboard.press("Control+Enter");
+  await results.getByText("1 of 70 rows").waitFor();
+
   // It is text as well, and what is no notebook says so.
+  await v.open(`sandbox/sessions/${session.id}?file=notebook.ipynb`);
   await page.getByRole("button", { name: "Edit as text" }).click();
   await page.locator(".file .cm-content").getByText('"cell_type": "code"', { exact: false }).first().waitFor();
   await page.getByRole("button", { name: "As a notebook" }).click();

@@ -114,7 +114,7 @@ test("what waits says for what", async (t) => {
   const { id } = await v.api.runs.start({ command: ["echo", "approved"], timeout_sec: 700 });
   await v.open(`sandbox/runs/${id}`);
   await page.getByRole("heading", { name: "Waits for an operator's approval" }).waitFor();
-  await page.getByText("timeout_sec>600: 700").waitFor();
+  await page.getByText("It may run for 700 s; more than 600 s needs an approval").waitFor();
   await accessible(page, "run-approval");
   await operator(t, place).admin.decide(id, { decision: "approve", note: "go on" });
   await page.getByRole("heading", { name: /^Completed/ }).waitFor();

@@ -51,7 +51,7 @@ test("hostile names are text", async (t) => {
   await v.open(`sandbox/runs?q=${encodeURIComponent(hostile[0]!)}&image=${encodeURIComponent(hostile[3]!)}`);
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
   await v.open("sandbox/runs");
-  await v.page.getByRole("row").filter({ hasText: hostile[0]! }).waitFor();
+  await v.page.getByRole("row").filter({ hasText: hostile[0]! }).filter({ hasText: "⟨202E⟩gnp.exe" }).waitFor();
   await accessible(v.page, "runs-hostile");
   await v.open("sandbox/sessions");
   await v.page.getByRole("listitem").filter({ hasText: "active" }).waitFor();

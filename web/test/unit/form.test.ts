@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyForm, formOf, specOf } from "../../src/page/new/form.ts";
 import { fromBase64, toBase64, words } from "../../src/spec.ts";
-import { ago, bytes, duration, shellLine } from "../../src/format.ts";
+import { ago, bytes, duration, moment, number, shellLine } from "../../src/format.ts";
 
 test("a command line is taken apart as a shell does", () => {
   for (const [line, want] of [
@@ -32,6 +32,8 @@ test("a form becomes a request, and a request the same form", () => {
   // A run in a session has no sandbox of its own to ask for.
   const inSession = specOf({ ...form, session: "s" });
   for (const field of ["base_image", "runtime", "resources", "egress", "network_policy", "packages", "git"]) assert.ok(!(field in inSession), field);
+  const again = specOf(formOf({ session_id: "s", context: "c", language: "python", code: "x" }));
+  assert.deepEqual([again.session_id, again.context, again.code, again.language], ["s", "c", "x", undefined]);
 });
 
 test("bytes travel as they are", () => {
@@ -43,6 +45,8 @@ test("figures are for people", () => {
   assert.deepEqual([0, 1023, 1024, 1536, 1048576 * 150].map(bytes), ["0 B", "1023 B", "1 KiB", "1.5 KiB", "150 MiB"]);
   assert.deepEqual([0, 8, 1200, 59_999, 60_000, 184_000, 3_600_000, 7_500_000, 200_000_000].map(duration),
     ["0 ms", "8 ms", "1.2 s", "1 min", "1 min", "3 min 4 s", "1 h", "2 h 5 min", "2 days"]);
+  assert.deepEqual([0, 999, 1000, 1250000, -12345, 1234.56].map(number), ["0", "999", "1,000", "1,250,000", "-12,345", "1,234.56"]);
+  assert.match(moment("2026-01-02T03:04:05Z"), /^2026-01-0[123] [0-2]\d:[0-5]\d:05$/);
   const now = Date.parse("2026-01-01T00:00:00Z");
   assert.deepEqual(["2025-12-31T23:59:59.500Z", "2025-12-31T23:58:00Z", "2026-01-01T01:00:00Z"].map((time) => ago(time, now)), ["just now", "2 min ago", "in 1 h"]);
 });

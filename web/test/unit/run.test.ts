@@ -58,6 +58,14 @@ test("a run can be repeated by what it tells", () => {
   assert.equal(asBelljar(repeatOf({ ...run, session_id: "s1" }, undefined).spec).line.startsWith("belljar session run s1 --timeout 60 --env"), true);
 });
 
+test("code in a context is executed there again", () => {
+  const inContext = { ...run, session_id: "s1", command: ["x = 1"], context: { name: "data", language: "python" }, env_names: [] } as unknown as Run;
+  const { spec } = repeatOf(inContext, undefined);
+  assert.deepEqual([spec.command, spec.code, spec.context, spec.language], [undefined, "x = 1", "data", "python"]);
+  assert.equal(asBelljar(spec).line, "belljar session code s1 --context data --lang py --timeout 60 --code 'x = 1'");
+  assert.equal(repeatOf(inContext, { session_id: "s1", context: "data", code: "y" }).spec.language, "python");
+});
+
 test("what was sent from here comes in full", () => {
   const sent = { base_image: "host", language: "python", code: "print('a b')", env: { A: "1 2" }, stdin: "x", files: [{ path: "a", content_b64: "" }] };
   const store = { getItem: (name: string) => (name === "belljar.spec.r1" ? JSON.stringify(sent) : name === "belljar.spec.bad" ? "{" : null) };

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indentOf, languageOf } from "../../src/editor/language.ts";
 import { asText, contentOf, mostShown, textOf } from "../../src/page/session/content.ts";
-import { baseOf, byName, folderOf, inside, join, moved, shown, wrongName } from "../../src/page/session/name.ts";
+import { shown, shownText } from "../../src/format.ts";
+import { baseOf, byName, folderOf, inside, join, moved, wrongName } from "../../src/page/session/name.ts";
 import { rulesOf, textOfRules } from "../../src/page/session/rules.ts";
 import { endingOf, failureOf, pauseMs } from "../../src/terminal/ending.ts";
 import { linesOf, titleOf } from "../../src/terminal/text.ts";
@@ -15,6 +16,7 @@ test("every character of a name can be seen", () => {
   assert.equal(shown("a\nb\tc\0d\x7f"), "a⟨000A⟩b⟨0009⟩c⟨0000⟩d⟨007F⟩");
   assert.equal(shown("gpj\u202Eexe"), "gpj⟨202E⟩exe");
   assert.equal(shown("zero\u200Bwidth\uFEFF\u2028"), "zero⟨200B⟩width⟨FEFF⟩⟨2028⟩");
+  assert.equal(shownText("a\n\tb\u202E\r"), "a\n\tb⟨202E⟩⟨000D⟩");
   assert.equal(shown("half \ud800 pair"), "half ⟨D800⟩ pair");
   assert.equal(shown("naïve 日本 👩 файл"), "naïve 日本 👩 файл");
 });

@@ -18,6 +18,8 @@ export interface Form {
   image: string;
   runtime: string;
   session: string;
+  /** The interpreter of the session that executes the code; empty is a program of its own. */
+  context: string;
   files: FileOfRun[];
   stdin: string;
   interactive: boolean;
@@ -38,7 +40,7 @@ export const inlineBytes = 1_000_000;
 
 export function emptyForm(): Form {
   return {
-    kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", image: "", runtime: "", session: "", files: [],
+    kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", image: "", runtime: "", session: "", context: "", files: [],
     stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "",
   };
 }
@@ -50,7 +52,11 @@ const figure = (text: string | number | null): number | undefined => (text === n
 export function specOf(form: Form): RunSpec {
   const spec: RunSpec = form.kind === "code" ? { language: form.language, code: form.code } : { command: words(form.command) };
   if (form.session) spec.session_id = form.session;
-  else {
+  if (form.session && form.context && form.kind === "code") {
+    spec.context = form.context;
+    delete spec.language; // it is the context's
+  }
+  if (!form.session) {
     if (form.image) spec.base_image = form.image;
     if (form.runtime) spec.runtime = form.runtime;
   }
@@ -111,7 +117,7 @@ export function formOf(spec: RunSpec): Form {
     language: spec.language ?? form.language,
     code: spec.code ?? "",
     command: shellLine(spec.command ?? []),
-    image: spec.base_image ?? "", runtime: spec.runtime ?? "", session: spec.session_id ?? "",
+    image: spec.base_image ?? "", runtime: spec.runtime ?? "", session: spec.session_id ?? "", context: spec.context ?? "",
     stdin: spec.stdin ?? "", interactive: spec.interactive ?? false,
     env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
     capture: (spec.capture_patterns ?? []).join("\n"),
@@ -128,7 +134,7 @@ export function formOfRun(run: Run): Form {
   const limits = run.resource_usage?.limits;
   return {
     ...emptyForm(),
-    kind: "command", command: shellLine(run.command ?? []),
+    ...(run.context ? { kind: "code", code: run.command?.[0] ?? "", context: run.context.name } as const : { kind: "command", command: shellLine(run.command ?? []) } as const),
     image: run.session_id ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
     interactive: run.interactive ?? false,
     timeoutSec: String(limits?.timeout_sec ?? ""), memoryMb: String(limits?.memory_mb || ""), cpu: String(limits?.cpu || ""),

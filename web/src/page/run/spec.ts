@@ -23,7 +23,8 @@ export function sentSpec(runId: string, store: Pick<Storage, "getItem">): RunSpe
 
 /** repeatOf is the request for the same again. What was sent from this tab comes in full, else what the run tells. */
 export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
-  if (sent) return { spec: sent, missing: [] };
+  const { context } = run;
+  if (sent) return { spec: context && !sent.language ? { ...sent, language: context.language } : sent, missing: [] };
   const limits = run.resource_usage?.limits;
   const resources = limits && present({
     cpu: limits.cpu || undefined, memory_mb: limits.memory_mb || undefined, pids: limits.pids || undefined, nofile: limits.nofile || undefined,
@@ -34,13 +35,13 @@ export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
   const names = run.env_names ?? [];
   const spec = present({
     spec_version: run.spec_version, session_id: run.session_id, base_image: run.session_id ? undefined : imageOf(run), runtime: run.session_id ? undefined : run.runtime,
-    command: run.command, timeout_sec: limits?.timeout_sec, cpu_time_sec: limits?.cpu_time_sec || undefined,
+    command: context ? undefined : run.command, code: context && run.command?.[0], language: context?.language, context: context?.name, timeout_sec: limits?.timeout_sec, cpu_time_sec: limits?.cpu_time_sec || undefined,
     resources: run.session_id ? undefined : resources, packages, interactive: run.interactive || undefined, labels: run.labels,
     git: run.git && present({ url: run.git.url, ref: run.git.commit ?? run.git.ref }),
     env: names.length > 0 ? Object.fromEntries(names.map((name) => [name, "…"])) : undefined,
     network_policy: run.network?.network_policy, egress: run.network?.egress,
   }) as RunSpec;
-  const missing = ["files, such as a program that was sent as code", "standard input", "secrets"];
+  const missing = [context ? "files" : "files, such as a program that was sent as code", "standard input", "secrets"];
   if (names.length > 0) missing.unshift(`the values of environment variables: ${names.join(", ")}`);
   if (run.command_truncated) missing.unshift("the whole command: it is longer than 16 KiB");
   return { spec, missing };
@@ -83,6 +84,14 @@ export function asBelljar(spec: RunSpec): { line: string; missing: string[] } {
   };
   const all = (name: string, values: readonly string[] | undefined) => values?.forEach((value) => flag(name, value));
   const inSession = spec.session_id !== undefined;
+  const language = spec.language && (extensions[spec.language.toLowerCase()] ?? spec.language);
+  if (inSession && spec.context !== undefined) {
+    flag("--context", spec.context);
+    flag("--lang", language);
+    flag("--timeout", spec.timeout_sec);
+    const rest = (["files", "stdin", "interactive", "capture_patterns", "labels"] as const).filter((name) => spec[name]);
+    return { line: `belljar session code ${shellLine([spec.session_id!, ...args, "--code", spec.code ?? ""])}`, missing: rest.map((name) => name.replaceAll("_", " ")) };
+  }
   if (!inSession) {
     if (spec.base_image !== "host") flag("--image", spec.base_image);
     flag("--runtime", spec.runtime);
@@ -113,7 +122,7 @@ export function asBelljar(spec: RunSpec): { line: string; missing: string[] } {
   if (spec.files && Object.keys(spec.files).length > 0) missing.push("files: give each with --file");
   if (spec.secrets && Object.keys(spec.secrets).length > 0) missing.push("secrets: give each with --secret");
   if (spec.code !== undefined) {
-    flag("--lang", spec.language && (extensions[spec.language.toLowerCase()] ?? spec.language));
+    flag("--lang", language);
     args.push("--code", spec.code, ...(spec.command ?? []));
   } else if (spec.shell) {
     args.push("--", "sh", "-c", spec.shell.cmd);

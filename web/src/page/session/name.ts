@@ -1,9 +1,4 @@
-// Names of files as they are shown and put together. They are a program's choice, so that anything can be in them.
-
-/** shown is a name with every character visible: a line break is ⟨000A⟩, one that turns the text around is ⟨202E⟩. */
-export function shown(name: string): string {
-  return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (c) => `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
-}
+// Names of files as they are put together. They are a program's choice, so that anything can be in them: see shown.
 
 /** baseOf is the last part of a path. */
 export const baseOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);

@@ -1,8 +1,8 @@
 // A notebook that is open: its cells, and the interpreter that executes them.
-import type { Result, Session } from "belljar-sdk";
+import type { Session } from "belljar-sdk";
 import { api } from "../../../client.svelte.ts";
 import { baseOf } from "../name.ts";
-import { emptyCell, outputOf, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
+import { emptyCell, outputIn, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
 
 // More of what a program prints is in the log of its run.
 const mostPrinted = 256 << 10;
@@ -38,6 +38,7 @@ export class Book {
   readonly #rest: SavedBook["rest"];
   readonly #stop = new AbortController();
   #queue: Cell[] = [];
+  #dropped = false; // whether what waited has been dropped since the last cell began
   #count = 0; // of what was executed last
 
   /** It throws if the text is not a notebook. `touched` hears of every change, `done` when nothing is left to execute. */
@@ -125,6 +126,7 @@ export class Book {
   }
 
   #drop(): void {
+    this.#dropped = true;
     for (const cell of this.#queue.splice(0)) cell.state = "idle";
   }
 
@@ -141,10 +143,11 @@ export class Book {
     for (let cell = this.#queue.shift(); cell; cell = this.#queue.shift()) {
       this.running = cell;
       cell.state = "running";
+      this.#dropped = false;
       const good = await this.#execute(cell);
       cell.state = "idle";
       if (this.#stop.signal.aborted) return;
-      if (!good) this.#drop();
+      if (!good && !this.#dropped) this.#drop(); // what was added since an interrupt is wanted
     }
     this.running = undefined;
     this.done();
@@ -206,14 +209,8 @@ function once(cell: Cell): void {
 }
 
 function add(cell: Cell, line: string): void {
-  let result: Result;
-  try {
-    result = JSON.parse(line) as Result;
-  } catch {
-    return; // the program has sent what is no result
-  }
-  const output = typeof result === "object" && result !== null ? outputOf(result) : undefined;
+  const output = outputIn(line);
   if (!output) return;
-  if (output.output_type === "execute_result") cell.count = result.count ?? null;
+  if (output.output_type === "execute_result") cell.count = output["execution_count"] as number | null;
   cell.outputs = [...cell.outputs, output];
 }

@@ -95,6 +95,16 @@ export function serialize({ cells, language, rest }: SavedBook): string {
   }, undefined, 1)}\n`;
 }
 
+/** outputIn is the output that a line of results has; undefined if a program has sent something else. */
+export function outputIn(line: string): Output | undefined {
+  try {
+    const result: unknown = JSON.parse(line);
+    return isObject(result) ? outputOf(result as unknown as Result) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** outputOf is a result of code as a notebook has it; undefined if it has none of its kind. */
 export function outputOf(result: Result): Output | undefined {
   const data = result.data ?? {};
