@@ -41,6 +41,7 @@ type RunSpec struct {
 	Packages          Packages          `json:"packages,omitzero"`        // installed first. Belljar's own
 	Warm              string            `json:"warm,omitempty"`           // auto | off: whether the program may have an interpreter that was started before; "" is auto. Belljar's own
 	Snapshot          string            `json:"snapshot,omitempty"`       // id of the one that is at /snapshot, read-only; not in a session. Belljar's own
+	Template          string            `json:"template,omitempty"`       // name of the one that it has its image, packages, environment and files of; not in a session. Belljar's own
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own
@@ -129,7 +130,9 @@ type Run struct {
 	RuntimeReason string `json:"runtime_reason,omitempty"`
 	BaseImage     string `json:"base_image,omitempty"`
 	ImageDigest   string `json:"image_digest,omitempty"`
-	// SnapshotDigest is that of the snapshot at /snapshot, or of the one that the session began with. Belljar's own.
+	// Template is the name of the one that its sandbox was made of. Belljar's own.
+	Template string `json:"template,omitempty"`
+	// SnapshotDigest is that of the snapshot at /snapshot, or of the files that the template or session began with. Belljar's own.
 	SnapshotDigest string `json:"snapshot_digest,omitempty"`
 	// Workspace is a disk, with its size; zero for memory, and in a session. Belljar's own.
 	Workspace  Workspace         `json:"workspace,omitzero"`

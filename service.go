@@ -36,6 +36,7 @@ type Inside interface {
 	Contexts() Contexts
 	Snapshots() Snapshots
 	Volumes() Volumes
+	Templates() Templates
 }
 
 // Volumes is the volumes of a caller: workspaces on disk, which requests name ([Workspace.Volume]).

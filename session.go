@@ -10,8 +10,8 @@ import (
 type SessionSpec struct {
 	SpecVersion       string            `json:"spec_version"`
 	Runtime           string            `json:"runtime,omitempty"`
-	BaseImage         string            `json:"base_image"`
-	Resources         Resources         `json:"resources,omitzero"` // of the sandbox: all its runs together
+	BaseImage         string            `json:"base_image,omitempty"` // optional with a template
+	Resources         Resources         `json:"resources,omitzero"`   // of the sandbox: all its runs together
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"` // of a run that does not say
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"` // of a run that does not say. Belljar's own
@@ -20,6 +20,7 @@ type SessionSpec struct {
 	Git               *GitSpec          `json:"git,omitempty"`                         // a repository that the workspace begins with
 	Packages          Packages          `json:"packages,omitzero"`                     // for every run. Belljar's own
 	Snapshot          string            `json:"snapshot,omitempty"`                    // id of the one that the workspace begins with. Belljar's own
+	Template          string            `json:"template,omitempty"`                    // name of the one that has its image, packages, environment and files. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; of all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`
@@ -104,7 +105,8 @@ type Session struct {
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Workspace      Workspace         `json:"workspace,omitzero"`        // a disk, with its size; zero for memory
 	Git            *GitSource        `json:"git,omitempty"`             // the repository that its workspace began with; nil for none
-	SnapshotDigest string            `json:"snapshot_digest,omitempty"` // of the snapshot that its workspace began with
+	Template       string            `json:"template,omitempty"`        // name of the one that it was made of
+	SnapshotDigest string            `json:"snapshot_digest,omitempty"` // of the snapshot, or the template's files, that its workspace began with
 	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.
 	Approval *Approval `json:"approval,omitempty"`
 	Details  *Replay   `json:"details,omitempty"`

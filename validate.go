@@ -36,7 +36,7 @@ func (s *RunSpec) Validate() error {
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
 		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git) },
-		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.checkSnapshot, s.checkWorkspace, s.Packages.Validate,
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.checkSnapshot, s.checkTemplate, s.checkWorkspace, s.Packages.Validate,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -79,6 +79,9 @@ func (s *SessionSpec) Validate() error {
 		return invalid("snapshot", "snapshot and git exclude each other: each is what the workspace begins with")
 	}
 	if err := checkSnapshot(s.Snapshot); err != nil {
+		return err
+	}
+	if err := checkTemplate(s.Template, s.Snapshot, s.Git); err != nil {
 		return err
 	}
 	if err := s.checkWorkspace(); err != nil {
@@ -125,15 +128,15 @@ func (s *RunSpec) checkGit() error {
 
 // checkPlace checks that the spec names a session or an image, where the command runs.
 func (s *RunSpec) checkPlace() error {
-	what := "one of session_id and base_image is required"
+	what := "one of session_id, base_image and template is required"
 	switch {
 	case s.SessionID != "" && s.BaseImage != "":
 		what = "session_id and base_image exclude each other: a session has its image"
-	case s.SessionID != "" || s.BaseImage != "":
+	case s.SessionID != "" || s.BaseImage != "" || s.Template != "":
 		return nil
 	}
 	e := invalid("base_image", "%s", what)
-	e.Details["fields"] = []string{"session_id", "base_image"}
+	e.Details["fields"] = []string{"session_id", "base_image", "template"}
 	return e
 }
 

@@ -50,7 +50,7 @@ func (w Workspace) Validate() error {
 	case w.ReadOnly && w.MB != 0:
 		return invalid("workspace.mb", "workspace.mb makes a volume, which nothing could be written to: leave workspace.read_only out")
 	case w.Volume != "":
-		return checkVolumeName("workspace.volume", w.Volume)
+		return checkKeptName("volume", "workspace.volume", w.Volume)
 	}
 	return nil
 }
@@ -104,22 +104,25 @@ func (s *SessionSpec) checkWorkspace() error {
 		filled = "git"
 	case s.Snapshot != "":
 		filled = "snapshot"
+	case s.Template != "":
+		filled = "template"
 	}
 	return s.Workspace.check(s.Resources, filled)
 }
 
-const maxVolumeName = 64
+const maxKeptName = 64
 
-func checkVolumeName(field, name string) error {
+// checkKeptName checks the name of a volume or template.
+func checkKeptName(kind, field, name string) error {
 	for i, c := range []byte(name) {
 		switch {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', i > 0 && (c == '-' || c == '_' || c == '.'):
 		default:
-			return invalid(field, "the name of a volume has lower-case letters, digits, and after the first also - _ and . in it, got %.80q", name)
+			return invalid(field, "the name of a %s has lower-case letters, digits, and after the first also - _ and . in it, got %.80q", kind, name)
 		}
 	}
-	if name == "" || len(name) > maxVolumeName {
-		return invalid(field, "the name of a volume has 1 to %d characters", maxVolumeName)
+	if name == "" || len(name) > maxKeptName {
+		return invalid(field, "the name of a %s has 1 to %d characters", kind, maxKeptName)
 	}
 	return nil
 }
@@ -143,7 +146,7 @@ type VolumeSpec struct {
 
 // Validate checks a request. The error is [CodeInvalidRequest] and names the field.
 func (s VolumeSpec) Validate() error {
-	if err := checkVolumeName("name", s.Name); err != nil {
+	if err := checkKeptName("volume", "name", s.Name); err != nil {
 		return err
 	}
 	if s.MB < minDiskMB {

@@ -66,6 +66,9 @@ func making(s belljar.SessionSpec) time.Duration {
 	if !s.Packages.IsZero() {
 		d += 10 * time.Minute
 	}
+	if s.Template != "" { // it may have to be built again first
+		d += buildTime
+	}
 	return d
 }
 

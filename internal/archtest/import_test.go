@@ -42,7 +42,7 @@ func implements(dir string) string {
 // floor is how high a part of the service stands. One that is not listed here stands below all others, and imports none.
 func floor(dir string) int {
 	for i, parts := range [][]string{
-		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission", "approval", "secret"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "kernel", "outcome", "install", "snapshot", "volume"}, {"session"}, {"run"},
+		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission", "approval", "secret"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "kernel", "outcome", "install", "snapshot", "volume"}, {"template"}, {"session"}, {"run"},
 	} {
 		if slices.Contains(parts, strings.TrimPrefix(dir, "internal/service/")) {
 			return i + 1

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/completion"
+	"github.com/belljar/belljar/internal/cli/template"
 	"github.com/belljar/belljar/internal/cli/volume"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
@@ -54,6 +55,7 @@ type commands struct {
 	Network    networkCommands   `cmd:"" help:"Find out what a program may reach."`
 	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
+	Template   template.Commands `cmd:"" help:"Name environments for sessions and runs on a server."`
 	Volume     volume.Commands   `cmd:"" help:"Keep workspaces on the disk of a server."`
 	Snapshot   snapshotCommands  `cmd:"" help:"Save the files of sessions on a server."`
 	Secret     secretCommands    `cmd:"" help:"Store secrets on a server, for runs and sessions."`
@@ -98,6 +100,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 	c.flags = ownFlags(parsed.Selected())
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.BindTo(partConsole{c}, (*volume.Console)(nil))
+	parsed.BindTo(partConsole{c}, (*template.Console)(nil))
 	if err = c.choose(parsed, grammar); err == nil {
 		err = parsed.Run(c)
 	}

@@ -1,20 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/image"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
-	"github.com/belljar/belljar/internal/notice"
 )
 
 // imageBuild is belljar image build.
@@ -43,13 +40,10 @@ Examples:
 
 // check validates the flags.
 func (b *imageBuild) check(c *console) error {
-	if !slices.Contains(c.machine.Recipes(), b.Recipe) {
-		return mistake.New("can be made: "+strings.Join(c.machine.Recipes(), ", "), "no recipe for %q", b.Recipe)
-	}
 	if b.Output != "" && (b.Name != "" || len(b.Alias) > 0 || b.JSON) {
 		return mistake.New("image import FILE names it, image tag gives it more names", "--output makes a file and no image, so --name, --alias and --json do not go with it")
 	}
-	return nil
+	return c.maker().Check(b.Recipe)
 }
 
 // Run builds an image, or a tar archive of one.
@@ -81,81 +75,38 @@ func (b *imageBuild) build(ctx context.Context, c *console, open func(func(bellj
 	return stopped(err)
 }
 
-// write writes the tar file atomically.
+func (b *imageBuild) spec() local.Build {
+	return local.Build{Recipe: b.Recipe, Packages: b.Package, Suite: b.Suite, Mirror: b.Mirror}
+}
+
+// write writes the tar file.
 func (b *imageBuild) write(ctx context.Context, c *console) error {
-	if b.Output == "-" {
-		if show.IsTerminal(c.stdout) {
-			return mistake.New("name a file, or pass it on: … --output - | gzip >image.tar.gz", "a tar is not written to a terminal")
-		}
-		return b.tar(ctx, c, c.stdout)
+	if b.Output != "-" {
+		return c.maker().Write(ctx, b.spec(), filepath.Dir(b.Output), b.Output)
 	}
-	return b.file(filepath.Dir(b.Output), func(f *os.File) error {
-		if err := b.tar(ctx, c, f); err != nil {
-			return err
-		}
-		return errors.Join(f.Chmod(0o644), f.Close(), os.Rename(f.Name(), b.Output))
-	})
+	if show.IsTerminal(c.stdout) {
+		return mistake.New("name a file, or pass it on: … --output - | gzip >image.tar.gz", "a tar is not written to a terminal")
+	}
+	return c.maker().Tar(ctx, b.spec(), c.stdout)
 }
 
 // add builds an image and imports it under all its names.
 func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images) error {
-	name := b.Name
-	if name == "" {
-		name = "belljar/" + b.Recipe
-	}
-	var image belljar.Image
-	// Build completely before the upload: a server would time out while it waits for the next byte.
-	err := b.file("", func(f *os.File) error {
-		if err := b.tar(ctx, c, f); err != nil {
-			return err
-		}
-		size, err := f.Seek(0, io.SeekEnd)
-		if err == nil {
-			_, err = f.Seek(0, io.SeekStart)
-		}
-		if err != nil {
-			return err
-		}
-		shown := show.NewLayers(&c.Writer, name, size)
-		image, err = images.Import(ctx, name, f, shown.Update)
-		shown.Stop()
-		return err
-	})
+	name := cmp.Or(b.Name, "belljar/"+b.Recipe)
+	made, err := c.maker().Add(ctx, images, name, b.spec())
 	for _, alias := range b.Alias {
 		if err == nil {
-			image, err = images.Tag(ctx, name, alias)
+			made, err = images.Tag(ctx, name, alias)
 		}
 	}
 	switch {
 	case err != nil:
 		return err
 	case b.JSON:
-		return show.JSON(c.stdout, image)
+		return show.JSON(c.stdout, made)
 	}
-	return show.Lines(c.stdout, []string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), image)})
+	return show.Lines(c.stdout, []string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), made)})
 }
 
-// file calls do with a temporary file in dir ("" for the default), and removes it afterwards unless do has renamed it.
-func (b *imageBuild) file(dir string, do func(*os.File) error) error {
-	f, err := os.CreateTemp(dir, ".belljar-image-*.tar")
-	if err != nil {
-		return mistake.New("", "a file for image %s: %s", b.Recipe, mistake.Reason(err))
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	return do(f)
-}
-
-// tar writes the root file system.
-func (b *imageBuild) tar(ctx context.Context, c *console, w io.Writer) error {
-	shown := show.IsTerminal(c.Stderr) && !c.Quiet
-	err := c.machine.Build(ctx, local.Build{Recipe: b.Recipe, Packages: b.Package, Suite: b.Suite, Mirror: b.Mirror, Log: func(line string) {
-		if text, ok := strings.CutPrefix(line, "I: "); ok && shown {
-			fmt.Fprintf(c.Stderr, "\r\x1b[Kbelljar: image %s: %s", b.Recipe, notice.OneLine(text))
-		}
-	}}, w)
-	if shown {
-		fmt.Fprint(c.Stderr, "\r\x1b[K")
-	}
-	return err
-}
+// maker makes images on this machine.
+func (c *console) maker() image.Maker { return image.Maker{Machine: c.machine, Writer: &c.Writer} }

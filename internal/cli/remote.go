@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/image"
 )
 
 // partConsole is the console of commands in packages of their own.
@@ -15,6 +16,7 @@ type partConsole struct{ c *console }
 func (p partConsole) Remote(json bool, do func(s belljar.Service) error) error {
 	return p.c.remote(json, do)
 }
+func (p partConsole) Images() image.Maker            { return p.c.maker() }
 func (p partConsole) Out() io.Writer                 { return p.c.stdout }
 func (p partConsole) ReportAll(failed []error) error { return p.c.reportAll(failed) }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/image"
 	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/program"
@@ -39,6 +39,7 @@ type runCommand struct {
 
 	Git      gitFlags `embed:"" group:"input"`
 	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only."`
+	Template string   `group:"input" placeholder:"NAME" help:"Begin with a template of the server: its image, packages, environment and files."`
 
 	BuildMemory    *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *quantity.Seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
@@ -188,7 +189,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		return nil, err
 	}
 	p.spec = belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, local.HostImage), Command: prog.Argv, Language: prog.Lang, Env: env,
+		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: image.Of(r.Image, r.Template), Template: r.Template, Command: prog.Argv, Language: prog.Lang, Env: env,
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
@@ -232,7 +233,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 // asked returns the program arguments of the command line.
 func (r *runCommand) asked(c *console) *program.Arguments {
 	a := &program.Arguments{
-		Args: r.Args, Code: r.Code, Lang: r.Lang, Host: !r.remote && (r.Image == "" || r.Image == local.HostImage),
+		Args: r.Args, Code: r.Code, Lang: r.Lang, Host: !r.remote && image.Of(r.Image, r.Template) == local.HostImage,
 		Exec: r.WorkspaceExec, Interactive: r.Interactive, Stdin: c.stdin, Usage: "belljar run",
 	}
 	if r.session != "" {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,11 +9,11 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/image"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/volume"
-	"github.com/belljar/belljar/internal/local"
 )
 
 // sessionCommands are belljar session ….
@@ -59,6 +58,7 @@ type jarFlags struct {
 	Allow          []string            `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Git            gitFlags            `embed:""`
 	Snapshot       string              `placeholder:"ID" help:"The snapshot that its workspace begins with."`
+	Template       string              `placeholder:"NAME" help:"The template that has its image, packages, environment and files."`
 	presetFlags
 	packageFlags
 	volume.Flags
@@ -82,8 +82,8 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: j.Snapshot, Workspace: j.Flags.Workspace(),
-		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: j.Snapshot, Template: j.Template, Workspace: j.Flags.Workspace(),
+		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: image.Of(j.Image, j.Template), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),
 		},

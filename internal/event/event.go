@@ -74,6 +74,8 @@ const (
 	SnapshotRemoved  = "sandbox.snapshot.removed"
 	VolumeMade       = "sandbox.volume.made" // Detail has the volume's name, and Count is its size in bytes, as for the next
 	VolumeRemoved    = "sandbox.volume.removed"
+	TemplateBuilt    = "sandbox.template.built" // Detail has the template's name and why it was built, and Count is the bytes of its files
+	TemplateRemoved  = "sandbox.template.removed"
 	ImagePulled      = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
 	ImageImported    = "sandbox.image.imported"
 	ImageTagged      = "sandbox.image.tagged"

@@ -24,6 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/service/template"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/service/volume"
 )
@@ -44,6 +45,7 @@ type Service struct {
 	cloner    *git.Cloner
 	packages  *install.Installer
 	snapshots *snapshot.Snapshots
+	templates *template.Templates
 	volumes   *volume.Volumes
 	log       *slog.Logger
 	clock     Clock
@@ -91,7 +93,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.runs = run.New(run.Options{
 		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory, Desk: s.desk,
-		Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Snapshots: s.snapshots, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
+		Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Snapshots: s.snapshots, Templates: s.templates, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
 		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease, Warm: opts.Warm,
 		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Closed: s.gone,
@@ -103,7 +105,7 @@ func New(opts Options) (*Service, error) {
 			Concurrency: opts.SessionConcurrency, MaxPerUser: opts.MaxSessions, MaxPerNode: opts.MaxNodeSessions, ReapEvery: opts.ReapEvery,
 			Rest: opts.SessionRest, DefaultImage: opts.DefaultImage,
 		},
-		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Snapshots: s.snapshots, Closed: s.gone, Keys: s.keys, Secrets: s.secrets,
+		Store: opts.Store.Sessions(), Rules: s.rules, Accounts: s.accounts, Memory: s.memory, Desk: s.desk, Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Snapshots: s.snapshots, Templates: s.templates, Closed: s.gone, Keys: s.keys, Secrets: s.secrets,
 		Runs: s.runs, PolicyHash: s.policy, NodeID: opts.Node.ID, Queue: s.queue, QueueLength: opts.QueueLength, Contexts: opts.Contexts,
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
@@ -178,6 +180,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Now: s.clock.Now, Log: s.log,
 	})
 	s.snapshots = newSnapshots(s)
+	s.templates = newTemplates(s)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -80,6 +81,21 @@ type fusedStore struct {
 func (s fusedStore) Snapshots() store.Snapshots { return fusedSnapshots{s.Store.Snapshots(), s.fuse} }
 func (s fusedStore) Sessions() store.Sessions   { return fusedSessions{s.Store.Sessions(), s.fuse} }
 
+func (s fusedStore) Templates() store.Templates { return fusedTemplates{s.Store.Templates(), s.fuse} }
+
+type fusedTemplates struct {
+	store.Templates
+	fuse *fuse
+}
+
+func (s fusedTemplates) Put(ctx context.Context, x store.Template) error {
+	return s.fuse.around(func() error { return s.Templates.Put(ctx, x) })
+}
+
+func (s fusedTemplates) Delete(ctx context.Context, owner, name string) error {
+	return s.fuse.around(func() error { return s.Templates.Delete(ctx, owner, name) })
+}
+
 type fusedSnapshots struct {
 	store.Snapshots
 	fuse *fuse
@@ -137,6 +153,11 @@ func TestSnapshotKilled(t *testing.T) {
 			_, err := p.snapshots().Fork(p.context(), session, belljar.ForkSpec{Count: 2})
 			return err
 		},
+		"template": func(p *process, _, snapshot string) error {
+			_, err := p.templates().Build(p.context(), belljar.TemplateSpec{Name: "t", BaseImage: "host", Snapshot: snapshot, Run: []string{"echo new >built"}})
+			return err
+		},
+		"template removed": func(p *process, _, _ string) error { return p.templates().Remove(p.context(), "t", false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,6 +172,9 @@ func TestSnapshotKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				p.in(x.ID, "echo more >other")
+				if strings.HasPrefix(name, "template") {
+					p.template(belljar.TemplateSpec{Name: "t", BaseImage: "host", Snapshot: made.ID, Run: []string{"echo old >built"}})
+				}
 				f.mu.Lock()
 				f.left, f.kill = n, p.kill
 				f.mu.Unlock()
@@ -189,9 +213,24 @@ func checkWhole(t *testing.T, w *world, p *process, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	templates, err := p.templates().List(p.context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := 0
+	for _, x := range templates {
+		owned += 2
+		got := p.run(with(shell("cat file built"), func(r *belljar.RunSpec) { r.BaseImage, r.Template = "", x.Name }))
+		if want := map[string]string{"new": "text\nold\n", "changed": "text\nnew\n"}[x.Reason]; got.stdout != want {
+			t.Errorf("killed at %d: a run of template %+v has %q", n, x, got.stdout)
+		}
+	}
 	stored := map[string]int64{}
 	var kept int64
 	for _, s := range page.Items {
+		if s.Kind == "template" {
+			owned--
+		}
 		if err := p.snapshots().Export(p.context(), s.ID, io.Discard); err != nil {
 			t.Errorf("killed at %d: %s: %v", n, s.ID, err)
 		}
@@ -199,6 +238,9 @@ func checkWhole(t *testing.T, w *world, p *process, n int) {
 			kept += s.StoredBytes
 		}
 		stored[s.Digest] = s.StoredBytes
+	}
+	if owned != 0 {
+		t.Errorf("killed at %d: templates lack %d snapshots", n, owned)
 	}
 	if w.blobs.count() != len(stored) || p.kept() != kept {
 		t.Errorf("killed at %d: %d blobs of %d digests, %d bytes kept of %d", n, w.blobs.count(), len(stored), p.kept(), kept)

@@ -14,7 +14,7 @@ func (s *Service) sweepNow() {
 }
 
 // Sweep removes what has been kept for its time: the logs and artifacts of runs after the policy's ArtifactTTLHours, the records of
-// runs and sessions after RowDays, idempotency keys, unused images, snapshots that have expired, and bytes that belong to no run. It does what it can and returns
+// runs and sessions after RowDays, idempotency keys, unused images, snapshots that have expired, what former builds of templates have left, and bytes that belong to no run. It does what it can and returns
 // everything that failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
@@ -23,5 +23,5 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if hours := s.opts.Policy.ArtifactTTLHours; hours > 0 {
 		bytesBefore = now.Add(-time.Duration(hours) * time.Hour)
 	}
-	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past), s.snapshots.Sweep(ctx, now))
+	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past), s.snapshots.Sweep(ctx, now), s.templates.Sweep(ctx, false))
 }

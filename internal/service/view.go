@@ -48,6 +48,9 @@ func (v view) Snapshots() belljar.Snapshots {
 // Volumes are the caller's workspaces on disk.
 func (v view) Volumes() belljar.Volumes { return volumes{v.service.volumes.As(v.caller), v} }
 
+// Templates are environments by a name.
+func (v view) Templates() belljar.Templates { return templates{v.service.templates.As(v.caller), v} }
+
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 

@@ -61,6 +61,7 @@ type Records interface {
 	Secrets() Secrets
 	Approvals() Approvals
 	Snapshots() Snapshots
+	Templates() Templates
 }
 
 // Run is the record of a run.
@@ -319,4 +320,26 @@ type Snapshots interface {
 	Delete(ctx context.Context, id string) (last bool, err error)
 	// Expired returns up to limit snapshots whose ExpiresAt is before t.
 	Expired(ctx context.Context, t time.Time, limit int) ([]belljar.Snapshot, error)
+}
+
+// Template is the record of a template.
+type Template struct {
+	belljar.Template
+	Owner  string   // "" for a shared one
+	Result string   // id of the snapshot that has its files
+	Drop   []string // ids of snapshots that are removed: those of a build that did not end, or of the build before
+}
+
+// Templates are the records of templates, identified by Owner and Name together.
+type Templates interface {
+	// Put stores a template, durably, in place of the one that is there.
+	Put(ctx context.Context, t Template) error
+	// Get returns a template; ErrNotFound, ErrCorrupt.
+	Get(ctx context.Context, owner, name string) (Template, error)
+	// List returns an owner's templates, by name. A corrupt row is left out.
+	List(ctx context.Context, owner string) ([]Template, error)
+	// All returns the templates of all owners.
+	All(ctx context.Context) ([]Template, error)
+	// Delete deletes a template; ErrNotFound.
+	Delete(ctx context.Context, owner, name string) error
 }

@@ -62,6 +62,7 @@ type (
 	secrets   struct{}
 	snapshots struct{}
 	volumes   struct{}
+	templates struct{}
 	images    struct{}
 	usages    struct{}
 	node      struct{}
@@ -78,6 +79,7 @@ func (still) Contexts() belljar.Contexts   { return contexts{} }
 func (still) Secrets() belljar.Secrets     { return secrets{} }
 func (still) Snapshots() belljar.Snapshots { return snapshots{} }
 func (still) Volumes() belljar.Volumes     { return volumes{} }
+func (still) Templates() belljar.Templates { return templates{} }
 func (still) Images() belljar.Images       { return images{} }
 func (still) Usage() belljar.Usages        { return usages{} }
 func (still) Node() belljar.Node           { return node{} }
@@ -94,6 +96,18 @@ func (volumes) Get(_ context.Context, name string) (belljar.Volume, error) {
 func (volumes) List(context.Context) ([]belljar.Volume, error) { return nil, nil }
 
 func (volumes) Remove(_ context.Context, name string) error { return known(name) }
+
+func (templates) Build(_ context.Context, spec belljar.TemplateSpec) (belljar.Template, error) {
+	return belljar.Template{TemplateSpec: spec, BuiltAt: then()}, spec.Validate()
+}
+
+func (templates) Get(_ context.Context, name string) (belljar.Template, error) {
+	return belljar.Template{TemplateSpec: belljar.TemplateSpec{Name: name}, BuiltAt: then()}, known(name)
+}
+
+func (templates) List(context.Context) ([]belljar.Template, error) { return nil, nil }
+
+func (templates) Remove(_ context.Context, name string, _ bool) error { return known(name) }
 
 func then() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 

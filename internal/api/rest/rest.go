@@ -115,6 +115,7 @@ func New(opts Options) (*Door, error) {
 	addSecrets(d)
 	addSnapshots(d)
 	addVolumes(d)
+	addTemplates(d)
 	d.uploads()
 	d.files()
 	d.runs()

@@ -21,6 +21,7 @@ func annotate(schemas map[string]*huma.Schema) {
 	maps.Copy(descriptions, usageWords())
 	maps.Copy(descriptions, snapshotWords())
 	maps.Copy(descriptions, volumeWords())
+	maps.Copy(descriptions, templateWords())
 	values := map[string][]any{
 		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
@@ -28,7 +29,8 @@ func annotate(schemas map[string]*huma.Schema) {
 		"OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
 		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
 		"output_encoding":      {"utf8", "base64"}, "stdout_encoding": {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
-		"store_mode": {"memory", "sqlite", "postgres", "redis"},
+		"Template.reason": {"new", "changed", "asked", "image_changed", "image_removed"},
+		"store_mode":      {"memory", "sqlite", "postgres", "redis"},
 	}
 	for _, row := range belljar.Table() {
 		values["Error.code"] = append(values["Error.code"], string(row.Code))

@@ -33,7 +33,7 @@ func (c *Copy) in(ctx context.Context, sources []string, to place) (Copied, erro
 		if into {
 			name = path.Join(target, baseOf(source))
 		}
-		if err := files.addTree(source, name); err != nil {
+		if err := files.AddTree(source, name); err != nil {
 			return Copied{}, err
 		}
 	}

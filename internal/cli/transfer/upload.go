@@ -251,8 +251,8 @@ func readable(name string) error {
 	return f.Close()
 }
 
-// addTree adds a file or a folder under a name.
-func (u *Upload) addTree(place, name string) error {
+// AddTree adds a file or a folder under a name.
+func (u *Upload) AddTree(place, name string) error {
 	info, err := os.Stat(place)
 	switch {
 	case err != nil:

@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/service/stdin"
+	"github.com/belljar/belljar/internal/service/template"
 )
 
 // plan is a request that may run, with everything decided.
@@ -36,6 +37,7 @@ type plan struct {
 	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 	sealed              []byte               // the request's secrets, for its record
 	snapshot            belljar.Snapshot     // that its sandbox has; zero for none
+	template            belljar.Template     // that its sandbox is made of; zero for none
 	warm                *wire.Warm           // how its interpreter may have waited; nil to start it
 }
 
@@ -46,6 +48,7 @@ type admitter struct {
 	now        func() time.Time
 	useSession func(caller belljar.Caller, id string) (*session.Session, error)
 	snapshots  *snapshot.Snapshots
+	templates  *template.Templates
 	stdin      stdin.Limits // of an interactive run, unless its request sets others
 	maxStdin   stdin.Limits
 	warm       WarmOptions
@@ -67,8 +70,12 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 	if err := s.rules.Enabled(); err != nil {
 		return nil, err
 	}
-	p := &plan{request: own(req)}
-	var err error
+	spec, of, err := s.templates.Run(ctx, caller, req.RunSpec, digest != "")
+	if err != nil {
+		return nil, err
+	}
+	req.RunSpec = spec
+	p := &plan{request: own(req), template: of}
 	if p.patterns, err = patterns(req.CapturePatterns); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (p *plan) cwd() string {
 	if clean, err := belljar.CleanPath(p.request.Cwd); err == nil {
 		return path.Join(belljar.WorkspaceDir, clean)
 	}
-	if len(p.files) > 0 || p.request.Upload != nil || p.request.Git != nil || p.build != nil {
+	if len(p.files) > 0 || p.request.Upload != nil || p.request.Git != nil || p.request.Template != "" || p.build != nil {
 		return ""
 	}
 	return p.Image.WorkingDir

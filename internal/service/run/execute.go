@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/service/template"
 )
 
 // runner carries runs from their places in the queue to their answers.
@@ -31,6 +32,7 @@ type runner struct {
 	cloner        *git.Cloner
 	installer     *install.Installer
 	snapshots     *snapshot.Snapshots
+	templates     *template.Templates
 	closed        context.Context // ends when the service has closed
 	memory        *admission.Memory
 	accounts      *admission.Accounts
@@ -127,11 +129,15 @@ func (c *execution) start() bool {
 	if err == nil {
 		packages, err = c.unpackSnapshot(packages)
 	}
+	var from *snapshot.Source
+	if err == nil {
+		from, packages, err = c.layTemplate(packages)
+	}
 	if e.Err = err; err != nil {
 		return false
 	}
 	begin := time.Now()
-	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree, packages); e.Err != nil {
+	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree, packages, from); e.Err != nil {
 		return false
 	}
 	c.hideSecrets()
@@ -152,6 +158,9 @@ func (c *execution) start() bool {
 		if e.Err = c.box.WriteSecrets(ctx, c.plan.request.Secrets); e.Err != nil {
 			return false
 		}
+	}
+	if e.Err = from.Start(ctx, c.box, c.plan.command(c.id, c.box)); e.Err != nil {
+		return false
 	}
 	if e.Err = c.replay(ctx); e.Err != nil {
 		return false

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/belljar/belljar/internal/egress"
@@ -11,11 +12,12 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/service/snapshot"
 )
 
 // provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
 // session's. The sandbox is returned with an error too, if there is one.
-func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, packages *install.Ready) (*box.Box, error) {
+func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, packages *install.Ready, from *snapshot.Source) (*box.Box, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
 	var b *box.Box
@@ -29,19 +31,32 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 		}
 		r.setImage(p.session.Placement().Image)
 	} else {
-		b, err = s.boxes.Make(ctx, box.Order{
+		order := box.Order{
 			ID: r.id, Caller: r.caller, Placement: &p.Placement, OnImage: r.setImage,
 			Made: func(sandbox runtime.Sandbox) {
 				packages.Until(s.closed, sandbox)
 				s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) })
 			},
 			Egress: func(e egress.Event) { s.recordEgress(r, e) },
-		})
+		}
+		b, err = s.boxes.Make(ctx, order)
+		if b == nil && p.Below.Dir != "" && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
+			from.On(&p.Placement, nil)
+			b, err = s.boxes.Make(ctx, order)
+		}
 		if b == nil {
 			packages.Release()
 		}
 		if err != nil {
 			return b, err
+		}
+		if err := from.Load(ctx, b, p.Below.Dir != ""); err != nil {
+			return b, err
+		}
+		if from != nil && p.Below.Dir == "" {
+			if err := b.Upload(ctx, nil, p.Placement.Files); err != nil { // they come after the others
+				return b, err
+			}
 		}
 	}
 	if err := tree.Unpack(ctx, b); err != nil {

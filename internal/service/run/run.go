@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -74,7 +75,7 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why,
 		BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest, PolicyHash: s.opts.PolicyHash,
 		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
-		CreatedAt: created, LimitsEnforced: placement.Enforced(p.Caps), SnapshotDigest: p.snapshot.Digest,
+		CreatedAt: created, LimitsEnforced: placement.Enforced(p.Caps), Template: p.template.Name, SnapshotDigest: cmp.Or(p.snapshot.Digest, p.template.SnapshotDigest),
 	}
 	if p.session != nil {
 		r.state.SnapshotDigest = p.session.Snapshot().SnapshotDigest

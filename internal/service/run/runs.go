@@ -36,6 +36,7 @@ import (
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/service/stdin"
+	"github.com/belljar/belljar/internal/service/template"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -54,6 +55,7 @@ type Options struct {
 	Packages *install.Installer
 	// Snapshots are what runs read, and whose bytes are among the blobs.
 	Snapshots *snapshot.Snapshots
+	Templates *template.Templates
 	Keys      *idempotency.Keys
 	Secrets   *secret.Secrets
 
@@ -105,10 +107,10 @@ func New(o Options) *Runs {
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,
 			work: o.Work, retry: o.Retry, unregister: s.unregister,
 		},
-		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, snapshots: o.Snapshots, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
+		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, snapshots: o.Snapshots, templates: o.Templates, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
-	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, snapshots: o.Snapshots, stdin: o.Stdin, maxStdin: o.MaxStdin, warm: o.Warm}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, snapshots: o.Snapshots, templates: o.Templates, stdin: o.Stdin, maxStdin: o.MaxStdin, warm: o.Warm}
 	return s
 }
 

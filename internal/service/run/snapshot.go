@@ -7,6 +7,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 // admitSnapshot finds the snapshot that a run reads. It refuses one that the run's runtime cannot show.
@@ -50,4 +52,23 @@ func (c *execution) unpackSnapshot(packages *install.Ready) (*install.Ready, err
 	root.Layers = packages.Layers
 	c.run.setImage(root)
 	return packages, nil
+}
+
+// layTemplate has the run's workspace begin with the files of its template, if it has one. packages may be nil.
+func (c *execution) layTemplate(packages *install.Ready) (*snapshot.Source, *install.Ready, error) {
+	p := c.plan
+	from, err := c.templates.Source(c.run.ctx, c.run.caller, p.request.Template)
+	if from == nil && err == nil {
+		return nil, packages, nil
+	}
+	var layer *shelf.Layer
+	if err == nil {
+		layer, err = from.Lay(c.run.ctx, p.Placement)
+	}
+	if err != nil {
+		packages.Release()
+		return nil, nil, err
+	}
+	from.On(&p.Placement, layer)
+	return from, packages.Holding(layer), nil
 }

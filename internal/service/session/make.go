@@ -94,6 +94,10 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if err := s.opts.Rules.Enabled(); err != nil {
 		return nil, err
 	}
+	spec, of, err := s.opts.Templates.Session(ctx, caller, spec)
+	if err != nil {
+		return nil, err
+	}
 	p, err := s.opts.Rules.Place(ctx, caller, admission.RequestOfSession(spec))
 	if err == nil {
 		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
@@ -116,7 +120,7 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 		return nil, err
 	}
 	x := s.create(caller, spec, &p, s.termsOf(spec))
-	x.state.SnapshotDigest = saved.Digest
+	x.state.Template, x.state.SnapshotDigest = of.Name, cmp.Or(saved.Digest, of.SnapshotDigest)
 	if x.gitPlace = side; spec.Git != nil {
 		x.state.Git = &belljar.GitSource{URL: spec.Git.URL, Ref: spec.Git.Ref}
 	}
@@ -234,6 +238,9 @@ func furnish(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	}
 	if err == nil {
 		err = b.WriteSecrets(ctx, x.spec.Secrets)
+	}
+	if err == nil {
+		err = from.Start(ctx, b, Use{b, x, ctx}.Execution())
 	}
 	if err == nil {
 		err = s.recordActive(x)

@@ -22,7 +22,7 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 	if versions := s.opts.Rules.Policy.SupportedSpecVersions; req.SpecVersion == "" && len(versions) > 0 {
 		req.SpecVersion = slices.MaxFunc(versions, strings.Compare)
 	}
-	if req.BaseImage == "" {
+	if req.BaseImage == "" && req.Template == "" {
 		req.BaseImage = s.opts.DefaultImage
 	}
 	if req.Scope == (belljar.Scope{}) {

@@ -32,6 +32,7 @@ import (
 	"github.com/belljar/belljar/internal/service/retry"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/service/template"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -60,6 +61,7 @@ type Options struct {
 	Cloner     *git.Cloner
 	Packages   *install.Installer
 	Snapshots  *snapshot.Snapshots
+	Templates  *template.Templates
 	Closed     context.Context // ends when the service has closed
 	Keys       *idempotency.Keys
 	Secrets    *secret.Secrets

@@ -34,10 +34,13 @@ func findSnapshot(ctx context.Context, s *Sessions, caller belljar.Caller, spec 
 
 // beginning returns what the workspace of a session that is being made begins with; nil for nothing.
 func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
-	if x.from != nil || x.spec.Snapshot == "" {
+	switch {
+	case x.from != nil:
 		return x.from, nil
+	case x.spec.Snapshot != "":
+		return x.all.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot)
 	}
-	return x.all.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot)
+	return x.all.opts.Templates.Source(ctx, x.caller, x.spec.Template)
 }
 
 // makeBox makes the sandbox of a session, with the files that its workspace begins with. The box is returned with an error too, if there is
@@ -116,7 +119,7 @@ func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot
 	if w := x.Placement().Workspace; w.OnDisk() { // the copy has a disk of its own
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
 	}
-	spec.Secrets, spec.Git, spec.Snapshot, spec.Scope = nil, nil, "", belljar.Scope{}
+	spec.Secrets, spec.Git, spec.Snapshot, spec.Template, spec.Scope = nil, nil, "", "", belljar.Scope{}
 	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, from)
 }
 

@@ -85,8 +85,8 @@ func (s *Sessions) check(spec belljar.SessionSpec) error {
 	if err := s.opts.Rules.Version(spec.SpecVersion); err != nil {
 		return err
 	}
-	if spec.BaseImage == "" {
-		return fault.Refuse("base_image", "", "base_image is required")
+	if spec.BaseImage == "" && spec.Template == "" {
+		return fault.Refuse("base_image", "", "base_image is required without a template")
 	}
 	if err := spec.Validate(); err != nil {
 		return err

@@ -101,15 +101,15 @@ func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, sessi
 	return from, err
 }
 
-// Drop removes the snapshot of a session that no longer hibernates. One that is gone is no error.
-func (s *Snapshots) Drop(ctx context.Context, session string) error {
-	x, err := s.opts.Store.Get(ctx, session)
+// Drop removes the snapshot of a session that no longer hibernates, or of a template. One that is gone is no error.
+func (s *Snapshots) Drop(ctx context.Context, id string) error {
+	x, err := s.opts.Store.Get(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case err != nil:
-		return fault.Record("read the record of snapshot "+session, err)
-	case x.Kind != kindHibernated:
+		return fault.Record("read the record of snapshot "+id, err)
+	case x.Kind != kindHibernated && x.Kind != kindTemplate:
 		return nil
 	}
 	return s.remove(ctx, x)

@@ -46,7 +46,7 @@ func (s *Snapshots) room(ctx context.Context, user string) error {
 func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (belljar.Snapshot, error) {
 	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, cmp.Or(x.Kind, kindFiles), p.frozen
 	x.CreatedAt = s.opts.Now()
-	if s.opts.TTL > 0 && x.ExpiresAt == nil {
+	if s.opts.TTL > 0 && x.ExpiresAt == nil && x.Kind != kindTemplate {
 		x.ExpiresAt = new(x.CreatedAt.Add(s.opts.TTL))
 	}
 	defer s.locks.lock(x.UserID, x.Digest)()

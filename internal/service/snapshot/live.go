@@ -23,6 +23,7 @@ const (
 	kindFiles      = "workspace"
 	kindLive       = "live"
 	kindHibernated = "hibernated"
+	kindTemplate   = "template"
 )
 
 // besideName is the file with what a live snapshot has of its session, besides the runtime's own.

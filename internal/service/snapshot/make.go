@@ -24,6 +24,11 @@ func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (b
 	if err := spec.Validate(); err != nil {
 		return belljar.Snapshot{}, err
 	}
+	return v.makeAs(ctx, id, spec.Live, belljar.Snapshot{ID: belljar.NewID(), Name: spec.Name})
+}
+
+// makeAs saves a session's workspace as a snapshot x, whose id, name and kind are set.
+func (v view) makeAs(ctx context.Context, id string, live bool, x belljar.Snapshot) (belljar.Snapshot, error) {
 	w, err := v.opts.Acquire(ctx, v.caller, id)
 	if err != nil {
 		return belljar.Snapshot{}, err
@@ -34,9 +39,9 @@ func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (b
 	if err := v.room(ctx, of.UserID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	x := belljar.Snapshot{ID: belljar.NewID(), UserID: of.UserID, Name: spec.Name, SessionID: of.ID, ScopeKey: of.ScopeKey}
+	x.UserID, x.SessionID, x.ScopeKey = of.UserID, of.ID, of.ScopeKey
 	make := v.makeFiles
-	if spec.Live {
+	if live {
 		make = v.makeLive
 	}
 	made, err := make(ctx, w, x)

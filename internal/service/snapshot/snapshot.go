@@ -150,10 +150,16 @@ func (v view) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if x.Kind == kindHibernated {
+	switch x.Kind {
+	case kindHibernated:
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is the files of a hibernated session", id),
 			Details: map[string]any{"snapshot_id": id, "session_id": id}, Hint: "it goes when the session is used, or ends",
+		}
+	case kindTemplate:
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is files of template %q", id, x.Name),
+			Details: map[string]any{"snapshot_id": id, "template": x.Name}, Hint: "it goes with the template: belljar template rm",
 		}
 	}
 	if err := v.remove(ctx, x); err != nil {

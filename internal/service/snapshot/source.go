@@ -20,6 +20,7 @@ type Source struct {
 	open  opener
 	shell []byte       // what its shell executes first; nil for a new shell
 	state *shelf.Layer // of a live copy; nil for all others
+	start []string     // commands that the new session executes
 }
 
 // Source returns what a session begins with that is made of a snapshot.

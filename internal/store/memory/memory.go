@@ -31,6 +31,7 @@ type Store struct {
 	quotas   map[string]belljar.Quota
 	secrets  map[secretName]store.Secret
 	saved    map[string]*entry[belljar.Snapshot]
+	built    map[secretName]store.Template
 }
 
 // entry is a stored value. It never leaves the package: values are copied in and out.
@@ -58,6 +59,7 @@ func New() *Store {
 		quotas:   map[string]belljar.Quota{},
 		secrets:  map[secretName]store.Secret{},
 		saved:    map[string]*entry[belljar.Snapshot]{},
+		built:    map[secretName]store.Template{},
 	}
 }
 
@@ -85,6 +87,9 @@ func (s *Store) Secrets() store.Secrets { return secrets{s} }
 // Approvals returns the stored approvals.
 func (s *Store) Approvals() store.Approvals { return approvals{s} }
 
+// Templates returns the records of templates.
+func (s *Store) Templates() store.Templates { return templates{s} }
+
 // Snapshots returns the records of saved workspaces.
 func (s *Store) Snapshots() store.Snapshots { return snapshots{s} }
 
@@ -96,7 +101,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.egress, s.quotas, s.secrets, s.asked, s.saved = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.egress, s.quotas, s.secrets, s.asked, s.saved, s.built = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 

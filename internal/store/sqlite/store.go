@@ -72,6 +72,9 @@ func (s *Store) Approvals() store.Approvals { return approvals{s} }
 // Snapshots returns the records of saved workspaces.
 func (s *Store) Snapshots() store.Snapshots { return snapshots{s} }
 
+// Templates returns the records of templates.
+func (s *Store) Templates() store.Templates { return templates{s} }
+
 // Ping writes a number and reads it back over a reader's connection.
 func (s *Store) Ping(ctx context.Context) error {
 	var wrote, read int64

@@ -62,6 +62,7 @@ func Run(t *testing.T, opts Options) {
 		{"approval/life", approvalLife},
 		{"approval/race", approvalRace},
 		{"snapshot/life", snapshotLife},
+		{"template/life", templateLife},
 		{"failed writes change nothing", failedWrites},
 		{"context/ended", contextEnded},
 		{"close", closeStore},

@@ -13,6 +13,7 @@ import { Secrets } from "./secrets.js";
 import { Session } from "./session.js";
 import { Sessions } from "./sessions.js";
 import { Snapshots } from "./snapshots.js";
+import { Templates } from "./templates.js";
 import { Volumes } from "./volumes.js";
 import { Doorway, type WebSocketLike } from "./socket.js";
 import { Terminals } from "./terminals.js";
@@ -63,6 +64,7 @@ export class Belljar {
   readonly secrets: Secrets;
   /** The saved files of sessions. */
   readonly snapshots: Snapshots;
+  readonly templates: Templates;
   readonly volumes: Volumes;
   /** All users' runs, usage and quotas. For operators. */
   readonly admin: Admin;
@@ -94,6 +96,7 @@ export class Belljar {
     this.images = new Images(this.#connection);
     this.secrets = new Secrets(this.#connection);
     this.snapshots = new Snapshots(this.#connection);
+    this.templates = new Templates(this.#connection);
     this.volumes = new Volumes(this.#connection);
     this.admin = new Admin(this.#connection);
     this.tokens = new Tokens(this.#connection);

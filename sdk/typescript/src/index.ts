@@ -12,6 +12,7 @@ export { Admin, Tokens, type AdminRunQuery } from "./admin.js";
 export { Artifacts } from "./artifacts.js";
 export { Secrets } from "./secrets.js";
 export { Snapshots } from "./snapshots.js";
+export { Templates } from "./templates.js";
 export { Volumes } from "./volumes.js";
 export { Session, type CodeOptions } from "./session.js";
 export { Sessions, type SessionQuery } from "./sessions.js";

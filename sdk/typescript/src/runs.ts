@@ -162,7 +162,7 @@ export class Runs {
 
   #asked(asked: RunSpec | string[], key: string, wait: number): Ask {
     const spec = Array.isArray(asked) ? { command: asked } : asked;
-    const image = spec.base_image ?? (spec.session_id ? undefined : this.#image);
+    const image = spec.base_image ?? (spec.session_id || spec.template ? undefined : this.#image);
     return {
       method: "POST", path: route("runs"), query: { wait: wait ? `${wait}s` : "false" }, headers: { "Idempotency-Key": key },
       json: { ...spec, spec_version: spec.spec_version ?? "1.1", base_image: image, files: inlined(spec.files) },

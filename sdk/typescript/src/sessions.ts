@@ -36,7 +36,7 @@ export class Sessions {
    * long; {@link PolicyDeniedError} if it is denied, or nobody does in time.
    */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
-    const body = { ...spec, base_image: spec.base_image ?? this.#image ?? "host" };
+    const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : (this.#image ?? "host")) };
     const { session_id } = await this.#approved(await this.#ask<SessionState>(route("sessions"), body, options), options);
     return this.#make(session_id, true);
   }
@@ -46,7 +46,7 @@ export class Sessions {
    * once, one makes it. Without an image it has the server's default.
    */
   async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
-    const body = { ...spec, base_image: spec.base_image ?? this.#image };
+    const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : this.#image) };
     const opened = await this.#ask<SessionState & { created: boolean }>(route("sessions", "open"), body, options);
     await this.#approved(opened, options);
     return this.#make(opened.session_id, opened.created);

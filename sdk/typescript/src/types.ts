@@ -118,6 +118,10 @@ export type StoredSecret = Schemas["StoredSecret"];
 export type Snapshot = Schemas["Snapshot"];
 /** A workspace on the server's disk that stays when a session or run with it ends. */
 export type Volume = Schemas["Volume"];
+/** An image, packages, environment and files by a name. */
+export type Template = Schemas["Template"];
+/** What a template is made of. */
+export type TemplateSpec = Schemas["TemplateSpec"];
 /** What `/workspace` is made of. */
 export type Workspace = Schemas["Workspace"];
 /** One page of snapshots. */

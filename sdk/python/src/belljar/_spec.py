@@ -77,7 +77,7 @@ def run(
     return given({
         "spec_version": SPEC,
         "session_id": session,
-        "base_image": None if session else image or IMAGE,
+        "base_image": None if session else image or default(more),
         "command": None if command is None else argv(command),
         "code": code,
         "language": language,
@@ -88,6 +88,11 @@ def run(
         "timeout_sec": timeout,
         **more,
     })
+
+
+def default(more: dict[str, Any]) -> Optional[str]:
+    """The image of a request that names none; a template has its own."""
+    return None if more.get("template") else IMAGE
 
 
 def session(
@@ -105,7 +110,7 @@ def session(
     """A SessionSpec."""
     return given({
         "spec_version": SPEC,
-        "base_image": image or IMAGE,
+        "base_image": image or default(more),
         "resources": resources,
         "ttl_sec": ttl,
         "idle_timeout_sec": idle_timeout,

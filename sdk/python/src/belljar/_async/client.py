@@ -20,6 +20,7 @@ from .sessions import AsyncSessions
 from .snapshots import AsyncSnapshots
 from .terminals import AsyncTerminals
 from .transport import Ask, AsyncTransport
+from .templates import AsyncTemplates
 from .volumes import AsyncVolumes
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class AsyncBelljar:
         self.terminals = AsyncTerminals(transport)
         self.secrets = AsyncSecrets(transport)
         self.snapshots = AsyncSnapshots(transport)
+        self.templates = AsyncTemplates(transport)
         self.volumes = AsyncVolumes(transport)
         self.admin = AsyncAdmin(transport)
         self.tokens = AsyncTokens(transport)

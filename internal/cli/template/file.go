@@ -1,0 +1,136 @@
+package template
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/transfer"
+)
+
+// file is a template's file: the fields of a request, and what this machine adds.
+type file struct {
+	belljar.TemplateSpec
+	Recipe string            `json:"recipe"` // of an image that is made here; the packages.apt are in it
+	Suite  string            `json:"suite"`  // Debian's release
+	Mirror string            `json:"mirror"` // where its packages are
+	Files  map[string]string `json:"files"`  // in the workspace, by what they are here
+}
+
+// read reads a template's file, in YAML or JSON.
+func read(name string) (*file, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, mistake.New("", "%s: %s", name, mistake.Reason(err))
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(raw, &fields); err != nil {
+		return nil, mistake.New("", "%s: %s", name, strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " "))
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, mistake.New("", "%s: every name must be a text", name)
+	}
+	var f file
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&f); err != nil {
+		return nil, wrong(name, err)
+	}
+	if f.Name == "" {
+		base := filepath.Base(name)
+		f.Name = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	return &f, f.check(name)
+}
+
+// wrong is the error of a file that has a field that there is none of, or one of another kind.
+func wrong(name string, err error) error {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		hint := ""
+		if kind.Type.String() == "string" {
+			hint = "put it in quotes"
+		}
+		return mistake.New(hint, "%s: %s has a value that is a %s, and must be a %s", name, strings.TrimPrefix(kind.Field, "TemplateSpec."), kind.Value, kindOf(kind.Type.String()))
+	}
+	if unknown, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return mistake.New("docs/templates.md lists the fields", "%s: unknown field %s", name, unknown)
+	}
+	return mistake.New("", "%s: %v", name, err)
+}
+
+// kindOf is how a type of Go is called in a file.
+func kindOf(goType string) string {
+	switch {
+	case strings.HasPrefix(goType, "[]"):
+		return "list"
+	case goType == "bool":
+		return "true or false"
+	case goType == "string":
+		return "text"
+	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "float"):
+		return "number"
+	}
+	return "map"
+}
+
+var packagePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`)
+
+// check refuses what cannot be built. It completes the recipe.
+func (f *file) check(name string) error {
+	switch {
+	case f.Recipe == "" && f.BaseImage == "" && len(f.Packages.Apt) == 0:
+		return mistake.New("such as base_image: python:3.11-slim, or recipe: python for one of Debian packages that is made here", "%s: neither base_image nor recipe is set", name)
+	case f.BaseImage != "" && f.Recipe != "":
+		return mistake.New("leave one out", "%s: recipe makes the image, and base_image names one", name)
+	case f.BaseImage != "" && len(f.Packages.Apt) > 0:
+		return mistake.New("set recipe in place of base_image: shell, python, node, go or java", "%s: packages.apt belong into an image that is made of Debian packages", name)
+	case f.Recipe == "" && f.BaseImage == "":
+		f.Recipe = "shell"
+	}
+	if f.Recipe == "" && f.Suite+f.Mirror != "" {
+		return mistake.New("", "%s: suite and mirror are of a recipe", name)
+	}
+	for _, p := range f.Packages.Apt {
+		if !packagePattern.MatchString(p) {
+			return mistake.New("such as git or libxml2", "%s: packages.apt: %q is not the name of a Debian package", name, p)
+		}
+	}
+	return nil
+}
+
+// upload gathers the files. Their paths are relative to the template's file. The caller closes the upload.
+func (f *file) upload(name string) (*transfer.Upload, error) {
+	u := &transfer.Upload{}
+	var places []string
+	for place := range f.Files {
+		places = append(places, place)
+	}
+	slices.Sort(places) // so that the same files have the same digest
+	for _, place := range places {
+		clean, err := belljar.CleanPath(place)
+		if err != nil {
+			u.Close()
+			return nil, mistake.New("write places in the workspace on the left: app: ./app", "%s: files: %s: %v", name, place, err)
+		}
+		from := f.Files[place]
+		if !filepath.IsAbs(from) {
+			from = filepath.Join(filepath.Dir(name), from)
+		}
+		if err := u.AddTree(from, clean); err != nil {
+			u.Close()
+			return nil, mistake.In(name, err)
+		}
+	}
+	return u, nil
+}

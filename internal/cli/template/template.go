@@ -1,0 +1,87 @@
+// Package template is the commands about templates.
+package template
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/image"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// Console is where a command runs.
+type Console interface {
+	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
+	Remote(json bool, do func(s belljar.Service) error) error
+	// Images makes images on this machine.
+	Images() image.Maker
+	Out() io.Writer
+	// ReportAll reports all failures but the last, which it returns.
+	ReportAll(failed []error) error
+}
+
+// Commands are belljar template ….
+type Commands struct {
+	Build build  `cmd:"" help:"Build a template of a file, unless nothing has changed."`
+	LS    list   `cmd:"" name:"ls" help:"List templates."`
+	RM    remove `cmd:"" name:"rm" help:"Remove templates with their files."`
+}
+
+// Help is the long help.
+func (Commands) Help() string {
+	return `A template is an image, packages, environment and files by a name, for sessions and runs.
+
+Examples:
+  belljar template build data-science.yaml
+  belljar run --template data-science -- python3 plot.py
+  belljar session create --template data-science`
+}
+
+// list is belljar template ls.
+type list struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists templates.
+func (l *list) Run(ctx context.Context, c Console) error {
+	return c.Remote(l.JSON, func(s belljar.Service) error {
+		all, err := s.Templates().List(ctx)
+		switch {
+		case err != nil:
+			return err
+		case l.JSON:
+			return show.JSON(c.Out(), all)
+		}
+		rows := [][]string{}
+		for _, x := range all {
+			of := "you"
+			if x.Shared {
+				of = "all"
+			}
+			rows = append(rows, []string{x.Name, of, x.BaseImage, show.Bytes(x.Bytes), show.RoughDuration(time.Since(x.BuiltAt)) + " ago", x.Reason})
+		}
+		return show.Table(c.Out(), "TEMPLATE FOR IMAGE SIZE BUILT WHY", rows)
+	})
+}
+
+// remove is belljar template rm.
+type remove struct {
+	Names  []string `arg:"" name:"template" help:"The templates."`
+	Shared bool     `help:"The shared ones of these names (operators only)."`
+}
+
+// Run removes templates and reports those that it cannot remove.
+func (r *remove) Run(ctx context.Context, c Console) error {
+	return c.Remote(false, func(s belljar.Service) error {
+		var failed []error
+		for _, name := range r.Names {
+			if err := s.Templates().Remove(ctx, name, r.Shared); err != nil {
+				failed = append(failed, mistake.In(name, err))
+			}
+		}
+		return c.ReportAll(failed)
+	})
+}

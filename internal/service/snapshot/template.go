@@ -1,0 +1,106 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// The files of a template are a snapshot that no caller removes, and that does not expire.
+
+// MakeTemplate saves a session's files as the snapshot of an id for a template.
+func (s *Snapshots) MakeTemplate(ctx context.Context, caller belljar.Caller, session, id, template string) (belljar.Snapshot, error) {
+	return view{s, caller}.makeAs(ctx, session, false, belljar.Snapshot{ID: id, Name: template, Kind: kindTemplate})
+}
+
+// Adopt makes a snapshot of an id, for a template, with the files of a snapshot of the same owner. Their bytes are kept once.
+func (s *Snapshots) Adopt(ctx context.Context, of, id, template string) error {
+	x, err := s.opts.Store.Get(ctx, of)
+	if err == nil {
+		defer s.locks.lock(x.UserID, x.Digest)()
+		x, err = s.opts.Store.Get(ctx, of) // it may have been removed before
+	}
+	if err == nil {
+		x.ID, x.Name, x.Kind, x.CreatedAt, x.ExpiresAt = id, template, kindTemplate, s.opts.Now(), nil
+		err = s.opts.Store.Insert(ctx, x)
+	}
+	if err != nil {
+		return fault.Record("keep the files of template "+template, err)
+	}
+	return nil
+}
+
+// TemplateSource returns what a session or run of a template begins with: the files of a snapshot of owner's, and commands.
+func (s *Snapshots) TemplateSource(ctx context.Context, owner, id string, start []string) (*Source, error) {
+	from, err := s.Source(ctx, belljar.Caller{ID: owner}, id)
+	if err == nil {
+		from.start = start
+	}
+	return from, err
+}
+
+// Load fills the workspace of a new sandbox, unless that began with a layer.
+func (f *Source) Load(ctx context.Context, b *box.Box, began bool) error {
+	if f == nil || began {
+		return nil
+	}
+	r, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return load(ctx, b, r)
+}
+
+// keptOutput is how much is kept of what a command prints, in bytes: its end.
+const keptOutput = 4 << 10
+
+// Start executes the commands that a new session or run begins with, as e does in its sandbox. What they leave running stays.
+func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
+	if f == nil {
+		return nil
+	}
+	e.Warm, e.Stdin, e.KillAll, e.Shell, e.TimeoutMS = nil, false, false, nil, 0
+	for i, cmd := range f.start {
+		e.ID, e.Argv = belljar.NewID(), []string{"/bin/sh", "-c", cmd}
+		out, exit, err := output(ctx, b, e)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case exit.Code != 0 || exit.Cause != wire.CauseExited:
+			return &belljar.Error{
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("start command %d of template %q failed with exit code %d", i+1, f.of.Name, exit.Code),
+				Details: map[string]any{"template": f.of.Name, "command": i, "exit_code": exit.Code, "output": strings.ToValidUTF8(string(out), "\ufffd")},
+				Hint:    "the template's owner corrects start in its file and builds it again",
+			}
+		}
+	}
+	return nil
+}
+
+// output executes a command and returns the end of what it prints.
+func output(ctx context.Context, b *box.Box, e wire.Exec) (out []byte, exit wire.Exit, err error) {
+	proc, err := b.Exec(ctx, e, e.Cwd)
+	if err != nil {
+		return nil, exit, err
+	}
+	defer proc.Close()
+	exit, err = proc.Output(ctx, func(_ int64, _ wire.Stream, p []byte) error {
+		if out = append(out, p...); len(out) > 2*keptOutput {
+			out = bytes.Clone(out[len(out)-keptOutput:])
+		}
+		return nil
+	})
+	if err == nil {
+		_ = proc.Forget()
+	}
+	return out[max(0, len(out)-keptOutput):], exit, err
+}

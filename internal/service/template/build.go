@@ -1,0 +1,242 @@
+package template
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Why a template is built.
+const (
+	isNew        = "new"
+	changed      = "changed"
+	asked        = "asked"
+	imageChanged = "image_changed"
+	imageRemoved = "image_removed"
+)
+
+// Build makes a template, unless it is there and nothing has changed.
+func (v view) Build(ctx context.Context, spec belljar.TemplateSpec) (belljar.Template, error) {
+	if err := spec.Validate(); err != nil {
+		return belljar.Template{}, err
+	}
+	of, err := owner(v.caller, spec.Shared)
+	if err != nil {
+		return belljar.Template{}, err
+	}
+	k := key{of, spec.Name}
+	leave, err := v.enter(ctx, k)
+	if err != nil {
+		return belljar.Template{}, err
+	}
+	defer leave()
+	old, err := v.get(ctx, k)
+	if err != nil {
+		return belljar.Template{}, err
+	}
+	from, err := v.given(ctx, spec.Snapshot)
+	if err != nil {
+		return belljar.Template{}, err
+	}
+	why := ""
+	switch digest := digestOf(spec, from.Digest); {
+	case !built(old):
+		why, err = isNew, v.room(ctx, of)
+	case spec.Rebuild:
+		why = asked
+	case old.Digest != digest:
+		why = changed
+	default:
+		why, err = v.stale(ctx, old)
+	}
+	if err != nil || why == "" {
+		return old.Template, err
+	}
+	made, err := v.build(ctx, v.caller, k, old, spec, from, why)
+	return made.Template, err
+}
+
+// given returns the caller's snapshot that a build begins with; a zero one for none.
+func (v view) given(ctx context.Context, id string) (belljar.Snapshot, error) {
+	if id == "" {
+		return belljar.Snapshot{}, nil
+	}
+	x, err := v.opts.Snapshots.Find(ctx, v.caller, id)
+	switch {
+	case err != nil:
+		return x, err
+	case x.UserID != v.caller.ID:
+		return x, fault.Refuse("snapshot", id, "the snapshot belongs to another user")
+	case x.Kind == "live":
+		return x, fault.Refuse("snapshot", id, "the snapshot is live: a template begins with files")
+	}
+	return x, nil
+}
+
+// room refuses a template to an owner who has as many as one may have.
+func (t *Templates) room(ctx context.Context, owner string) error {
+	rows, err := t.opts.Store.List(ctx, owner)
+	if err != nil {
+		return fault.Record("count the templates of "+owner, err)
+	}
+	if len(rows) < mostOf {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("you have %d templates, and at most %d are allowed", len(rows), mostOf),
+		Details: map[string]any{"quota": "templates", "used": len(rows), "limit": mostOf}, Hint: "remove one: DELETE /templates/{name} (belljar template rm)",
+	}
+}
+
+// digestOf is a hash of what a template is made of.
+func digestOf(spec belljar.TemplateSpec, files string) string {
+	spec.Snapshot, spec.Shared, spec.Rebuild, spec.Packages.Refresh = files, false, false, false
+	text, _ := json.Marshal(spec) // it has no values that JSON has not
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// stale returns why a template has to be built again: its image is not the one that it was built with. "" means that it has not.
+func (t *Templates) stale(ctx context.Context, x store.Template) (string, error) {
+	if x.ImageDigest == "" {
+		return "", nil
+	}
+	image, err := t.opts.As(builder(x)).Images().Get(ctx, x.BaseImage)
+	switch {
+	case belljar.CodeOf(err) == belljar.CodeNotFound && err != nil:
+		return imageRemoved, nil
+	case err != nil:
+		return "", err
+	case image.Digest != x.ImageDigest:
+		return imageChanged, nil
+	}
+	return "", nil
+}
+
+// builder is who builds a template again: the user who built it, without the rights of an operator.
+func builder(x store.Template) belljar.Caller {
+	return belljar.Caller{ID: x.UserID, Source: "template"}
+}
+
+// build builds a template in place of old, with the files of a snapshot of the caller's unless that is zero. A build that fails leaves old as
+// it was.
+func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old store.Template, spec belljar.TemplateSpec, from belljar.Snapshot, why string) (store.Template, error) {
+	next := store.Template{Owner: k.owner, Result: belljar.NewID()}
+	next.TemplateSpec, next.UserID, next.Digest, next.Reason = spec, caller.ID, digestOf(spec, from.Digest), why
+	next.Rebuild, next.Packages.Refresh = false, false
+	if next.Snapshot = ""; from.ID != "" {
+		next.Snapshot = belljar.NewID()
+	}
+	begun := old
+	begun.Owner, begun.Name = k.owner, k.name
+	begun.Drop = append(slices.Clone(old.Drop), snapshotsOf(next)...)
+	if err := t.put(ctx, begun); err != nil {
+		return old, err
+	}
+	err := t.make(ctx, caller, &next, from, spec.Packages.Refresh)
+	if err == nil {
+		next.Drop, next.BuiltAt = append(slices.Clone(old.Drop), snapshotsOf(old)...), t.opts.Now()
+		err = t.put(context.WithoutCancel(ctx), next)
+	}
+	if err != nil {
+		if left := t.settle(context.WithoutCancel(ctx), begun, snapshotsOf(next)); left != nil {
+			t.opts.Log.Warn("remains of a template cannot be removed", "template", k.name, "err", left) // a sweep removes them
+		}
+		return old, err
+	}
+	t.record(event.TemplateBuilt, caller, next.Template)
+	return next, nil
+}
+
+// buildTTL is how long the session of a build lives that was killed, in seconds.
+const buildTTL = 300
+
+// make makes the files of a template in a session.
+func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Template, from belljar.Snapshot, refresh bool) (err error) {
+	if from.ID != "" {
+		if err := t.opts.Snapshots.Adopt(ctx, from.ID, x.Snapshot, x.Name); err != nil {
+			return err
+		}
+	}
+	all := t.opts.As(caller)
+	packages := x.Packages
+	packages.Refresh = refresh
+	session, err := all.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		SpecVersion: t.opts.SpecVersion, BaseImage: x.BaseImage, Runtime: x.Runtime, Resources: x.Resources, NetworkPolicy: x.NetworkPolicy, Egress: x.Egress,
+		Packages: packages, Env: x.Env, WorkspaceExec: x.WorkspaceExec, Snapshot: x.Snapshot, TTLSec: buildTTL, Labels: map[string]string{"template": x.Name},
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if left := all.Sessions().Delete(context.WithoutCancel(ctx), session.ID); left != nil && belljar.CodeOf(left) != belljar.CodeConflict {
+			t.opts.Log.Warn("session of a build cannot be ended", "template", x.Name, "session_id", session.ID, "err", left)
+		}
+	}()
+	if session.State != belljar.SessionActive {
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("the build of template %q needs an approval, which builds cannot wait for", x.Name),
+			Hint: "ask the operator for a rule that lets it pass, or to build the template",
+		}
+	}
+	for i := range x.Run {
+		if err := t.command(ctx, all.Runs(), session.ID, x.TemplateSpec, i); err != nil {
+			return err
+		}
+	}
+	made, err := t.opts.Snapshots.MakeTemplate(ctx, caller, session.ID, x.Result, x.Name)
+	x.ImageDigest, x.SnapshotDigest, x.Bytes, x.Files = session.ImageDigest, made.Digest, made.Bytes, made.Files
+	return err
+}
+
+// keptOutput is how much of the output of a command an error has, in bytes: its end.
+const keptOutput = 4 << 10
+
+// command runs one command of a build. Its run stays on record, with its output.
+func (t *Templates) command(ctx context.Context, runs belljar.Runs, session string, spec belljar.TemplateSpec, i int) error {
+	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: t.opts.SpecVersion, SessionID: session, Command: []string{"/bin/sh", "-c", spec.Run[i]}, TimeoutSec: spec.TimeoutSec, Labels: map[string]string{"template": spec.Name},
+	}})
+	if err != nil {
+		return err
+	}
+	var out []byte
+	for f, err := range runs.Frames(ctx, run.ID, 1) {
+		if err != nil {
+			return err // the end of the session ends the run
+		}
+		if f.Type != belljar.FrameStdout && f.Type != belljar.FrameStderr {
+			continue
+		}
+		if out = append(out, f.Output...); len(out) > 2*keptOutput {
+			out = bytes.Clone(out[len(out)-keptOutput:])
+		}
+	}
+	if run, err = runs.Get(ctx, run.ID); err != nil {
+		return err
+	}
+	if run.Phase == belljar.PhaseCompleted && run.ExitCode != nil && *run.ExitCode == 0 {
+		return nil
+	}
+	field := fmt.Sprintf("run[%d]", i)
+	e := &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s of template %q failed", field, spec.Name), Hint: "belljar logs " + run.ID + " shows what it printed",
+		Details: map[string]any{"field": field, "run_id": run.ID, "output": strings.ToValidUTF8(string(out[max(0, len(out)-keptOutput):]), "\ufffd")},
+	}
+	e.Message += ": " + cmp.Or(run.Message, string(run.Phase))
+	if run.ExitCode != nil {
+		e.Details["exit_code"] = *run.ExitCode
+	}
+	return e
+}

@@ -1,0 +1,265 @@
+// Package template is the templates of a service: environments of sessions and runs by a name.
+//
+// A template is the record of what it was made of, and a snapshot with its files. It is built in a session of its builder's, by the service
+// itself (build.go), and fills in what a request leaves out (use.go). The record names the snapshots of a build before it begins: what a
+// build leaves that did not end is removed, and never used.
+package template
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Options is what the templates of a service are made of.
+type Options struct {
+	Store     store.Templates
+	Snapshots *snapshot.Snapshots
+	// As is the service as one caller sees it.
+	As          func(belljar.Caller) belljar.Service
+	SpecVersion string // of what builds ask for
+	// Record records an event and fills in its time and component.
+	Record func(event.Event)
+	// Now is the time as it goes on record.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+const (
+	sharedOwner = ""  // owns the shared templates
+	mostOf      = 100 // templates that one owner may have
+	// keptAfter is how long the files of the build before are kept: sessions may be about to begin with them.
+	keptAfter = 15 * time.Minute
+)
+
+// key identifies a template.
+type key struct{ owner, name string }
+
+// Templates is the templates of a service. It is safe for concurrent use.
+type Templates struct {
+	opts Options
+
+	mu   sync.Mutex
+	busy map[key]chan struct{} // those that are being changed; closed when that is over
+}
+
+// New returns the templates over these parts.
+func New(o Options) *Templates { return &Templates{opts: o, busy: map[key]chan struct{}{}} }
+
+// As is the templates as one caller sees them.
+func (t *Templates) As(caller belljar.Caller) belljar.Templates { return view{t, caller} }
+
+// view is the templates as one caller sees them.
+type view struct {
+	*Templates
+	caller belljar.Caller
+}
+
+var _ belljar.Templates = view{}
+
+// enter waits until nothing else changes a template, and keeps others from it until leave is called.
+func (t *Templates) enter(ctx context.Context, k key) (leave func(), err error) {
+	for {
+		t.mu.Lock()
+		other := t.busy[k]
+		if other == nil {
+			over := make(chan struct{})
+			t.busy[k] = over
+			t.mu.Unlock()
+			return func() {
+				t.mu.Lock()
+				delete(t.busy, k)
+				t.mu.Unlock()
+				close(over)
+			}, nil
+		}
+		t.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: fmt.Sprintf("the request was given up while template %q was built", k.name), Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// get returns a template that was built; a zero one if there is none.
+func (t *Templates) get(ctx context.Context, k key) (store.Template, error) {
+	x, err := t.opts.Store.Get(ctx, k.owner, k.name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Template{}, nil
+	case err != nil:
+		return store.Template{}, fault.Record("read the record of template "+k.name, err)
+	}
+	return x, nil
+}
+
+// built reports whether a template can be used.
+func built(x store.Template) bool { return !x.BuiltAt.IsZero() }
+
+// find returns a caller's template, or else the shared one.
+func (t *Templates) find(ctx context.Context, caller belljar.Caller, name string) (store.Template, error) {
+	for _, owner := range []string{caller.ID, sharedOwner} {
+		if x, err := t.get(ctx, key{owner, name}); err != nil || built(x) {
+			return x, err
+		}
+	}
+	return store.Template{}, notFound(name)
+}
+
+func notFound(name string) error {
+	return &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("template %.80q does not exist", name), Details: map[string]any{"field": "template", "template": name},
+		Hint: "belljar template ls lists them; belljar template build makes one",
+	}
+}
+
+// owner is who owns the caller's template, or a shared one.
+func owner(caller belljar.Caller, shared bool) (string, error) {
+	switch {
+	case !shared && caller.ID != sharedOwner:
+		return caller.ID, nil
+	case !caller.Admin():
+		return "", &belljar.Error{
+			Code: belljar.CodeForbidden, Message: "only an operator shares templates", Details: map[string]any{"field": "shared"},
+			Hint: "leave shared out: the template is then yours alone",
+		}
+	}
+	return sharedOwner, nil
+}
+
+// Get returns a template.
+func (v view) Get(ctx context.Context, name string) (belljar.Template, error) {
+	x, err := v.find(ctx, v.caller, name)
+	return x.Template, err
+}
+
+// List returns the caller's templates and the shared ones.
+func (v view) List(ctx context.Context) ([]belljar.Template, error) {
+	list := []belljar.Template{}
+	for _, owner := range slices.Compact([]string{v.caller.ID, sharedOwner}) {
+		rows, err := v.opts.Store.List(ctx, owner)
+		if err != nil {
+			return nil, fault.Record("list templates", err)
+		}
+		for _, x := range rows {
+			if built(x) {
+				list = append(list, x.Template)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b belljar.Template) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Remove removes a template with its files.
+func (v view) Remove(ctx context.Context, name string, shared bool) error {
+	of, err := owner(v.caller, shared)
+	if err != nil {
+		return err
+	}
+	k := key{of, name}
+	leave, err := v.enter(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	x, err := v.get(ctx, k)
+	if err != nil {
+		return err
+	}
+	if !built(x) {
+		return notFound(name)
+	}
+	gone := store.Template{Template: belljar.Template{TemplateSpec: belljar.TemplateSpec{Name: name}}, Owner: of, Drop: append(x.Drop, snapshotsOf(x)...)}
+	ctx = context.WithoutCancel(ctx)
+	if err := v.put(ctx, gone); err != nil {
+		return err
+	}
+	v.record(event.TemplateRemoved, v.caller, x.Template)
+	return v.settle(ctx, gone, gone.Drop)
+}
+
+// snapshotsOf is the snapshots that a template has.
+func snapshotsOf(x store.Template) (ids []string) {
+	for _, id := range []string{x.Result, x.Snapshot} {
+		if id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (t *Templates) put(ctx context.Context, x store.Template) error {
+	if err := t.opts.Store.Put(ctx, x); err != nil {
+		return fault.Record("put template "+x.Name+" on record", err)
+	}
+	return nil
+}
+
+// settle removes snapshots that the record of a template has noted for that, and the record with the last ones if it never was built.
+func (t *Templates) settle(ctx context.Context, x store.Template, ids []string) error {
+	for _, id := range ids {
+		if err := t.opts.Snapshots.Drop(ctx, id); err != nil {
+			return err
+		}
+	}
+	x.Drop = slices.DeleteFunc(slices.Clone(x.Drop), func(id string) bool { return slices.Contains(ids, id) })
+	if built(x) || len(x.Drop) > 0 {
+		return t.put(ctx, x)
+	}
+	if err := t.opts.Store.Delete(ctx, x.Owner, x.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fault.Record("remove template "+x.Name, err)
+	}
+	return nil
+}
+
+// Sweep removes what builds have left that did not end, and the files of former builds. At the start of a process (first) nothing is about to
+// begin with those.
+func (t *Templates) Sweep(ctx context.Context, first bool) error {
+	rows, err := t.opts.Store.All(ctx)
+	if err != nil {
+		return fmt.Errorf("sweep templates: %w", err)
+	}
+	var errs []error
+	for _, row := range rows {
+		k := key{row.Owner, row.Name}
+		if len(row.Drop) == 0 {
+			continue
+		}
+		t.mu.Lock()
+		busy := t.busy[k] != nil
+		t.mu.Unlock()
+		if busy {
+			continue
+		}
+		leave, err := t.enter(ctx, k)
+		if err != nil {
+			return err
+		}
+		x, err := t.get(ctx, k)
+		if err == nil && len(x.Drop) > 0 && (first || !built(x) || t.opts.Now().Sub(x.BuiltAt) > keptAfter) {
+			err = t.settle(ctx, x, x.Drop)
+		}
+		leave()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Templates) record(name string, caller belljar.Caller, x belljar.Template) {
+	t.opts.Record(event.Event{
+		Name: name, Caller: caller, Count: x.Bytes, Files: int64(x.Files), Reason: x.Reason, Detail: map[string]string{"template": x.Name, "digest": x.Digest},
+	})
+}

@@ -1,0 +1,162 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Session returns a request for a session with what its template has and it leaves out, and the template; a zero one for none.
+func (t *Templates) Session(ctx context.Context, caller belljar.Caller, spec belljar.SessionSpec) (belljar.SessionSpec, belljar.Template, error) {
+	if spec.Template == "" {
+		return spec, belljar.Template{}, nil
+	}
+	x, err := t.ready(ctx, caller, spec.Template)
+	if err != nil {
+		return spec, x, err
+	}
+	err = request{&spec.BaseImage, &spec.Runtime, &spec.Resources, &spec.NetworkPolicy, &spec.Egress, &spec.Packages, &spec.Env, &spec.WorkspaceExec}.fill(x, spec.Workspace)
+	if err == nil {
+		err = spec.Validate()
+	}
+	return spec, x, err
+}
+
+// Run is [Templates.Session] for a run. One that waited while the process was restarted (again) has the template as it is.
+func (t *Templates) Run(ctx context.Context, caller belljar.Caller, spec belljar.RunSpec, again bool) (belljar.RunSpec, belljar.Template, error) {
+	if spec.Template == "" {
+		return spec, belljar.Template{}, nil
+	}
+	get := t.ready
+	if again {
+		get = func(ctx context.Context, caller belljar.Caller, name string) (belljar.Template, error) {
+			x, err := t.find(ctx, caller, name)
+			return x.Template, err
+		}
+	}
+	x, err := get(ctx, caller, spec.Template)
+	if err != nil {
+		return spec, x, err
+	}
+	err = request{&spec.BaseImage, &spec.Runtime, &spec.Resources, &spec.NetworkPolicy, &spec.Egress, &spec.Packages, &spec.Env, &spec.WorkspaceExec}.fill(x, spec.Workspace)
+	if err == nil {
+		err = spec.Validate()
+	}
+	return spec, x, err
+}
+
+// Source returns what the sandbox of a caller's session or run begins with; nil without a template.
+func (t *Templates) Source(ctx context.Context, caller belljar.Caller, name string) (*snapshot.Source, error) {
+	if name == "" {
+		return nil, nil
+	}
+	x, err := t.find(ctx, caller, name)
+	if err != nil {
+		return nil, err
+	}
+	return t.opts.Snapshots.TemplateSource(ctx, x.UserID, x.Result, x.Start)
+}
+
+// ready returns a template, built again first if its image has changed or is gone.
+func (t *Templates) ready(ctx context.Context, caller belljar.Caller, name string) (belljar.Template, error) {
+	x, why, err := t.check(ctx, caller, name)
+	if err != nil || why == "" {
+		return x.Template, err
+	}
+	k := key{x.Owner, name}
+	leave, err := t.enter(ctx, k)
+	if err != nil {
+		return x.Template, err
+	}
+	defer leave()
+	if x, why, err = t.check(ctx, caller, name); err != nil || why == "" || x.Owner != k.owner { // another request was faster
+		return x.Template, err
+	}
+	from := belljar.Snapshot{}
+	if x.Snapshot != "" {
+		if from, err = t.opts.Snapshots.Find(ctx, builder(x), x.Snapshot); err != nil {
+			return x.Template, err
+		}
+	}
+	made, err := t.build(ctx, builder(x), k, x, x.TemplateSpec, from, why)
+	var own *belljar.Error
+	if errors.As(err, &own) {
+		e := *own
+		if e.Details = maps.Clone(e.Details); e.Details == nil {
+			e.Details = map[string]any{}
+		}
+		e.Message, e.Details["template"] = fmt.Sprintf("template %q must be built again (%s), and cannot be: %s", name, why, own.Message), name
+		delete(e.Details, "field") // of the template's own file
+		if e.Code == belljar.CodeInvalidRequest {
+			e.Code = belljar.CodeConflict
+		}
+		err = &e
+	}
+	return made.Template, err
+}
+
+// check returns a template and why it has to be built again, "" for not.
+func (t *Templates) check(ctx context.Context, caller belljar.Caller, name string) (x store.Template, why string, err error) {
+	if x, err = t.find(ctx, caller, name); err == nil {
+		why, err = t.stale(ctx, x)
+	}
+	return x, why, err
+}
+
+// request is the fields of a request that a template fills.
+type request struct {
+	image, runtime *string
+	resources      *belljar.Resources
+	policy         *string
+	egress         *belljar.Egress
+	packages       *belljar.Packages
+	env            *map[string]string
+	exec           *bool
+}
+
+// fill sets what the request leaves out. The request's own variables win, and its network and packages are in place of the template's.
+func (r request) fill(x belljar.Template, w belljar.Workspace) error {
+	if *r.image != "" && *r.image != x.BaseImage {
+		return fault.Refuse("base_image", *r.image, fmt.Sprintf("template %q is of image %q: leave base_image out", x.Name, x.BaseImage))
+	}
+	*r.image = x.BaseImage
+	or(r.runtime, x.Runtime)
+	own := x.Resources
+	if w.OnDisk() {
+		own.WorkspaceMB = 0
+	}
+	or(&r.resources.CPU, own.CPU)
+	or(&r.resources.MemoryMB, own.MemoryMB)
+	or(&r.resources.Pids, own.Pids)
+	or(&r.resources.NoFile, own.NoFile)
+	or(&r.resources.NProc, own.NProc)
+	or(&r.resources.WorkspaceMB, own.WorkspaceMB)
+	or(&r.resources.LogBytes, own.LogBytes)
+	or(&r.resources.ArtifactMB, own.ArtifactMB)
+	if *r.policy == "" && r.egress.Len() == 0 {
+		*r.policy, *r.egress = x.NetworkPolicy, x.Egress
+	}
+	if r.packages.IsZero() {
+		*r.packages = x.Packages
+	}
+	if len(x.Env) > 0 {
+		env := maps.Clone(x.Env)
+		maps.Copy(env, *r.env)
+		*r.env = env
+	}
+	*r.exec = *r.exec || x.WorkspaceExec
+	return nil
+}
+
+func or[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

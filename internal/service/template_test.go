@@ -1,0 +1,311 @@
+//go:build linux
+
+package service_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func (b *bench) templates() belljar.Templates { return b.service.As(service.Local()).Templates() }
+
+func (b *bench) template(spec belljar.TemplateSpec) belljar.Template {
+	b.t.Helper()
+	made, err := b.templates().Build(b.context(), spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return made
+}
+
+// onTemplate asks for a script in a run of a template.
+func onTemplate(name, script string) belljar.RunRequest {
+	return with(shell(script), func(r *belljar.RunSpec) { r.BaseImage, r.Template = "", name })
+}
+
+// snapshotsLeft is how many snapshots the caller has of a kind.
+func (b *bench) snapshotsLeft(kind string) (n int) {
+	b.t.Helper()
+	page, err := b.snapshots().List(b.context(), belljar.SnapshotQuery{Limit: belljar.MaxPage})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, x := range page.Items {
+		if x.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	held, clock := newBlobs(), newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Blobs, o.Clock, o.Snapshots.TTL = held, clock, time.Hour })
+	ctx, all := b.context(), b.templates()
+	x := b.open()
+	b.in(x.ID, "echo given >in")
+	given, err := b.snapshots().Make(ctx, x.ID, belljar.SnapshotSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := belljar.TemplateSpec{
+		Name: "data", BaseImage: "host", Snapshot: given.ID, Env: map[string]string{"A": "template", "B": "template"}, WorkspaceExec: true,
+		Resources: belljar.Resources{NoFile: 99}, Run: []string{`cat in >out; echo "$A" >>out`, "mkdir d; mv out d"}, Start: []string{`echo "$A $B" >started; sleep 1000 &`},
+	}
+	made := b.template(spec)
+	if made.Reason != "new" || made.UserID != "local" || made.Files != 2 || made.BuiltAt.IsZero() || !strings.HasPrefix(made.Digest, "sha256:") || made.Snapshot == given.ID {
+		t.Errorf("%+v", made)
+	}
+	if err := b.snapshots().Remove(ctx, given.ID); err != nil { // the template keeps the files
+		t.Error(err)
+	}
+	refusedAs(t, "a template's files", b.snapshots().Remove(ctx, made.Snapshot), belljar.CodeConflict)
+
+	// A session and a run have what the template has, and their own on top.
+	const script = `cat d/out started; echo $A $B; ls /proc/*/cmdline >/dev/null; touch mine`
+	want := "given\ntemplate\ntemplate request\ntemplate request\n"
+	session, err := b.mine().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "data", Env: map[string]string{"B": "request"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session.Template != "data" || session.BaseImage != "host" || session.SnapshotDigest != made.SnapshotDigest || session.Limits.NoFile != 99 {
+		t.Errorf("%+v", session)
+	}
+	if got := b.in(session.ID, script); got.stdout != want {
+		t.Errorf("in a session: %q", got.stdout)
+	}
+	one := b.run(with(onTemplate("data", script), func(r *belljar.RunSpec) { r.Env = map[string]string{"B": "request"} }))
+	if one.stdout != want || one.Template != "data" || one.SnapshotDigest != made.SnapshotDigest {
+		t.Errorf("a run: %q %+v", one.stdout, one.Run)
+	}
+
+	// Nothing has changed, then something has. The files of the build before go some time later.
+	if again := b.template(withSnapshot(spec, made.Snapshot)); !again.BuiltAt.Equal(made.BuiltAt) || again.Reason != "new" {
+		t.Errorf("built again: %+v", again)
+	}
+	clock.pass(time.Minute)
+	spec = withSnapshot(spec, made.Snapshot)
+	spec.Start, spec.Run = nil, append(spec.Run, "echo more >d/more")
+	changed := b.template(spec)
+	if changed.Reason != "changed" || changed.Files != 3 || b.run(onTemplate("data", "cat d/more")).stdout != "more\n" {
+		t.Errorf("%+v", changed)
+	}
+	if got := b.in(session.ID, "ls d").stdout; got != "out\n" {
+		t.Errorf("the session of the former one has %q", got)
+	}
+	before := b.snapshotsLeft("template")
+	clock.pass(2 * time.Hour)
+	if err := b.service.Sweep(ctx); err != nil {
+		t.Error(err)
+	}
+	if after := b.snapshotsLeft("template"); before != 4 || after != 2 {
+		t.Errorf("%d snapshots, and %d after the sweep", before, after)
+	}
+	spec = withSnapshot(spec, changed.Snapshot)
+	spec.Rebuild = true
+	if asked := b.template(spec); asked.Reason != "asked" || asked.Rebuild || asked.SnapshotDigest == "" {
+		t.Errorf("%+v", asked)
+	}
+
+	// A build that fails changes nothing.
+	spec.Rebuild, spec.Run = false, []string{"true", "echo so >&2; exit 3"}
+	if spec.Snapshot, err = latest(b, "data"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = all.Build(ctx, spec)
+	e := wantCode(t, "a failing command", err, belljar.CodeInvalidRequest, "run[1]", "exited with status 3", "belljar logs")
+	if e.Details["output"] != "so\n" || e.Details["field"] != "run[1]" || e.Details["exit_code"] != 3 {
+		t.Errorf("%v", e.Details)
+	}
+	if got, err := all.Get(ctx, "data"); err != nil || got.Reason != "asked" || b.run(onTemplate("data", "cat d/more")).stdout != "more\n" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	spec.Run, spec.Start, spec.Name = nil, []string{"true", "echo why; exit 4"}, "starts"
+	b.template(spec)
+	_, err = b.mine().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "starts"}})
+	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start command 2"); e.Details["output"] != "why\n" {
+		t.Errorf("%v", e.Details)
+	}
+
+	// Removed, it does not exist, and nothing is left of it.
+	b.endSessions(session, x)
+	for _, name := range []string{"data", "starts"} {
+		if err := all.Remove(ctx, name, false); err != nil {
+			t.Error(err)
+		}
+		refusedAs(t, "again", all.Remove(ctx, name, false), belljar.CodeNotFound)
+	}
+	_, err = b.Start(ctx, onTemplate("data", "true"))
+	wantCode(t, "removed", err, belljar.CodeNotFound, "data")
+	if n := b.snapshotsLeft("template"); n != 0 || held.count() != 0 {
+		t.Errorf("%d snapshots and %d blobs left", n, held.count())
+	}
+}
+
+func withSnapshot(spec belljar.TemplateSpec, id string) belljar.TemplateSpec {
+	spec.Snapshot = id
+	return spec
+}
+
+func (b *bench) endSessions(list ...belljar.Session) {
+	b.t.Helper()
+	for _, x := range list {
+		if err := b.mine().Delete(b.context(), x.ID); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+// latest is the snapshot that a template was built with.
+func latest(b *bench, name string) (string, error) {
+	x, err := b.templates().Get(b.context(), name)
+	return x.Snapshot, err
+}
+
+// A template is its user's, or of all users if an operator shares it. A user's own one comes first.
+func TestTemplatesOfUsers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ctx := b.context()
+	alice, bob := b.service.As(belljar.Caller{ID: "alice"}), b.service.As(belljar.Caller{ID: "bob"})
+	say := func(word string, shared bool) belljar.TemplateSpec {
+		return belljar.TemplateSpec{Name: "t", BaseImage: "host", Run: []string{"echo " + word + " >word"}, Shared: shared}
+	}
+	said := func(who belljar.Service) string {
+		t.Helper()
+		made, err := who.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "t"}})
+		if err != nil {
+			return string(belljar.CodeOf(err))
+		}
+		f, err := who.Files().Stat(ctx, made.ID, "word")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := who.Sessions().Delete(ctx, made.ID); err != nil {
+			t.Error(err)
+		}
+		return map[int64]string{6: "alice", 7: "shared"}[f.Size]
+	}
+	_, err := alice.Templates().Build(ctx, say("shared", true))
+	refusedAs(t, "shared by a user", err, belljar.CodeForbidden)
+	if _, err := alice.Templates().Build(ctx, say("alice", false)); err != nil {
+		t.Fatal(err)
+	}
+	if a, o := said(alice), said(bob); a != "alice" || o != "not_found" {
+		t.Errorf("alice has %s, bob %s", a, o)
+	}
+	b.template(say("shared", true))
+	if a, o := said(alice), said(bob); a != "alice" || o != "shared" {
+		t.Errorf("alice has %s, bob %s", a, o)
+	}
+	if list, err := alice.Templates().List(ctx); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	refusedAs(t, "the shared one", bob.Templates().Remove(ctx, "t", true), belljar.CodeForbidden)
+	refusedAs(t, "another user's", bob.Templates().Remove(ctx, "t", false), belljar.CodeNotFound)
+	if err := alice.Templates().Remove(ctx, "t", false); err != nil || said(alice) != "shared" {
+		t.Error(err)
+	}
+	mine, err := b.templates().Get(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bob.Templates().Build(ctx, belljar.TemplateSpec{Name: "u", BaseImage: "host", Snapshot: belljar.NewID()})
+	refusedAs(t, "no snapshot", err, belljar.CodeNotFound)
+	if mine.UserID != "local" || !mine.Shared {
+		t.Errorf("%+v", mine)
+	}
+}
+
+// What does not go with a template is refused by its name.
+func TestTemplateRefusals(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.template(belljar.TemplateSpec{Name: "t", BaseImage: "host"})
+	x := b.open()
+	git := &belljar.GitSpec{URL: "https://git.example/x"}
+	for field, change := range map[string]func(*belljar.SessionSpec){
+		"base_image": func(s *belljar.SessionSpec) { s.BaseImage = "python" }, "snapshot": func(s *belljar.SessionSpec) { s.Snapshot = belljar.NewID() },
+		"git": func(s *belljar.SessionSpec) { s.Git = git }, "template": func(s *belljar.SessionSpec) { s.Template = "../t" },
+	} {
+		spec := belljar.SessionSpec{SpecVersion: "1.0", Template: "t"}
+		change(&spec)
+		_, err := b.mine().Create(b.context(), belljar.SessionRequest{SessionSpec: spec})
+		if e := wantCode(t, field, err, belljar.CodeInvalidRequest); e.Details["field"] != field {
+			t.Errorf("%s: %v", field, e.Details)
+		}
+	}
+	for field, change := range map[string]func(*belljar.RunSpec){
+		"base_image": func(s *belljar.RunSpec) { s.BaseImage = "python" }, "snapshot": func(s *belljar.RunSpec) { s.Snapshot = belljar.NewID() },
+		"git": func(s *belljar.RunSpec) { s.Git = git }, "template": func(s *belljar.RunSpec) { s.SessionID = x.ID }, "build_cache": func(s *belljar.RunSpec) { s.BuildCache = true },
+	} {
+		req := onTemplate("t", "true")
+		change(&req.RunSpec)
+		_, err := b.Start(b.context(), req)
+		if e := wantCode(t, field, err, belljar.CodeInvalidRequest); e.Details["field"] != field {
+			t.Errorf("%s: %v", field, e.Details)
+		}
+	}
+	for field, spec := range map[string]belljar.TemplateSpec{
+		"name": {Name: "T", BaseImage: "host"}, "base_image": {Name: "t"}, "run": {Name: "t", BaseImage: "host", Run: []string{" "}},
+		"start": {Name: "t", BaseImage: "host", Start: make([]string, 65)}, "packages.apt": {Name: "t", BaseImage: "host", Packages: belljar.Packages{Apt: []string{"git"}}},
+		"timeout_sec": {Name: "t", BaseImage: "host", TimeoutSec: -1}, "snapshot": {Name: "t", BaseImage: "host", Snapshot: "../x"},
+	} {
+		_, err := b.templates().Build(b.context(), spec)
+		if e := wantCode(t, field, err, belljar.CodeInvalidRequest); e.Details["field"] != field {
+			t.Errorf("%s: %v", field, e.Details)
+		}
+	}
+	b.endSessions(x)
+}
+
+// A template is built again when its image has changed, or was removed.
+func TestTemplateImage(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	i := simple()
+	ref, digest := g.hub.Put(t, "app:1", i)
+	made := g.template(belljar.TemplateSpec{Name: "t", BaseImage: ref, Run: []string{"echo x >f"}})
+	if made.ImageDigest != digest || made.Reason != "new" {
+		t.Errorf("%+v", made)
+	}
+	expect := func(reason, digest string) {
+		t.Helper()
+		r := g.run(onTemplate("t", "cat f"))
+		got, err := g.templates().Get(t.Context(), "t")
+		if err != nil || got.Reason != reason || got.ImageDigest != digest || r.stdout != "x\n" || r.ImageDigest != digest {
+			t.Errorf("%+v, %v; the run has %s, %q", got, err, r.ImageDigest, r.stdout)
+		}
+	}
+	expect("new", digest)
+	i.Files["etc/more"] = "y"
+	_, second := g.hub.Put(t, "app:1", i)
+	if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref, Always: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	expect("image_changed", second)
+	if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	expect("image_removed", second)
+
+	// Where it cannot be built again, that is the error, and the template stays.
+	if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	g.hub.Meddle(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	})
+	_, err := g.Start(t.Context(), onTemplate("t", "cat f"))
+	wantCode(t, "no image", err, belljar.CodeImageUnavailable, "must be built again (image_removed)")
+	if got, err := g.templates().Get(t.Context(), "t"); err != nil || got.Reason != "image_removed" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
