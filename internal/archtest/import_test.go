@@ -87,7 +87,7 @@ func rules() []rule {
 					return imported != contract // parts of one implementation
 				case dir == "internal/workspace/remote":
 					return imported == "client" // the other side of the network
-				case dir == "internal/runtime/fake":
+				case dir == "internal/runtime/fake" || dir == "internal/runtime/folder":
 					return imported == "internal/agent/guest"
 				}
 				return false
