@@ -232,7 +232,7 @@ func (x *chat) ended(ctx context.Context, runID string) verdict {
 		return notFound()
 	case run.ExitCode == nil:
 		v.message = chatError("the chat program could not be started")
-	case *run.ExitCode != 0 && run.Phase == belljar.PhaseCompleted:
+	case *run.ExitCode != 0 && run.Phase != belljar.PhaseKilled && run.Phase != belljar.PhaseTimedOut:
 		v.message = chatError(fmt.Sprintf("the chat program has ended with exit code %d", *run.ExitCode))
 	case run.Phase == belljar.PhaseTimedOut:
 		v = verdict{closeTimeout, "the chat's lifetime is over", chatError("the chat's lifetime is over")}

@@ -276,6 +276,7 @@ type done struct {
 }
 
 func (c *call) ok(d done) error {
+	c.door.git.forget(c.Session)
 	d.Success = true
 	write(c.w, http.StatusOK, d)
 	return nil

@@ -115,7 +115,7 @@ func (f *flights) share(ctx context.Context, key string, do func(ctx context.Con
 			one.answer, one.err = do(context.WithoutCancel(ctx))
 			f.mu.Lock()
 			one.at = time.Now()
-			if one.err != nil {
+			if one.err != nil && f.byKey[key] == one {
 				delete(f.byKey, key)
 			}
 			f.mu.Unlock()
@@ -128,6 +128,17 @@ func (f *flights) share(ctx context.Context, key string, do func(ctx context.Con
 		return one.answer, one.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// forget drops the answers about a workspace, whose files were changed.
+func (f *flights) forget(session string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.byKey {
+		if strings.Contains(key, "\x00"+session+"\x00") {
+			delete(f.byKey, key)
+		}
 	}
 }
 
@@ -229,7 +240,7 @@ func (c *call) why(g gitRun) string {
 	switch {
 	case g.noGit():
 		return "git is not available"
-	case strings.Contains(g.err, "not a git repository"):
+	case strings.Contains(strings.ToLower(g.err), "not a git repository"), strings.Contains(g.err, "Could not access 'HEAD'"): // of diff
 		return "Not a git repository"
 	}
 	return "Not in HEAD"
