@@ -34,6 +34,7 @@ func (s Source) Open(ctx context.Context, caller belljar.Caller, session string)
 		return workspace.Workspace{}, &belljar.Error{Code: belljar.CodeNotFound, Message: "session not found"}
 	}
 	spec := workspace.Spec("")
+	spec.WorkspaceExec = false // which would have a folder for temporary files made there
 	spec.Env = map[string]string{"HOME": s.Dir, "PWD": s.Dir}
 	w, err := workspace.Open(ctx, s.Engine.As(caller), "", spec)
 	w.Root, w.Git = s.Dir, s.git
