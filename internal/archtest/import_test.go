@@ -18,7 +18,7 @@ type rule struct {
 
 // contracts are the packages that say what an implementation must do.
 func contracts() []string {
-	return []string{"internal/runtime", "internal/store", "internal/blob", "internal/logbook", "internal/event", "internal/agent/wire"}
+	return []string{"internal/runtime", "internal/store", "internal/blob", "internal/logbook", "internal/event", "internal/workspace", "internal/agent/wire"}
 }
 
 // suites are the conformance suites of contracts: test code that happens to be importable.
@@ -85,7 +85,9 @@ func rules() []rule {
 					return dir == "internal/runtime/native" || dir == "internal/runtime/gvisor" // what they have in common
 				case strings.HasPrefix(dir, imported+"/"), strings.HasPrefix(imported, dir+"/"):
 					return imported != contract // parts of one implementation
-				case dir == "internal/runtime/fake":
+				case dir == "internal/workspace/remote":
+					return imported == "client" // the other side of the network
+				case dir == "internal/runtime/fake" || dir == "internal/runtime/folder":
 					return imported == "internal/agent/guest"
 				}
 				return false
@@ -124,7 +126,7 @@ func rules() []rule {
 			applies: func(dir string) bool { return under(dir, "internal/api") },
 			allowed: func(dir, imported string) bool {
 				return imported == "." || imported == "internal/api" || imported == "internal/event" || imported == "internal/nearest" || under(imported, dir) ||
-					imported == "internal/trace" || imported == "internal/sync" && dir == "internal/api/lsp" // which is a client's side, too
+					imported == "internal/trace" || imported == "internal/workspace" && dir == "internal/api/workspace" || imported == "internal/sync" && dir == "internal/api/lsp" // which is a client's side, too
 			},
 		},
 		{
