@@ -1,11 +1,13 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
@@ -31,7 +33,7 @@ type Call struct {
 	Method string // "" is GET
 	Path   string // below the server's own
 	Query  url.Values
-	ID     string // of the request; "" for none
+	ID     string // of the request; "" for one that is made up
 	Into   any    // what the answer is decoded into; nil discards it, whatever it is
 }
 
@@ -50,7 +52,7 @@ func (g *Guard) Do(ctx context.Context, c Call) (http.Header, error) {
 		if n >= most || !again(err) {
 			return header, err
 		}
-		wait := rand.N(pause)
+		wait := mathrand.N(pause)
 		if asked, ok := retryAfter(header); ok {
 			if asked > longestPause {
 				return header, err
@@ -86,9 +88,7 @@ func (g *Guard) once(ctx context.Context, c Call) (http.Header, error) {
 		return nil, refused("a request that cannot be written")
 	}
 	req.Header.Set("Accept", "application/json")
-	if c.ID != "" {
-		req.Header.Set(RequestIDHeader, c.ID)
-	}
+	req.Header.Set(RequestIDHeader, cmp.Or(c.ID, rand.Text()))
 	resp, err := g.RoundTrip(req)
 	if err != nil {
 		return nil, err

@@ -27,8 +27,10 @@ type CheckOptions struct {
 	Version string // of the workspace API that is spoken here
 	// Health and Meta are the paths; "" is /healthz and /__meta/version.
 	Health, Meta string
-	// Keep is how long an answer holds; 0 is 5 s.
+	// Keep is how long a good answer holds; 0 is 1 min. A sandbox that is asked more often may never rest. A bad one holds for 5 s.
 	Keep time.Duration
+	// Also is asked last; nil is nothing more.
+	Also func(context.Context) error
 	// Observe learns how long a check took and why it failed, "" if it did not; nil is none.
 	Observe func(took time.Duration, why Reason)
 }
@@ -42,13 +44,15 @@ func NewCheck(o CheckOptions) *Check {
 		o.Meta = "/__meta/version"
 	}
 	if o.Keep == 0 {
-		o.Keep = 5 * time.Second
+		o.Keep = time.Minute
 	}
 	return &Check{opts: o}
 }
 
-// checkTime is how long a check may take.
-const checkTime = 5 * time.Second
+const (
+	checkTime = 5 * time.Second // how long a check may take
+	keepBad   = 5 * time.Second // how long a bad answer holds
+)
 
 // Ready returns nil, or why the service cannot be used: a [*Failure]. Callers at the same time share one check, which goes on when they
 // leave.
@@ -74,6 +78,9 @@ func (c *Check) now(ctx context.Context) error {
 	begun := time.Now()
 	c.err = c.ask(ctx)
 	c.until = time.Now().Add(c.opts.Keep)
+	if c.err != nil {
+		c.until = time.Now().Add(keepBad)
+	}
 	if c.opts.Observe != nil {
 		c.opts.Observe(time.Since(begun), ReasonOf(c.err))
 	}
@@ -98,6 +105,9 @@ func (c *Check) ask(ctx context.Context) error {
 	}
 	if !fits(version, c.opts.Version) {
 		return &Failure{Reason: VersionMismatch, text: "it speaks another version of the workspace API than " + c.opts.Version}
+	}
+	if c.opts.Also != nil {
+		return c.opts.Also(ctx)
 	}
 	return nil
 }

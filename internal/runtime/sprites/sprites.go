@@ -23,9 +23,9 @@ const Name = "sprites"
 // Options say which sprite, and where in it things are. API, Service, Sprite, Agent and Workspace are required.
 type Options struct {
 	API     *upstream.Guard // with [Rules]
-	Service *upstream.Check // of the workspace service in the sprite
-	Sprite  string          // its name
-	Agent   string          // path of the program belljar-agent in the sprite
+	Service upstream.CheckOptions
+	Sprite  string // its name
+	Agent   string // path of the program belljar-agent in the sprite
 	// Workspace is the folder of files in the sprite, Secrets that of secrets; "" is none.
 	Workspace, Secrets string
 	// State is a folder of this machine for records, by which detached sandboxes are found again; "" if there are none.
@@ -40,6 +40,7 @@ type Options struct {
 // Runtime implements [runtime.Runtime].
 type Runtime struct {
 	opts    Options
+	check   *upstream.Check // of the workspace service and the API
 	log     *slog.Logger
 	closing chan struct{}
 	once    sync.Once
@@ -56,7 +57,7 @@ var (
 
 // New returns a runtime. It connects to nothing.
 func New(o Options) (*Runtime, error) {
-	if o.API == nil || o.Service == nil || o.Sprite == "" || o.Agent == "" || o.Workspace == "" {
+	if o.API == nil || o.Service.Guard == nil || o.Sprite == "" || o.Agent == "" || o.Workspace == "" {
 		return nil, errors.New("the sprite is not configured")
 	}
 	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
@@ -66,7 +67,13 @@ func New(o Options) (*Runtime, error) {
 	if o.Observe == nil {
 		o.Observe = func(string, upstream.Reason) {}
 	}
-	return &Runtime{opts: o, log: o.Logger, closing: make(chan struct{}), boxes: map[string]*sandbox{}}, nil
+	r := &Runtime{opts: o, log: o.Logger, closing: make(chan struct{}), boxes: map[string]*sandbox{}}
+	o.Service.Also = func(ctx context.Context) error { // the API knows the token and the sprite
+		_, err := r.living(ctx, "")
+		return err
+	}
+	r.check = upstream.NewCheck(o.Service)
+	return r, nil
 }
 
 // Close ends the connections. Sandboxes of [runtime.LifetimeCreator] end with it, detached ones live on.
@@ -74,19 +81,26 @@ func (r *Runtime) Close() error {
 	r.once.Do(func() { close(r.closing) })
 	r.watches.Wait()
 	r.opts.API.Close()
+	r.opts.Service.Guard.Close()
 	return nil
 }
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }
 
-// Ready returns why the sprite cannot be used; nil if it can.
-func (r *Runtime) Ready(ctx context.Context) error { return r.opts.Service.Ready(ctx) }
+// Ready returns why the sprite cannot be used; nil if it can. Its answer is a minute old at most.
+func (r *Runtime) Ready(ctx context.Context) error { return r.check.Ready(ctx) }
 
-// Circuit is the state of the breaker of the sprite's API: closed, half-open or open.
-func (r *Runtime) Circuit() string { return r.opts.API.Circuit() }
+// Circuit is the state of the breakers, the worse of the API's and the workspace service's: closed, half-open or open.
+func (r *Runtime) Circuit() string {
+	api, service := r.opts.API.Circuit(), r.opts.Service.Guard.Circuit()
+	if api == upstream.Open || service == upstream.Closed {
+		return api
+	}
+	return service
+}
 
-// Probe implements [runtime.Runtime]. Its answer is some seconds old at most.
+// Probe implements [runtime.Runtime]. Its answer is as old as that of Ready.
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	c := capabilities()
 	if err := r.Ready(ctx); err != nil {
@@ -94,7 +108,7 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 			return c, context.Cause(ctx)
 		}
 		c.Refuse(runtime.Reason{
-			Code: "host_prerequisite_missing", Step: stepService, Detail: "the workspace service in the sprite: " + err.Error(), Hint: hint(err),
+			Code: "host_prerequisite_missing", Step: stepService, Detail: "the sprite or its workspace service: " + err.Error(), Hint: hint(err),
 		})
 	}
 	return c, nil

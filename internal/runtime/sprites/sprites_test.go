@@ -97,7 +97,7 @@ func (s *sprite) open(t *testing.T, change func(api, service *upstream.Options))
 		t.Fatal(err)
 	}
 	r, err := sprites.New(sprites.Options{
-		API: to, Service: upstream.NewCheck(upstream.CheckOptions{Guard: at, Version: wire.WorkspaceAPI}), Sprite: "box",
+		API: to, Service: upstream.CheckOptions{Guard: at, Version: wire.WorkspaceAPI}, Sprite: "box",
 		Agent: "/srv/workspace-api/belljar-agent", Workspace: "/home/sprite/workspace", Secrets: "/srv/workspace-api/run/secrets",
 		State: s.state, Patience: 20 * time.Second,
 		Observe: func(what string, why upstream.Reason) {
@@ -113,7 +113,6 @@ func (s *sprite) open(t *testing.T, change func(api, service *upstream.Options))
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		at.Close()
 	})
 	return r
 }
@@ -378,8 +377,11 @@ func TestFaults(t *testing.T) {
 	}
 	t.Run("token", func(t *testing.T) {
 		r := s.open(t, func(api, _ *upstream.Options) { api.Token = "wrong" })
+		if err := r.Ready(t.Context()); upstream.ReasonOf(err) != upstream.Auth {
+			t.Errorf("%v", err)
+		}
 		_, err := r.Create(t.Context(), spec())
-		step(t, err, upstream.Auth)
+		step(t, err, "")
 	})
 	t.Run("service token", func(t *testing.T) {
 		r := s.open(t, func(_, service *upstream.Options) { service.Token = "wrong" })
@@ -403,6 +405,9 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.open(t, nil)
+			if err := r.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			s.Break(func(w http.ResponseWriter, r *http.Request) bool { c.fault(w, r); return true })
 			defer s.Break(nil)
 			_, err := r.Create(t.Context(), spec())
