@@ -82,7 +82,7 @@ func (r *Runtime) launch(ctx context.Context, spec runtime.Spec) (*line, error) 
 
 // join attaches to a session. Old versions of the API have the session in the query.
 func (r *Runtime) join(ctx context.Context, session, id string) (*line, error) {
-	l, err := r.dial(ctx, "/"+session, nil, id, session)
+	l, err := r.dial(ctx, "/"+session, url.Values{"stdin": {"true"}}, id, session)
 	var failed *upstream.Failure
 	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
 		return r.dial(ctx, "", url.Values{"id": {session}, "stdin": {"true"}}, id, session)

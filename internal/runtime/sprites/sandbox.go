@@ -104,8 +104,13 @@ func (s *sandbox) live(l *line, host *wire.MuxHost) {
 		case <-host.Done():
 		case <-s.rt.closing:
 			closing = true
-			if !s.detached {
-				_ = l.end()
+			if !s.detached && l.end() == nil {
+				timer := time.NewTimer(endTime)
+				select {
+				case <-host.Done(): // the agent has ended its programs, and then itself
+				case <-timer.C:
+				}
+				timer.Stop()
 			}
 		}
 		host.Close()

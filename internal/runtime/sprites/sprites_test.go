@@ -348,6 +348,29 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A sandbox of a command ends with it, and its programs too.
+func TestCreator(t *testing.T) {
+	s := newSprite(t)
+	r := s.open(t, nil)
+	x := spec()
+	x.Lifetime = runtime.LifetimeCreator
+	box, err := r.Create(t.Context(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, box, "sleep 1000 & echo $! > pid")
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := os.ReadFile(filepath.Join(s.Dir, "home/sprite/workspace/pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err == nil || s.Sessions() != 0 {
+		t.Errorf("a program is left: %v, %d sessions", err, s.Sessions())
+	}
+}
+
 // A cold start of the sprite ends its sessions.
 func TestColdStart(t *testing.T) {
 	s := newSprite(t)
