@@ -33,6 +33,10 @@ help: ## list the targets
 build: agents ## build bin/belljar, static, with the agent inside
 	$(BUILD) -ldflags '-s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)' -o bin/belljar ./cmd/belljar
 
+.PHONY: live-sprites
+live-sprites: ## try the runtime sprites against a real sprite, if SPRITES_* are set
+	CGO_ENABLED=0 $(GO) test -count=1 -v -run TestLive ./internal/runtime/sprites
+
 .PHONY: agents
 agents:
 	@for arch in $(ARCHES); do \

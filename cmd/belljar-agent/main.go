@@ -7,7 +7,8 @@
 //
 // With "keep" before its argument it is none: it looks after a sandbox from outside, as package keep. The two are one
 // program because a host has thousands of either, and this is the smallest that there is. With "warden" it holds the
-// programs of an installation's sandboxes at their memory, as package warden.
+// programs of an installation's sandboxes at their memory, as package warden. With "workspace" it says that a machine which
+// belongs to a sandbox elsewhere is there, as package health.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/guest/health"
 	"github.com/belljar/belljar/internal/agent/keep"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/warden"
@@ -46,6 +48,10 @@ func serve(args []string) error {
 	if len(args) == 3 && args[1] == warden.Command {
 		trim()
 		return warden.Serve([]byte(args[2]))
+	}
+	if len(args) == 3 && args[1] == health.Command {
+		trim()
+		return health.Run([]byte(args[2]))
 	}
 	if len(args) != 2 {
 		return errors.New("one argument is required: the configuration")

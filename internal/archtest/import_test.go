@@ -85,6 +85,8 @@ func rules() []rule {
 					return dir == "internal/runtime/native" || dir == "internal/runtime/gvisor" // what they have in common
 				case strings.HasPrefix(dir, imported+"/"), strings.HasPrefix(imported, dir+"/"):
 					return imported != contract // parts of one implementation
+				case imported == "internal/upstream":
+					return dir == "internal/workspace/remote" || dir == "internal/runtime/sprites" // what they depend on is elsewhere
 				case dir == "internal/workspace/remote":
 					return imported == "client" // the other side of the network
 				case dir == "internal/runtime/fake" || dir == "internal/runtime/folder":

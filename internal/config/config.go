@@ -73,6 +73,15 @@ type Config struct {
 	DockerAppArmorProfile string // by name; "" uses the engine's default
 	DockerCgroupParent    string // "" uses the engine's default
 
+	// Workspaces that are not on this machine.
+	WorkspaceURL, WorkspaceKey     string
+	SpritesBaseURL, SpritesToken   string
+	SpriteName                     string
+	SpriteHost, SpritePath         string // of the workspace service
+	SpritePort                     int
+	SpriteServiceToken             string // "" derives it from SpritesToken
+	SpriteWorkspace, SpriteService string // folders in the sprite
+
 	// The gvisor runtime.
 	GVisorPath     string // of belljar-runsc; "" searches for it
 	GVisorPlatform string

@@ -166,8 +166,8 @@ func (t selfTested) Probe(ctx context.Context) (runtime.Capabilities, error) {
 // the request can select or list them.
 func candidates(want local.Needs, cfg *config.Config) ([]string, error) {
 	first := cmp.Or(want.Runtime, defaultRuntime(cfg))
-	if !slices.Contains(runtimeNames(), first) {
-		return nil, noRuntime(first)
+	if !slices.Contains(runtimeNames(cfg), first) {
+		return nil, noRuntime(cfg, first)
 	}
 	names := servedRuntimes(cfg)
 	if !slices.Contains(names, first) {

@@ -19,7 +19,7 @@ func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range runtimeNames() {
+	for _, name := range runtimeNames(&cfg) {
 		caps, err := examine(ctx, h, name, &cfg)
 		if err != nil {
 			return nil, fmt.Errorf("probing %s: %w", name, err)

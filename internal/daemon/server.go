@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/belljar/belljar/internal/api"
@@ -62,6 +63,8 @@ type server struct {
 	keyFile  string
 
 	goImages chan runtime.Root // images that need a Go build cache; nil if disabled
+
+	elsewhere atomic.Pointer[event.Sinks] // what learns of requests to other servers; nil at first
 
 	closers []func() error // in the order of opening
 }
@@ -156,6 +159,8 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	d.closers = append(d.closers, trail.Close)
 	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
+
+	d.elsewhere.Store(&events)
 
 	opts := serviceOptions(cfg)
 	applyEgress(&opts.Policy, cfg, m.own)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/sprites"
 )
 
 // unit is a runtime of this binary with its cleanup. A nil function is not supported.
@@ -35,6 +37,8 @@ type openOptions struct {
 	installation string         // owner of the sandboxes; "" for the shared one of all commands
 	cfg          *config.Config // the operator's settings
 	log          *slog.Logger   // nil disables logging
+	state        string         // folder for what runtimes must find again; "" for commands, whose sandboxes end with them
+	observe      func(event.Event)
 }
 
 // nodeMemory is the limit on the memory of all sandboxes, in bytes; 0 is the default.
@@ -57,9 +61,12 @@ func defaultRuntime(cfg *config.Config) string {
 func servedRuntimes(cfg *config.Config) []string {
 	names := []string{defaultRuntime(cfg)}
 	for _, name := range cfg.Runtimes {
-		if name != names[0] && slices.Contains(runtimeNames(), name) {
+		if name != names[0] && slices.Contains(runtimeNames(cfg), name) {
 			names = append(names, name)
 		}
+	}
+	if cfg.SpritesBaseURL != "" {
+		names = append(names, sprites.Name)
 	}
 	return names
 }
@@ -70,13 +77,21 @@ type opener struct {
 	open func(h *Host, o openOptions) (unit, error)
 }
 
-// runtimeNames returns the names of this binary's runtimes.
-func runtimeNames() []string {
+// runtimeNames returns the names of this binary's runtimes, and of one elsewhere that is configured.
+func runtimeNames(cfg *config.Config) []string {
 	var names []string
-	for _, o := range openers() {
+	for _, o := range everyOpener(cfg) {
 		names = append(names, o.name)
 	}
 	return names
+}
+
+func everyOpener(cfg *config.Config) []opener {
+	list := openers()
+	if cfg.SpritesBaseURL != "" {
+		list = append(list, opener{sprites.Name, openSprites})
+	}
+	return list
 }
 
 // openUnits opens runtimes by their names, in that order.
@@ -88,11 +103,11 @@ func openUnits(h *Host, names []string, o openOptions) (units []unit, err error)
 			}
 		}
 	}()
-	known := openers()
+	known := everyOpener(o.cfg)
 	for _, name := range names {
 		i := slices.IndexFunc(known, func(o opener) bool { return o.name == name })
 		if i < 0 {
-			return units, noRuntime(name)
+			return units, noRuntime(o.cfg, name)
 		}
 		u, err := known[i].open(h, o)
 		if err != nil {
@@ -113,9 +128,9 @@ func openError(name string, err error) error {
 }
 
 // noRuntime returns the error for a runtime that this binary does not have.
-func noRuntime(name string) error {
+func noRuntime(cfg *config.Config, name string) error {
 	e := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("no runtime is called %q", name)}
-	if known := runtimeNames(); len(known) > 0 {
+	if known := runtimeNames(cfg); len(known) > 0 {
 		e.Hint = "one of: " + strings.Join(known, " ")
 	}
 	return e

@@ -103,6 +103,12 @@ const (
 	EgressBytes     = "egress.bytes"     // Kind is in or out
 	WarmStart       = "run.warm"         // an interpreter that could have waited for a program; Reason is hit or miss
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
+
+	// Of a server elsewhere, which Component names: workspace_service, sprites_api or belljar.
+	UpstreamRequest = "upstream.request" // Reason is the status, or why there was none; Took is the time until the answer began
+	UpstreamReady   = "upstream.ready"   // it was asked whether it can be used; Reason is why not, Took the time
+	UpstreamFailed  = "upstream.failed"  // a sandbox there could not be attached to; Reason is why
+	UpstreamLost    = "upstream.lost"    // the connection to a sandbox there was lost
 )
 
 // Event is one event. Fields that its name does not need may be zero.

@@ -3,6 +3,9 @@ package wire
 // Version is the protocol's number. A host accepts an agent of Version or Version-1, because agents outlive upgrades.
 const Version = 1
 
+// WorkspaceAPI is the version of the workspace API that an agent's health service says it serves.
+const WorkspaceAPI = "0.1.0"
+
 // Protocol is the name in every Hello.
 const Protocol = "belljar-agent"
 

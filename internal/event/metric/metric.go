@@ -27,6 +27,7 @@ type Counter struct {
 	live     *tracker
 	m        metrics
 	thread   threadMetrics
+	upstream upstreamMetrics
 }
 
 var _ event.Sink = (*Counter)(nil)
@@ -122,7 +123,7 @@ func New(opts Options) *Counter {
 	})
 	build.Set(1)
 	c.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	c.thread = newThreadMetrics(c.registry)
+	c.thread, c.upstream = newThreadMetrics(c.registry), newUpstreamMetrics(c.registry)
 	c.prepare()
 	return c
 }

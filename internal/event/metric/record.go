@@ -108,6 +108,8 @@ func (c *Counter) Record(e event.Event) {
 		c.m.authFailures.WithLabelValues(authReasons().or(e.Reason, other)).Inc()
 	case event.Thread:
 		c.thread.record(e)
+	case event.UpstreamRequest, event.UpstreamReady, event.UpstreamFailed, event.UpstreamLost:
+		c.upstream.record(e)
 	case event.Denied:
 		c.m.denials.WithLabelValues(codes().or(e.Reason, other)).Inc()
 	}

@@ -1,0 +1,114 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	mathrand "math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// RequestIDHeader carries the id of a request from server to server.
+const RequestIDHeader = "X-Request-Id"
+
+// attempts is how often an idempotent request is sent at most, and callTime how long it may take altogether.
+const (
+	attempts = 3
+	callTime = 30 * time.Second
+	// firstPause is the pause before the second attempt, at most. Each further one is twice as long.
+	firstPause = 200 * time.Millisecond
+	// longestPause is the longest that a server may ask to wait; with more, the request fails.
+	longestPause = 5 * time.Second
+)
+
+// Call is a request for JSON.
+type Call struct {
+	Method string // "" is GET
+	Path   string // below the server's own
+	Query  url.Values
+	ID     string // of the request; "" for one that is made up
+	Into   any    // what the answer is decoded into; nil discards it, whatever it is
+}
+
+// Do sends a request. A GET is repeated, after a random pause, while the server does not answer. The header is that of the answer; the
+// error a [*Failure] or the context's.
+func (g *Guard) Do(ctx context.Context, c Call) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	most := 1
+	if c.Method == "" {
+		c.Method, most = http.MethodGet, attempts
+	}
+	pause := firstPause
+	for n := 1; ; n++ {
+		header, err := g.once(ctx, c)
+		if n >= most || !again(err) {
+			return header, err
+		}
+		wait := mathrand.N(pause)
+		if asked, ok := retryAfter(header); ok {
+			if asked > longestPause {
+				return header, err
+			}
+			wait += asked
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return header, err
+		}
+		pause *= 2
+	}
+}
+
+// again reports whether a further attempt may succeed.
+func again(err error) bool {
+	var f *Failure
+	return errors.As(err, &f) && f.Reason == Unreachable && !f.early
+}
+
+func retryAfter(h http.Header) (time.Duration, bool) {
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	return time.Duration(n) * time.Second, err == nil && n >= 0
+}
+
+// once sends a request once.
+func (g *Guard) once(ctx context.Context, c Call) (http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, c.Method, g.URL(c.Path, c.Query), nil)
+	if err != nil {
+		return nil, refused("a request that cannot be written")
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set(RequestIDHeader, cmp.Or(c.ID, rand.Text()))
+	resp, err := g.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if f := ofStatus(resp.StatusCode); f != nil {
+		return resp.Header, f // what it says may hold a token, so it is not read
+	}
+	body, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil && ctx.Err() == context.Canceled:
+		return resp.Header, context.Cause(ctx)
+	case err != nil:
+		return resp.Header, unanswered(err)
+	case c.Into == nil:
+		return resp.Header, nil
+	}
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || json.Unmarshal(body, c.Into) != nil {
+		return resp.Header, &Failure{Reason: BadPath, Status: resp.StatusCode, text: "it answers with something other than the expected JSON"}
+	}
+	return resp.Header, nil
+}

@@ -1,0 +1,117 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+)
+
+// Reason is why a request failed, for programs.
+type Reason string
+
+// The reasons.
+const (
+	Auth            Reason = "auth"             // the server refuses the credentials
+	Unreachable     Reason = "unreachable"      // it does not answer, or only that it cannot
+	BadPath         Reason = "bad_path"         // something answers that is not the server that was meant
+	VersionMismatch Reason = "version_mismatch" // it is the server, in a version that does not fit
+	Refused         Reason = "refused"          // by a rule of ours
+)
+
+// Failure is why a request failed. Its text is ours: it has nothing of what the server has sent, and no address.
+type Failure struct {
+	Reason Reason
+	Status int // of the answer; 0 if there was none
+	text   string
+	early  bool // nothing was sent
+}
+
+// Error is the reason in words, after which the subject "the server" is to be thought.
+func (f *Failure) Error() string {
+	if f.Status != 0 {
+		return fmt.Sprintf("%s (%s, status %d)", f.text, f.Reason, f.Status)
+	}
+	return fmt.Sprintf("%s (%s)", f.text, f.Reason)
+}
+
+// Hint is what an operator can do.
+func (f *Failure) Hint() string {
+	switch f.Reason {
+	case Auth:
+		return "check the token: it is unknown to the server, expired, or not for this sandbox"
+	case BadPath:
+		return "check the host, port and path: something else answers there"
+	case VersionMismatch:
+		return "deploy the workspace service of this version again (deploy/sandbox/deploy_workspace_service.sh)"
+	case Refused:
+		return "check the address: only the configured host, port and paths are requested"
+	}
+	return "check that the server runs and that this machine can reach it"
+}
+
+// ReasonOf returns the reason of an error; "" if it has none.
+func ReasonOf(err error) Reason {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f.Reason
+	}
+	return ""
+}
+
+func refused(text string) *Failure { return &Failure{Reason: Refused, text: text, early: true} }
+
+// Answered is the failure that a status means; nil for a success.
+func Answered(status int) error {
+	if f := ofStatus(status); f != nil {
+		return f
+	}
+	return nil
+}
+
+func ofStatus(status int) *Failure {
+	f := &Failure{Status: status}
+	switch {
+	case status == http.StatusSwitchingProtocols, status >= 200 && status < 300:
+		return nil
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		f.Reason, f.text = Auth, "it refuses the credentials"
+	case status == http.StatusTooManyRequests:
+		f.Reason, f.text = Unreachable, "it asks to send fewer requests"
+	case status >= 500:
+		f.Reason, f.text = Unreachable, "it cannot answer now"
+	case status == http.StatusNotFound, status == http.StatusGone, status == http.StatusMethodNotAllowed:
+		f.Reason, f.text = BadPath, "it does not know what it was asked for"
+	default:
+		f.Reason, f.text = BadPath, "it does not understand the request"
+	}
+	return f
+}
+
+// unanswered is the failure that an error of a connection means.
+func unanswered(err error) *Failure {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	f = &Failure{Reason: Unreachable, text: "the connection was lost"}
+	var timeout net.Error
+	var cert *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		f.text = "it did not answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		f.text = "it refuses connections"
+	case errors.As(err, &cert), errors.As(err, &authority):
+		f.text = "its certificate is not valid"
+	case errors.As(err, &record):
+		f.Reason, f.text = BadPath, "it does not speak TLS"
+	}
+	return f
+}

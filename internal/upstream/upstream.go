@@ -1,0 +1,248 @@
+// Package upstream is a guarded HTTP client for one server that an operator has named: a sandbox that is elsewhere depends on it.
+//
+// A [Guard] sends requests to that server alone, with methods and paths from a list. It ignores proxies of the environment, follows no
+// redirect, and connects only to addresses that it has resolved and checked itself, so that a name cannot lead elsewhere between a check
+// and a use. It sends its own credentials and none of a caller's, and limits the size of answers. A [Breaker] spares a server that does
+// not answer. What a server says is never part of an error: a [Failure] has a reason and our own words.
+//
+//	upstream.go   the guard
+//	address.go    what a server's address may be, and what its name may lead to
+//	breaker.go    the circuit breaker
+//	call.go       requests for JSON, with retries
+//	check.go      the handshake: is the server there, is it the right one
+//	failure.go    why a request failed
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rule allows requests. Path is the whole path of a request; with Below, also what is below it.
+type Rule struct {
+	Methods []string
+	Path    string
+	Below   bool
+}
+
+// Options configure a guard. URL and Allow are required.
+type Options struct {
+	URL   string // http or https, host and port; its path is the prefix of the paths in Allow
+	Token string // bearer token; "" sends none
+	Allow []Rule
+	// MaxBytes is the largest body of an answer; 0 is 1 MiB. Answers that switch protocols are not limited.
+	MaxBytes int64
+	// Patience is how long the server may take to begin its answer; 0 is 10 s. A sandbox that wakes up takes seconds.
+	Patience time.Duration
+	// Lookup resolves a name; nil is the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// TLS is for servers with a certificate authority of their own; nil is the system's.
+	TLS *tls.Config
+	// Observe learns of each request; it must not block. nil is none.
+	Observe func(Observation)
+	Breaker *Breaker // nil is one with the defaults
+}
+
+// Observation is one request, for metrics. It holds nothing of what was asked or answered.
+type Observation struct {
+	Method string
+	Status int // 0 if there was no answer
+	Reason Reason
+	Took   time.Duration // until the answer began
+}
+
+// Guard is an [http.RoundTripper] for one server. Safe for concurrent use. Make one with [New].
+type Guard struct {
+	opts  Options
+	base  *url.URL
+	names *names
+	inner *http.Transport
+}
+
+// New returns a guard. It connects to nothing.
+func New(o Options) (*Guard, error) {
+	base, err := ParseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Allow) == 0 {
+		return nil, errors.New("nothing is allowed")
+	}
+	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the token must be printable ASCII without spaces")
+	}
+	o.MaxBytes, o.Patience, o.Breaker = cmp.Or(o.MaxBytes, 1<<20), cmp.Or(o.Patience, 10*time.Second), cmp.Or(o.Breaker, &Breaker{})
+	g := &Guard{opts: o, base: base, names: newNames(base, o.Lookup)}
+	g.inner = &http.Transport{
+		DialContext: g.names.dial, TLSClientConfig: o.TLS, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.Patience,
+		MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+	}
+	return g, nil
+}
+
+// URL returns the address of what is at a path below the server's own.
+func (g *Guard) URL(below string, query url.Values) string {
+	u := *g.base
+	u.Path, u.RawQuery = g.base.Path+below, query.Encode()
+	return u.String()
+}
+
+// Circuit is the state of the breaker: closed, half-open or open.
+func (g *Guard) Circuit() string { return g.opts.Breaker.State() }
+
+// Close closes idle connections.
+func (g *Guard) Close() { g.inner.CloseIdleConnections() }
+
+// Client returns a client that sends over the guard and follows no redirect.
+func (g *Guard) Client() *http.Client {
+	return &http.Client{Transport: g, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// RoundTrip implements [http.RoundTripper]. Its error is a [*Failure] or the context's.
+func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := g.allowed(r); err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	if !g.opts.Breaker.Allow() {
+		closeBody(r)
+		return nil, &Failure{Reason: Unreachable, text: "it did not answer several times, and is left alone for some seconds", early: true}
+	}
+	begun := time.Now()
+	resp, err := g.inner.RoundTrip(g.outgoing(r))
+	var failed *Failure
+	switch {
+	case err != nil && r.Context().Err() != nil && context.Cause(r.Context()) == context.Canceled:
+		g.opts.Breaker.Forget() // the caller is gone, which says nothing about the server
+		return nil, context.Cause(r.Context())
+	case err != nil:
+		failed = unanswered(err)
+	default:
+		failed = g.screen(resp)
+	}
+	o := Observation{Method: r.Method, Took: time.Since(begun)}
+	if resp != nil {
+		o.Status = resp.StatusCode
+	}
+	if failed != nil {
+		o.Reason = failed.Reason
+	} else if of := ofStatus(o.Status); of != nil {
+		o.Reason = of.Reason
+	}
+	g.opts.Breaker.Done(o.Reason != Unreachable)
+	if g.opts.Observe != nil {
+		g.opts.Observe(o)
+	}
+	if failed != nil {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return nil, failed
+	}
+	return resp, nil
+}
+
+// allowed refuses a request that no rule allows.
+func (g *Guard) allowed(r *http.Request) error {
+	u := r.URL
+	// Package websocket writes http for ws.
+	if u.Scheme != g.base.Scheme || u.Host != g.base.Host || u.User != nil || u.Opaque != "" || r.Host != "" && r.Host != u.Host {
+		return refused("a request to another server")
+	}
+	// One spelling for a path: what a server could read in two ways is refused.
+	escaped := strings.ToLower(u.EscapedPath())
+	if path.Clean(u.Path) != u.Path || strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") || strings.Contains(escaped, "%2e") ||
+		strings.ContainsFunc(u.Path, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == ';' }) {
+		return refused("a path with more than one meaning")
+	}
+	for _, rule := range g.opts.Allow {
+		whole := g.base.Path + rule.Path
+		if slices.Contains(rule.Methods, r.Method) && (u.Path == whole || rule.Below && strings.HasPrefix(u.Path, whole+"/")) {
+			return nil
+		}
+	}
+	return refused("a request that is not on the list")
+}
+
+// outgoing is the request as it is sent: without a caller's credentials, and without what is between two servers only.
+func (g *Guard) outgoing(r *http.Request) *http.Request {
+	out := r.Clone(r.Context())
+	upgrade := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+	for name := range out.Header {
+		low := strings.ToLower(name)
+		switch {
+		case upgrade && (low == "connection" || low == "upgrade"):
+		case slices.Contains(dropped(), low), strings.HasPrefix(low, "proxy-"), strings.HasPrefix(low, "x-forwarded-"):
+			out.Header.Del(name)
+		}
+	}
+	for _, name := range strings.Split(r.Header.Get("Connection"), ",") {
+		if name = strings.TrimSpace(name); name != "" && !(upgrade && strings.EqualFold(name, "upgrade")) {
+			out.Header.Del(name)
+		}
+	}
+	if g.opts.Token != "" {
+		out.Header.Set("Authorization", "Bearer "+g.opts.Token)
+	}
+	return out
+}
+
+// dropped are the headers that are never sent on.
+func dropped() []string {
+	return []string{
+		"authorization", "x-api-key", "cookie", "forwarded", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
+	}
+}
+
+// screen refuses an answer that leads elsewhere or is too long, and limits the others.
+func (g *Guard) screen(resp *http.Response) *Failure {
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		return nil
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return &Failure{Reason: BadPath, Status: resp.StatusCode, text: "it answers with a redirect, which is not followed"}
+	case resp.ContentLength > g.opts.MaxBytes:
+		return tooLong(g.opts.MaxBytes)
+	}
+	resp.Body = &bounded{ReadCloser: resp.Body, left: g.opts.MaxBytes, most: g.opts.MaxBytes}
+	return nil
+}
+
+func tooLong(most int64) *Failure {
+	return &Failure{Reason: Refused, text: "its answer is longer than " + strconv.FormatInt(most, 10) + " bytes"}
+}
+
+// bounded is a body that may not be longer than it says.
+type bounded struct {
+	io.ReadCloser
+	left, most int64
+}
+
+// Read fails where a longer body goes on.
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, tooLong(b.most)
+	}
+	return n, err
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}

@@ -1,0 +1,63 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/upstream"
+	"github.com/belljar/belljar/internal/workspace"
+)
+
+// Machine is a machine elsewhere in which an engine of this process has its sandboxes.
+type Machine interface {
+	Name() string // of its runtime
+	Ready(ctx context.Context) error
+	Circuit() string
+}
+
+// Sprite has the sessions of an engine in this process whose sandboxes are in a machine elsewhere.
+type Sprite struct {
+	Engine  belljar.Engine
+	Machine Machine
+}
+
+var _ workspace.Source = Sprite{}
+
+// Mode is sandbox: clients see no difference.
+func (Sprite) Mode() string { return "sandbox" }
+
+// Open returns a workspace of a caller. The operator has accepted, by configuring the machine, what it does not enforce.
+func (s Sprite) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
+	opens := caller
+	spec := workspace.Spec("host")
+	spec.Runtime = s.Machine.Name()
+	spec.Scope.ID = "workspace-" + spec.Runtime
+	if session == "" {
+		opens.Role, spec.AllowWeak = belljar.RoleAdmin, []string{"network", "pids", "memory", "cpu", "disk"}
+	}
+	w, err := workspace.Open(ctx, s.Engine.As(opens), session, spec)
+	if err == nil {
+		w.Engine = s.Engine.As(caller)
+	}
+	return w, err
+}
+
+// Ready returns the state of the machine.
+func (s Sprite) Ready(ctx context.Context) workspace.Readiness {
+	return readiness(s.Machine.Ready(ctx), s.Machine.Circuit())
+}
+
+// readiness puts a check into words without anything of what it asked.
+func readiness(err error, circuit string) workspace.Readiness {
+	r := workspace.Readiness{State: "ready", Circuit: circuit}
+	switch {
+	case err != nil:
+		r.State, r.Reason = "down", string(upstream.ReasonOf(err))
+		if r.Reason == "" {
+			r.Reason = string(upstream.Unreachable)
+		}
+	case circuit != upstream.Closed:
+		r.State = "degraded"
+	}
+	return r
+}
