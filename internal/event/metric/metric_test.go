@@ -44,7 +44,7 @@ func snapshot(t *testing.T, c *Counter) map[string]map[string]float64 {
 		flat[name] = map[string]float64{}
 		for _, s := range series {
 			var labels []string
-			for _, l := range []string{"component", "runtime", "outcome", "reason", "result", "kind", "phase", "state", "method", "route", "status"} {
+			for _, l := range []string{"mode", "component", "runtime", "outcome", "reason", "result", "kind", "phase", "state", "method", "route", "status"} {
 				if v, ok := s.Labels[l]; ok {
 					labels = append(labels, l+"="+v)
 				}
