@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,7 +247,17 @@ func checkWhole(t *testing.T, w *world, p *process, n int) {
 			t.Errorf("killed at %d: session %s has %q", n, s.ID, got.stdout)
 		}
 	}
-	if boxes, err := w.runtime().List(p.context()); err != nil || len(boxes) != len(sessions.Items) {
+	rt := w.runtime()
+	boxes, err := rt.List(p.context())
+	for _, id := range boxes { // those of no session are removed after the start
+		if slices.ContainsFunc(sessions.Items, func(s belljar.Session) bool { return s.ID == id }) {
+			continue
+		}
+		if orphan, err := rt.Attach(p.context(), id); err == nil {
+			_, _ = orphan.Wait(p.context())
+		}
+	}
+	if boxes, err = rt.List(p.context()); err != nil || len(boxes) != len(sessions.Items) {
 		t.Errorf("killed at %d: %d sandboxes of %d sessions, %v", n, len(boxes), len(sessions.Items), err)
 	}
 	endAll(t, p)
