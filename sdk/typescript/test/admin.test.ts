@@ -95,7 +95,7 @@ test("a template has files and environment for runs and sessions", async () => {
   const run = await belljar.run({ template: "ts", command: ["sh", "-c", "cat greeting; echo $WHO"] });
   assert.equal(run.stdout, "hello\nyou\n");
   const session = await belljar.sessions.create({ template: "ts" });
-  await session.close();
+  await session.destroy();
   assert.ok((await belljar.templates.list()).some((t) => t.name === "ts"));
   assert.equal((await belljar.templates.get("ts")).digest, made.digest);
   await belljar.templates.remove("ts");
