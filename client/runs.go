@@ -37,7 +37,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 		switch {
 		case rest == nil:
 		case spec.SessionID != "":
-			err = r.c.unpack(ctx, spec.SessionID, rest)
+			err = unpack(ctx, r.c, spec.SessionID, rest)
 		default:
 			staged, err = r.c.stage(ctx, &spec, rest, req.IdempotencyKey)
 		}

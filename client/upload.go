@@ -92,7 +92,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	if err != nil {
 		return "", err
 	}
-	if err = c.unpack(ctx, made.ID, archive); err != nil {
+	if err = unpack(ctx, c, made.ID, archive); err != nil {
 		again := made.Details != nil && made.Details.Status == "replayed"
 		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
 			c.discard(made.ID)
@@ -109,7 +109,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 }
 
 // unpack uploads a tar stream to a session's workspace.
-func (c *Client) unpack(ctx context.Context, session string, archive io.Reader) error {
+func unpack(ctx context.Context, c *Client, session string, archive io.Reader) error {
 	_, err := c.Sessions().Upload(ctx, session, belljar.Upload{Parts: func(yield func(belljar.UploadPart, error) bool) {
 		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: archive}, nil)
 	}})

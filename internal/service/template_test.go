@@ -241,6 +241,10 @@ func TestTemplateRefusals(t *testing.T) {
 			t.Errorf("%s: %v", field, e.Details)
 		}
 	}
+	_, err := b.mine().Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0"}})
+	if e := wantCode(t, "neither", err, belljar.CodeInvalidRequest); e.Details["field"] != "base_image" {
+		t.Error(e.Details)
+	}
 	for field, change := range map[string]func(*belljar.RunSpec){
 		"base_image": func(s *belljar.RunSpec) { s.BaseImage = "python" }, "snapshot": func(s *belljar.RunSpec) { s.Snapshot = belljar.NewID() },
 		"git": func(s *belljar.RunSpec) { s.Git = git }, "template": func(s *belljar.RunSpec) { s.SessionID = x.ID }, "build_cache": func(s *belljar.RunSpec) { s.BuildCache = true },
@@ -290,12 +294,14 @@ func TestTemplateImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("image_changed", second)
+	g.service.WaitIdle() // sandboxes have the image until they are gone
 	if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	expect("image_removed", second)
 
 	// Where it cannot be built again, that is the error, and the template stays.
+	g.service.WaitIdle() // sandboxes have the image until they are gone
 	if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -60,6 +60,11 @@ type Records interface {
 	Tokens() Tokens
 	Secrets() Secrets
 	Approvals() Approvals
+	Saved
+}
+
+// Saved are the records of what users keep to begin with.
+type Saved interface {
 	Snapshots() Snapshots
 	Templates() Templates
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -33,7 +34,10 @@ func read(name string) (*file, error) {
 		return nil, mistake.New("", "%s: %s", name, mistake.Reason(err))
 	}
 	var fields map[string]any
-	if err := yaml.Unmarshal(raw, &fields); err != nil {
+	var kind *yaml.TypeError
+	if err := yaml.Unmarshal(raw, &fields); errors.As(err, &kind) {
+		return nil, mistake.New("such as base_image: python:3.11-slim", "%s: must have fields, each a name and a value", name)
+	} else if err != nil {
 		return nil, mistake.New("", "%s: %s", name, strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " "))
 	}
 	text, err := json.Marshal(fields)
@@ -84,7 +88,7 @@ func kindOf(goType string) string {
 	return "map"
 }
 
-var packagePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`)
+var packagePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`) })
 
 // check refuses what cannot be built. It completes the recipe.
 func (f *file) check(name string) error {
@@ -102,7 +106,7 @@ func (f *file) check(name string) error {
 		return mistake.New("", "%s: suite and mirror are of a recipe", name)
 	}
 	for _, p := range f.Packages.Apt {
-		if !packagePattern.MatchString(p) {
+		if !packagePattern().MatchString(p) {
 			return mistake.New("such as git or libxml2", "%s: packages.apt: %q is not the name of a Debian package", name, p)
 		}
 	}

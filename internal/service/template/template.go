@@ -120,7 +120,7 @@ func (t *Templates) find(ctx context.Context, caller belljar.Caller, name string
 
 func notFound(name string) error {
 	return &belljar.Error{
-		Code: belljar.CodeNotFound, Message: fmt.Sprintf("template %.80q does not exist", name), Details: map[string]any{"field": "template", "template": name},
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("template %.80q does not exist", name), Details: map[string]any{"template": name},
 		Hint: "belljar template ls lists them; belljar template build makes one",
 	}
 }

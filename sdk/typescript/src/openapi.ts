@@ -1475,6 +1475,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List templates
+         * @description The caller's own and the shared ones, by name: 100 of each at most.
+         */
+        get: operations["list-templates"];
+        put?: never;
+        /**
+         * Build a template
+         * @description An image, packages, environment and files by a name, which sessions and runs have as template. It is built in a session of the caller's, with a run for each command, and answered when that is over. A template of that name is replaced once the build has succeeded, and answered as it is if nothing has changed.
+         */
+        post: operations["build-template"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandbox/templates/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a template
+         * @description The caller's own, or else the shared one.
+         */
+        get: operations["get-template"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a template with its files
+         * @description Sessions and runs that were made of it keep their files.
+         */
+        delete: operations["remove-template"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/terminals/{terminal_id}": {
         parameters: {
             query?: never;
@@ -2023,7 +2071,7 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -2032,6 +2080,8 @@ export interface components {
              * @description When its command started
              */
             started_at: string | null;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
             /** @description The owner */
@@ -2456,7 +2506,7 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -2465,6 +2515,8 @@ export interface components {
              * @description When its command started
              */
             started_at: string | null;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
             /** @description The owner */
@@ -3404,7 +3456,7 @@ export interface components {
             scope_key?: string;
             /** @description The session's id */
             session_id: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -3413,6 +3465,8 @@ export interface components {
              * @enum {string}
              */
             state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -3855,7 +3909,7 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -3864,6 +3918,8 @@ export interface components {
              * @description When its command started
              */
             started_at: string | null;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
             /** @description The owner */
@@ -4011,6 +4067,8 @@ export interface components {
              * @description Most bytes of one input frame (1.1)
              */
             stdin_max_frame_bytes?: number;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /**
              * Format: double
              * @description Limit for the command, in seconds
@@ -4252,7 +4310,7 @@ export interface components {
             scope_key?: string;
             /** @description The session's id */
             session_id: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -4261,6 +4319,8 @@ export interface components {
              * @enum {string}
              */
             state: "starting" | "active" | "hibernated" | "closed" | "expired" | "crashed" | "lost";
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description The owner */
             user_id?: string;
             /** @description Rules of its network that the server's rules cover nothing of */
@@ -4335,6 +4395,8 @@ export interface components {
              * @description Limit for making the sandbox, in seconds
              */
             startup_timeout_sec?: number;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /**
              * Format: double
              * @description Limit for the command, in seconds
@@ -4377,7 +4439,7 @@ export interface components {
             /** @description Protections that may be missing on this host; operators only */
             allow_weak?: string[];
             /** @description The image, such as host or python:3.11-slim */
-            base_image: string;
+            base_image?: string;
             /**
              * Format: double
              * @description CPU seconds that all its processes may use in total; not for shell commands
@@ -4440,6 +4502,8 @@ export interface components {
              * @description Limit for making the sandbox, in seconds
              */
             startup_timeout_sec?: number;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /**
              * Format: double
              * @description Limit for the command, in seconds
@@ -4570,7 +4634,7 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -4579,6 +4643,8 @@ export interface components {
              * @description When its command started
              */
             started_at: string | null;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
             /** @description The owner */
@@ -4620,7 +4686,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it */
+            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it; template: files of the template of its name, which go with it */
             kind: string;
             /** @description Its name, for people */
             name?: string;
@@ -4792,7 +4858,7 @@ export interface components {
             shell?: components["schemas"]["ShellState"];
             /** @description The signal that ended it */
             signal?: string;
-            /** @description Digest of the snapshot that its workspace began with, or that is at /snapshot */
+            /** @description Digest of the files that its workspace began with, or of the snapshot at /snapshot */
             snapshot_digest?: string;
             /** @description Version of the request's grammar: 1.0 or 1.1 */
             spec_version: string;
@@ -4839,6 +4905,8 @@ export interface components {
             stdout_omitted_bytes?: number;
             /** @description Whether some of stdout is missing */
             stdout_truncated?: boolean;
+            /** @description Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one */
+            template?: string;
             /** @description Whether the log was cut at its cap */
             truncated?: boolean;
             /** @description The owner */
@@ -4869,6 +4937,112 @@ export interface components {
              * @description When its value was set
              */
             updated_at: string;
+        };
+        Template: {
+            /** @description The image that it is built with, and that its sessions and runs have */
+            base_image: string;
+            /**
+             * Format: date-time
+             * @description When it was built last
+             */
+            built_at: string;
+            /**
+             * Format: int64
+             * @description Bytes of its files
+             */
+            bytes: number;
+            /** @description SHA-256 of all that it was made of, without the image */
+            digest: string;
+            /** @description What an allowlist lets through */
+            egress?: components["schemas"]["Egress"];
+            /** @description Environment of the build, and of sessions and runs, whose own wins */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Its files and symbolic links
+             */
+            files: number;
+            /** @description Digest of the image that it was built with; absent for host. With another image it is built again before it is used */
+            image_digest?: string;
+            /** @description Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters */
+            name: string;
+            /** @description deny_all or allowlist: of the build, and of sessions and runs that ask for no network */
+            network_policy?: string;
+            /** @description Packages for the build, and for sessions and runs that ask for none */
+            packages?: components["schemas"]["Packages"];
+            /**
+             * @description Why it was built last
+             * @enum {string}
+             */
+            reason: "new" | "changed" | "asked" | "image_changed" | "image_removed";
+            /** @description Build it even if nothing has changed */
+            rebuild?: boolean;
+            /** @description Limits of the build, and of sessions and runs that set none */
+            resources?: components["schemas"]["Resources"];
+            /** @description Shell commands that make its files in /workspace, executed when it is built */
+            run?: string[];
+            /** @description Runtime of the build, and of sessions and runs that name none */
+            runtime?: string;
+            /** @description Whether it is a template of all users; operators only */
+            shared?: boolean;
+            /** @description Id of a snapshot of the caller's, whose files the build begins with; the template keeps them */
+            snapshot?: string;
+            /** @description Digest of its files */
+            snapshot_digest: string;
+            /** @description Shell commands that are executed in each new sandbox of it, before that can be used; what they leave running stays */
+            start?: string[];
+            /**
+             * Format: double
+             * @description How many seconds each command of run may take; absent is the server's default for a run
+             */
+            timeout_sec?: number;
+            /** @description Who built it */
+            user_id?: string;
+            /** @description Whether programs in /workspace may be executed */
+            workspace_exec?: boolean;
+        };
+        TemplateList: {
+            /** @description The templates */
+            items: components["schemas"]["Template"][];
+        };
+        TemplateSpec: {
+            /** @description The image that it is built with, and that its sessions and runs have */
+            base_image: string;
+            /** @description What an allowlist lets through */
+            egress?: components["schemas"]["Egress"];
+            /** @description Environment of the build, and of sessions and runs, whose own wins */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters */
+            name: string;
+            /** @description deny_all or allowlist: of the build, and of sessions and runs that ask for no network */
+            network_policy?: string;
+            /** @description Packages for the build, and for sessions and runs that ask for none */
+            packages?: components["schemas"]["Packages"];
+            /** @description Build it even if nothing has changed */
+            rebuild?: boolean;
+            /** @description Limits of the build, and of sessions and runs that set none */
+            resources?: components["schemas"]["Resources"];
+            /** @description Shell commands that make its files in /workspace, executed when it is built */
+            run?: string[];
+            /** @description Runtime of the build, and of sessions and runs that name none */
+            runtime?: string;
+            /** @description Whether it is a template of all users; operators only */
+            shared?: boolean;
+            /** @description Id of a snapshot of the caller's, whose files the build begins with; the template keeps them */
+            snapshot?: string;
+            /** @description Shell commands that are executed in each new sandbox of it, before that can be used; what they leave running stays */
+            start?: string[];
+            /**
+             * Format: double
+             * @description How many seconds each command of run may take; absent is the server's default for a run
+             */
+            timeout_sec?: number;
+            /** @description Whether programs in /workspace may be executed */
+            workspace_exec?: boolean;
         };
         Terminal: {
             /**
@@ -7743,6 +7917,101 @@ export interface operations {
                 content: {
                     "application/x-tar": string;
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "list-templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "build-template": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Template"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "get-template": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The template's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Template"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "remove-template": {
+        parameters: {
+            query?: {
+                /** @description Remove the shared template of that name; operators only */
+                shared?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The template's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

@@ -89,6 +89,19 @@ test("snapshots are made, restored, read, copied, exported and imported", async 
   await session.destroy();
 });
 
+test("a template has files and environment for runs and sessions", async () => {
+  const made = await belljar.templates.build({ name: "ts", base_image: "host", env: { WHO: "you" }, run: ["echo hello >greeting"] });
+  assert.equal(made.reason, "new");
+  const run = await belljar.run({ template: "ts", command: ["sh", "-c", "cat greeting; echo $WHO"] });
+  assert.equal(run.stdout, "hello\nyou\n");
+  const session = await belljar.sessions.create({ template: "ts" });
+  await session.destroy();
+  assert.ok((await belljar.templates.list()).some((t) => t.name === "ts"));
+  assert.equal((await belljar.templates.get("ts")).digest, made.digest);
+  await belljar.templates.remove("ts");
+  await assert.rejects(belljar.templates.remove("ts", { shared: true }), NotFoundError);
+});
+
 test("volumes are asked for where the server allows none", async () => {
   assert.deepEqual(await belljar.volumes.list(), []);
   await assert.rejects(belljar.volumes.get("none"), NotFoundError);

@@ -99,7 +99,9 @@ class AdminRun(_AdminRun, total=False):
     signal: str
     """The signal that ended it."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -479,7 +481,9 @@ class DetailedRun(_DetailedRun, total=False):
     signal: str
     """The signal that ended it."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -1297,7 +1301,9 @@ class OpenedSession(_OpenedSession, total=False):
     scope_key: str
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     user_id: str
     """The owner."""
     warnings: List[str]
@@ -1641,7 +1647,9 @@ class Run(_Run, total=False):
     signal: str
     """The signal that ended it."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -1756,6 +1764,8 @@ class RunSpec(_RunSpec, total=False):
     """Most bytes of input in total (1.1)."""
     stdin_max_frame_bytes: int
     """Most bytes of one input frame (1.1)."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     timeout_sec: float
     """Limit for the command, in seconds."""
     trust_level: str
@@ -1961,7 +1971,9 @@ class Session(_Session, total=False):
     scope_key: str
     """Its scope as namespace:id:key, % and : in the parts as %25 and %3A."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     user_id: str
     """The owner."""
     warnings: List[str]
@@ -2013,6 +2025,8 @@ class SessionOpening(TypedDict, total=False):
     """Default: the newest that this server supports."""
     startup_timeout_sec: float
     """Limit for making the sandbox, in seconds."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     timeout_sec: float
     """Limit for the command, in seconds."""
     trust_level: str
@@ -2039,8 +2053,6 @@ class SessionPage(TypedDict):
 
 
 class _SessionSpec(TypedDict):
-    base_image: str
-    """The image, such as host or python:3.11-slim."""
     spec_version: str
     """Version of the request's grammar: 1.0 or 1.1."""
 
@@ -2048,6 +2060,8 @@ class _SessionSpec(TypedDict):
 class SessionSpec(_SessionSpec, total=False):
     allow_weak: List[str]
     """Protections that may be missing on this host; operators only."""
+    base_image: str
+    """The image, such as host or python:3.11-slim."""
     cpu_time_sec: float
     """CPU seconds that all its processes may use in total; not for shell commands."""
     egress: Egress
@@ -2084,6 +2098,8 @@ class SessionSpec(_SessionSpec, total=False):
     """Id of the snapshot that its workspace begins with."""
     startup_timeout_sec: float
     """Limit for making the sandbox, in seconds."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     timeout_sec: float
     """Limit for the command, in seconds."""
     trust_level: str
@@ -2197,7 +2213,9 @@ class ShownRun(_ShownRun, total=False):
     signal: str
     """The signal that ended it."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -2224,7 +2242,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it."""
+    """workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it; template: files of the template of its name, which go with it."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int
@@ -2363,7 +2381,7 @@ class StartedRun(_StartedRun, total=False):
     signal: str
     """The signal that ended it."""
     snapshot_digest: str
-    """Digest of the snapshot that its workspace began with, or that is at /snapshot."""
+    """Digest of the files that its workspace began with, or of the snapshot at /snapshot."""
     stderr: str
     """Its standard error, if the caller waited for its end."""
     stderr_encoding: Literal["utf8", "base64"]
@@ -2384,6 +2402,8 @@ class StartedRun(_StartedRun, total=False):
     """Number of bytes missing there."""
     stdout_truncated: bool
     """Whether some of stdout is missing."""
+    template: str
+    """Name of the template that has its image, packages, environment and files: the caller's own, or else the shared one."""
     truncated: bool
     """Whether the log was cut at its cap."""
     user_id: str
@@ -2413,6 +2433,99 @@ class _StoredSecret(TypedDict):
 class StoredSecret(_StoredSecret, total=False):
     shared: bool
     """Whether it is an operator's, for every user."""
+
+
+class _Template(TypedDict):
+    base_image: str
+    """The image that it is built with, and that its sessions and runs have."""
+    built_at: str
+    """When it was built last."""
+    bytes: int
+    """Bytes of its files."""
+    digest: str
+    """SHA-256 of all that it was made of, without the image."""
+    files: int
+    """Its files and symbolic links."""
+    name: str
+    """Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters."""
+    reason: Literal["new", "changed", "asked", "image_changed", "image_removed"]
+    """Why it was built last."""
+    snapshot_digest: str
+    """Digest of its files."""
+
+
+class Template(_Template, total=False):
+    egress: Egress
+    """What an allowlist lets through."""
+    env: Dict[str, str]
+    """Environment of the build, and of sessions and runs, whose own wins."""
+    image_digest: str
+    """Digest of the image that it was built with; absent for host. With another image it is built again before it is used."""
+    network_policy: str
+    """deny_all or allowlist: of the build, and of sessions and runs that ask for no network."""
+    packages: Packages
+    """Packages for the build, and for sessions and runs that ask for none."""
+    rebuild: bool
+    """Build it even if nothing has changed."""
+    resources: Resources
+    """Limits of the build, and of sessions and runs that set none."""
+    run: List[str]
+    """Shell commands that make its files in /workspace, executed when it is built."""
+    runtime: str
+    """Runtime of the build, and of sessions and runs that name none."""
+    shared: bool
+    """Whether it is a template of all users; operators only."""
+    snapshot: str
+    """Id of a snapshot of the caller's, whose files the build begins with; the template keeps them."""
+    start: List[str]
+    """Shell commands that are executed in each new sandbox of it, before that can be used; what they leave running stays."""
+    timeout_sec: float
+    """How many seconds each command of run may take; absent is the server's default for a run."""
+    user_id: str
+    """Who built it."""
+    workspace_exec: bool
+    """Whether programs in /workspace may be executed."""
+
+
+class TemplateList(TypedDict):
+    items: List[Template]
+    """The templates."""
+
+
+class _TemplateSpec(TypedDict):
+    base_image: str
+    """The image that it is built with, and that its sessions and runs have."""
+    name: str
+    """Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters."""
+
+
+class TemplateSpec(_TemplateSpec, total=False):
+    egress: Egress
+    """What an allowlist lets through."""
+    env: Dict[str, str]
+    """Environment of the build, and of sessions and runs, whose own wins."""
+    network_policy: str
+    """deny_all or allowlist: of the build, and of sessions and runs that ask for no network."""
+    packages: Packages
+    """Packages for the build, and for sessions and runs that ask for none."""
+    rebuild: bool
+    """Build it even if nothing has changed."""
+    resources: Resources
+    """Limits of the build, and of sessions and runs that set none."""
+    run: List[str]
+    """Shell commands that make its files in /workspace, executed when it is built."""
+    runtime: str
+    """Runtime of the build, and of sessions and runs that name none."""
+    shared: bool
+    """Whether it is a template of all users; operators only."""
+    snapshot: str
+    """Id of a snapshot of the caller's, whose files the build begins with; the template keeps them."""
+    start: List[str]
+    """Shell commands that are executed in each new sandbox of it, before that can be used; what they leave running stays."""
+    timeout_sec: float
+    """How many seconds each command of run may take; absent is the server's default for a run."""
+    workspace_exec: bool
+    """Whether programs in /workspace may be executed."""
 
 
 class _Terminal(TypedDict):

@@ -21,6 +21,7 @@ from .sessions import Sessions
 from .snapshots import Snapshots
 from .terminals import Terminals
 from .transport import Ask, Transport
+from .templates import Templates
 from .volumes import Volumes
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Belljar:
         self.terminals = Terminals(transport)
         self.secrets = Secrets(transport)
         self.snapshots = Snapshots(transport)
+        self.templates = Templates(transport)
         self.volumes = Volumes(transport)
         self.admin = Admin(transport)
         self.tokens = Tokens(transport)

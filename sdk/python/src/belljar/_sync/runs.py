@@ -107,6 +107,7 @@ class Runs:
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
+        template: Optional[str] = None,
         warm: Optional[str] = None,
         workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
@@ -128,6 +129,7 @@ class Runs:
         ``git`` is a repository that the workspace begins with: ``{"url": "https://…", "ref": "main", "patch": diff}``.
         ``packages`` are installed before, or were for an earlier run: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         ``snapshot`` is the id of one that the program reads at ``/snapshot``. ``warm="off"`` starts an interpreter for this run alone.
+        ``template`` is the name of one that has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
@@ -137,7 +139,7 @@ class Runs:
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources, labels=labels, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, warm=warm, workspace=workspace, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, warm=warm, workspace=workspace, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
@@ -172,6 +174,7 @@ class Runs:
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
+        template: Optional[str] = None,
         warm: Optional[str] = None,
         workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
@@ -182,7 +185,7 @@ class Runs:
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
-            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, warm=warm, workspace=workspace,
+            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, warm=warm, workspace=workspace,
             workspace_exec=workspace_exec, shell=shell,
         )  # fmt: skip
         return Run(self, self._start(spec, _spec.checked(idempotency_key), "false"))

@@ -311,6 +311,7 @@ class Sessions:
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
+        template: Optional[str] = None,
         workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
@@ -323,13 +324,14 @@ class Sessions:
         programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach. They find
         ``secrets`` in ``/run/secrets``.
         ``git`` is a repository that its workspace begins with, ``snapshot`` the id of a snapshot in place of one.
+        ``template`` is the name of one that has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
         ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace=workspace, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, workspace=workspace, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._make(path("sessions"), spec, idempotency_key)
 
@@ -360,6 +362,7 @@ class Sessions:
         git: Optional[types.GitSpec] = None,
         packages: Optional[types.Packages] = None,
         snapshot: Optional[str] = None,
+        template: Optional[str] = None,
         workspace: Optional[types.Workspace] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
@@ -372,7 +375,7 @@ class Sessions:
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
             cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
-            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, workspace=workspace, workspace_exec=workspace_exec,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, workspace=workspace, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip
         return self._make(path("sessions", "open"), spec, idempotency_key)

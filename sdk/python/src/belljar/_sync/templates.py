@@ -1,0 +1,38 @@
+# Made from _async/templates.py by scripts/generate.py. Do not edit.
+"""Templates: an image, packages, environment and files by a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List, cast
+
+from .._address import path
+from .transport import Ask, Transport
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+class Templates:
+    """The caller's templates and the shared ones. ``run(template=name)`` and ``sessions.create(template=name)`` have one by its name."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def build(self, name: str, image: str, **fields: Any) -> types.Template:
+        """Makes a template, or makes it again in place of the one of its name, and returns when that is over. It is returned as it is if
+        nothing has changed. The fields are those of ``types.TemplateSpec``: ``run=["make"], env={"A": "b"}``.
+        """
+        spec = {**fields, "name": name, "base_image": image}
+        return cast("types.Template", self._transport.ask(Ask("POST", path("templates"), spec, longer=7200.0), "name"))
+
+    def get(self, name: str) -> types.Template:
+        """A template; NotFoundError if there is none."""
+        return cast("types.Template", self._transport.ask(Ask("GET", path("templates", name)), "name"))
+
+    def list(self) -> List[types.Template]:
+        """The templates by name."""
+        return cast("List[types.Template]", (self._transport.ask(Ask("GET", path("templates")), "items"))["items"])
+
+    def remove(self, name: str, *, shared: bool = False) -> None:
+        """Removes a template with its files, or the shared one (operators only)."""
+        self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None))
