@@ -84,7 +84,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 
 // store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
-	within := &claimed{r: &during{ctx, p.reader()}, claim: claim}
+	within := &claimed{r: p.reader(), claim: claim}
 	info, err := s.opts.Blobs.Put(ctx, blobKey(x.UserID, x.Digest), within)
 	if err == nil {
 		err = s.opts.Blobs.Sync(ctx, x.UserID, blobID(x.Digest))
@@ -121,7 +121,7 @@ func (c *claimed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// open returns the archive of a snapshot. Its end fails unless all of it has the digest.
+// open returns the archive of a snapshot, until ctx ends. Its end fails unless all of it has the digest.
 func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, error) {
 	body, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -138,7 +138,7 @@ func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, erro
 		_ = body.Close()
 		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
 	}
-	o.Reader = verify(o.dec, x)
+	o.Reader = &during{ctx, verify(o.dec, x)}
 	return o, nil
 }
 
@@ -162,7 +162,7 @@ func (s *Snapshots) check(ctx context.Context, x belljar.Snapshot) (stored int64
 		return 0, err
 	}
 	defer r.Close()
-	_, err = io.Copy(io.Discard, &during{ctx, r})
+	_, err = io.Copy(io.Discard, r)
 	return r.stored.n, err
 }
 
