@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 // forksAtOnce is how many copies of a session are made at once.
@@ -64,7 +65,7 @@ func (v view) filesOf(ctx context.Context, w Workspace, made *belljar.Fork) (fro
 	return from, func() {
 		p.close()
 		if has, err := v.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); err == nil && !has {
-			v.forget(p.digest) // the copies hold what they have of it
+			v.unpackedOf(p.digest, (*shelf.Shelf).Forget) // the copies hold what they have of it
 		}
 	}, nil
 }

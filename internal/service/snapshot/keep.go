@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/shelf"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -70,6 +71,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 		if err = s.opts.Store.Insert(context.WithoutCancel(ctx), x); err != nil {
 			err = fault.Record("put the snapshot on record", err)
 		}
+		s.unpackedOf(x.Digest, (*shelf.Shelf).Recall) // a woken session has it still
 	}
 	if err != nil || known {
 		claim.SetTo(0)
