@@ -18,10 +18,9 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// BenchmarkPooledSession creates a session from the pool and runs its first command, on a server with default settings except the
-// pool's size, and without HTTP. It pauses between sessions so that the pool is never empty, and reports the median. Every second session has rules for
-// a network, whose figures are by themselves.
-func BenchmarkPooledSession(b *testing.B) {
+// benchServer is a server with default settings, except those that are set.
+func benchServer(b *testing.B, set map[string]string) *server {
+	b.Helper()
 	agent, err := build.Agent(b.TempDir())
 	if err != nil {
 		b.Fatal(err)
@@ -30,7 +29,8 @@ func BenchmarkPooledSession(b *testing.B) {
 		Environment: local.Environment{Env: os.Environ(), Stdout: io.Discard, Stderr: os.Stderr},
 		Agent:       func(string) (fs.File, error) { return os.Open(agent) },
 	})
-	cfg, err := config.Load(config.Sources{Set: map[string]string{"data": b.TempDir(), "pool_size": "16", "pool_max": "16", "log_level": "warn", "egress_allow": "*"}})
+	set["data"], set["log_level"] = b.TempDir(), "warn"
+	cfg, err := config.Load(config.Sources{Set: set})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,12 +38,26 @@ func BenchmarkPooledSession(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer data.Close()
+	b.Cleanup(func() { data.Close() })
 	d, err := openDaemon(b.Context(), h, &cfg, data, serveMode{required: requiredProtections(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.Close()
+	b.Cleanup(func() { d.Close() })
+	return d
+}
+
+// median reports the median of times in milliseconds.
+func median(b *testing.B, times []time.Duration, unit string) {
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2])/float64(time.Millisecond), unit)
+}
+
+// BenchmarkPooledSession creates a session from the pool and runs its first command, on a server with default settings except the
+// pool's size, and without HTTP. It pauses between sessions so that the pool is never empty, and reports the median. Every second session has rules for
+// a network, whose figures are by themselves.
+func BenchmarkPooledSession(b *testing.B) {
+	d := benchServer(b, map[string]string{"pool_size": "16", "pool_max": "16", "egress_allow": "*"})
 	svc := d.service.As(service.Local())
 	plain := belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host"}
 	networked := plain
@@ -84,7 +98,6 @@ func BenchmarkPooledSession(b *testing.B) {
 	}{
 		{all[0], "ms/session-and-exec"}, {made[0], "ms/session"}, {all[1], "ms/networked-and-exec"}, {made[1], "ms/networked"},
 	} {
-		slices.Sort(m.of)
-		b.ReportMetric(float64(m.of[len(m.of)/2])/float64(time.Millisecond), m.unit)
+		median(b, m.of, m.unit)
 	}
 }

@@ -70,6 +70,7 @@ type record struct {
 	Resolved time.Time         `json:"resolved_at"`
 	Bytes    int64             `json:"bytes"`
 	Files    int64             `json:"files,omitempty"`
+	Gone     bool              `json:"gone,omitempty"` // it was forgotten while it was held
 }
 
 // Endings of names on a shelf.
@@ -87,7 +88,7 @@ func (s *Shelf) in(name string) string { return filepath.Join(s.Dir, name) }
 // Get returns the layer of a key, held; nil if there is none.
 func (s *Shelf) Get(key string) (*Layer, error) {
 	rec, err := s.read(key)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || rec.Gone {
 		return nil, nil
 	}
 	if err != nil {
@@ -176,7 +177,7 @@ func (s *Shelf) write(key string, rec record) error {
 	}
 	_, err = f.Write(raw)
 	if err = errors.Join(err, f.Close()); err == nil {
-		s.setLoose(rec.Folder, false)
+		s.setLoose(rec.Folder, rec.Gone)
 		err = os.Rename(f.Name(), s.in(key+recordExt))
 	}
 	if err != nil {
@@ -247,12 +248,21 @@ func (s *Shelf) Keys() (keys []string) {
 // Forget removes the layer of a key: at once if it is not held, and else when it is released for the last time.
 func (s *Shelf) Forget(key string) {
 	rec, err := s.read(key)
-	if err == nil {
-		s.setLoose(rec.Folder, true)
+	if rec.Gone = true; err == nil {
+		err = s.write(key, rec)
 	}
-	_ = os.Remove(s.in(key + recordExt))
-	if err == nil {
-		s.drop(rec.Folder, "")
+	if err != nil {
+		_ = os.Remove(s.in(key + recordExt)) // no key has it then
+		return
+	}
+	s.drop(rec.Folder, s.in(key+recordExt))
+}
+
+// Recall takes Forget back for a layer that is still held.
+func (s *Shelf) Recall(key string) {
+	if rec, err := s.read(key); err == nil && rec.Gone {
+		rec.Gone = false
+		_ = s.write(key, rec) // else it goes
 	}
 }
 
@@ -327,11 +337,18 @@ func (s *Shelf) Sweep() {
 		if !is || err != nil {
 			continue
 		}
-		if rec, err := s.read(key); err == nil {
+		rec, err := s.read(key)
+		switch {
+		case err != nil:
+			continue
+		case rec.Gone:
+			s.setLoose(rec.Folder, true)
+			s.drop(rec.Folder, s.in(e.Name()))
+		default:
 			all = append(all, kept{key, info.ModTime(), rec})
-			known[rec.Folder] = true
 			total += rec.Bytes
 		}
+		known[rec.Folder] = true
 	}
 	for total > s.Keep && len(all) > 0 {
 		oldest := 0
@@ -360,32 +377,35 @@ func (s *Shelf) Sweep() {
 	}
 }
 
-// seize locks a layer for its removal; nil if it is held, or gone.
-func (s *Shelf) seize(folder string) *os.File {
+// seize locks a layer for its removal.
+func (s *Shelf) seize(folder string) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := os.OpenFile(s.in(folder+lockExt), os.O_RDWR, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	if flock.Try(f, true) != nil {
+	if err := flock.Try(f, true); err != nil {
 		_ = f.Close()
-		return nil
+		return nil, err
 	}
-	return f
+	return f, nil
 }
 
 // drop removes a layer that is not held, and its record first, unless that is "". It reports whether it did.
 func (s *Shelf) drop(folder, rec string) bool {
-	f := s.seize(folder)
-	if f == nil {
+	f, err := s.seize(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	defer f.Close()
-	defer flock.Unlock(f)
 	if rec != "" {
 		_ = os.Remove(rec)
 	}
+	if err != nil { // it is gone
+		return true
+	}
+	defer f.Close()
+	defer flock.Unlock(f)
 	if err := os.RemoveAll(s.in(folder)); err != nil {
 		return false
 	}

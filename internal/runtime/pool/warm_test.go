@@ -355,6 +355,7 @@ func BenchmarkWarm(b *testing.B) {
 	for name, c := range map[string]struct{ program, file, text, module string }{
 		"python":  {"python3", "main.py", "print(1)", ""},
 		"imports": {"python3", "main.py", "import json, asyncio, urllib.request, email, sqlite3\nprint(1)", "json asyncio urllib.request email sqlite3"},
+		"pandas":  {"python3", "main.py", "import pandas\nprint(1)", "pandas"},
 		"node":    {"node", "main.js", "console.log(1)", ""},
 	} {
 		e := program(c.program, c.file)
@@ -362,6 +363,13 @@ func BenchmarkWarm(b *testing.B) {
 		spec.Limits.Pids = 200
 		modules := strings.Fields(c.module)
 		spec.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, UID: e.UID, GID: e.GID, Rlimits: e.Rlimits, Preload: modules}
+		if c.module == "pandas" {
+			box := newWarmBox(b, r, spec)
+			if got := box.exec(program("python3", "-c", "import pandas"), ""); got.code != 0 {
+				b.Run(name, func(b *testing.B) { b.Skip("the host's python3 has no pandas: ", got.err) })
+				continue
+			}
+		}
 		b.Run("pool/"+name, func(b *testing.B) {
 			var times [2][]time.Duration
 			for b.Loop() {

@@ -204,8 +204,10 @@ func (m *Maker) builder(p *placement.Placement) func(context.Context, runtime.Sp
 		if err != nil {
 			return nil, err
 		}
-		defer done()
 		sandbox, err := create(ctx, spec)
+		if !errors.Is(err, runtime.ErrNoImage) { // else the next try needs the disk
+			done()
+		}
 		if errors.Is(err, runtime.ErrInUse) {
 			err = &belljar.Error{
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("a former sandbox that has not ended writes to volume %q", volume),

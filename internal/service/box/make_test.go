@@ -58,6 +58,11 @@ func placed(m *box.Maker) *placement.Placement {
 	return p
 }
 
+// disks counts the disks that are given up.
+type disks struct{ done int }
+
+func (d *disks) Open(string, *runtime.Workspace) (func(), error) { return func() { d.done++ }, nil }
+
 // TestMakeFetchesARemovedImage: an image that was removed after the admission is fetched once more, and not for ever.
 func TestMakeFetchesARemovedImage(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -74,13 +79,20 @@ func TestMakeFetchesARemovedImage(t *testing.T) {
 				return &stub{}, nil
 			}})
 			m.Images = images{}
+			disks := &disks{}
+			m.Disks = disks
+			p := placed(m)
+			p.Workspace.Medium = "disk"
 			known := 0
 			var made runtime.Sandbox
 			b, err := m.Make(t.Context(), box.Order{
-				ID: "s", Placement: placed(m), OnImage: func(runtime.Root) { known++ }, Made: func(s runtime.Sandbox) { made = s },
+				ID: "s", Placement: p, OnImage: func(runtime.Root) { known++ }, Made: func(s runtime.Sandbox) { made = s },
 			})
 			if known != tt.known || (err == nil) != tt.works || (b != nil) != tt.works || (made != nil) != tt.works {
 				t.Fatalf("fetched %d times, box %v, %v", known, b, err)
+			}
+			if tries := disks.done; tries != 0 && !tt.works || tries != 1 && tt.works {
+				t.Errorf("its disk was given up %d times", tries) // if nothing is made, its claim is dropped
 			}
 			var fetch *box.FetchError
 			if err != nil && (!errors.As(err, &fetch) || fetch.Reason().Code != belljar.CodeImageUnavailable) {

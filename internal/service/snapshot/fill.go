@@ -44,8 +44,8 @@ func load(ctx context.Context, b *box.Box, r io.Reader) error {
 // cause reads the rest of an archive that could not be unpacked, and returns the error if its bytes are damaged: they are often no tar
 // archive long before the end tells their digest.
 func cause(r io.Reader) error {
-	var own *belljar.Error
-	if _, err := io.Copy(io.Discard, r); errors.As(err, &own) {
+	_, err := io.Copy(io.Discard, r)
+	if own, is := errors.AsType[*belljar.Error](err); is {
 		return own
 	}
 	return nil
@@ -71,7 +71,13 @@ func (s *Snapshots) Layer(ctx context.Context, x belljar.Snapshot) (runtime.Laye
 type opener func(ctx context.Context) (io.ReadCloser, error)
 
 func (s *Snapshots) opener(x belljar.Snapshot) opener {
-	return func(ctx context.Context) (io.ReadCloser, error) { return s.open(ctx, x) }
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		r, err := s.open(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
 }
 
 // unpacked returns the layer of a key, held, and makes it of an archive if there is none.
@@ -87,8 +93,8 @@ func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string
 			return nil, err
 		}
 		defer r.Close()
-		if held, err = put(key, &during{ctx, r}); err != nil {
-			err = cmp.Or(cause(&during{ctx, r}), err)
+		if held, err = put(key, r); err != nil {
+			err = cmp.Or(cause(r), err)
 		}
 	}
 	var own *belljar.Error

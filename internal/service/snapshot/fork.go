@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 // forksAtOnce is how many copies of a session are made at once.
@@ -27,9 +28,25 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	if err := v.opts.Accounts.Room(ctx, v.caller.ID); err != nil {
 		return belljar.Fork{}, err
 	}
+	var made belljar.Fork
+	source := v.filesOf
 	if spec.Live {
-		return v.forkLive(ctx, w, spec)
+		source = v.stateOf
 	}
+	from, done, err := source(ctx, w, &made)
+	if err != nil {
+		return belljar.Fork{}, err
+	}
+	defer done()
+	if made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1)); err != nil {
+		return belljar.Fork{}, err
+	}
+	v.record(event.SessionForked, v.caller, from.of, from.of.Kind)
+	return made, nil
+}
+
+// filesOf returns what copies of a session begin with, until done is called, and notes in made what there is to say about it.
+func (v view) filesOf(ctx context.Context, w Workspace, made *belljar.Fork) (from *Source, done func(), err error) {
 	var state *shellState
 	if leave, ok := w.Shell(); ok {
 		state = captureShell(ctx, w) // before the files: a command that ends in between is in neither
@@ -37,27 +54,20 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	}
 	p, err := v.save(ctx, w, false)
 	if err != nil {
-		return belljar.Fork{}, err
+		return nil, nil, err
 	}
-	defer p.close()
-	made := belljar.Fork{Consistent: p.frozen, Shell: state != nil}
+	from = &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: w.Session().ID}}
+	from.open = func(ctx context.Context) (io.ReadCloser, error) { return io.NopCloser(&during{ctx, p.reader()}), nil }
+	made.Consistent, made.Shell = p.frozen, state != nil
 	if state != nil {
-		made.Omitted = state.omitted
+		made.Omitted, from.shell = state.omitted, state.command()
 	}
-	from := &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: id}}
-	if state != nil {
-		from.shell = state.command()
-	}
-	from.open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(p.reader()), nil }
-	made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1))
-	if has, known := v.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); known == nil && !has {
-		v.forget(p.digest) // the copies hold what they have of it
-	}
-	if err != nil {
-		return belljar.Fork{}, err
-	}
-	v.record(event.SessionForked, v.caller, from.of, "")
-	return made, nil
+	return from, func() {
+		p.close()
+		if has, err := v.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); err == nil && !has {
+			v.unpackedOf(p.digest, (*shelf.Shelf).Forget) // the copies hold what they have of it
+		}
+	}, nil
 }
 
 // copies makes copies of a session, and ends them again if one cannot be made.

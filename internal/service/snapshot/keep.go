@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/shelf"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -70,6 +71,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 		if err = s.opts.Store.Insert(context.WithoutCancel(ctx), x); err != nil {
 			err = fault.Record("put the snapshot on record", err)
 		}
+		s.unpackedOf(x.Digest, (*shelf.Shelf).Recall) // a woken session has it still
 	}
 	if err != nil || known {
 		claim.SetTo(0)
@@ -84,7 +86,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 
 // store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
-	within := &claimed{r: &during{ctx, p.reader()}, claim: claim}
+	within := &claimed{r: p.reader(), claim: claim}
 	info, err := s.opts.Blobs.Put(ctx, blobKey(x.UserID, x.Digest), within)
 	if err == nil {
 		err = s.opts.Blobs.Sync(ctx, x.UserID, blobID(x.Digest))
@@ -121,7 +123,7 @@ func (c *claimed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// open returns the archive of a snapshot. Its end fails unless all of it has the digest.
+// open returns the archive of a snapshot, until ctx ends. Its end fails unless all of it has the digest.
 func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, error) {
 	body, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -138,7 +140,7 @@ func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, erro
 		_ = body.Close()
 		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
 	}
-	o.Reader = verify(o.dec, x)
+	o.Reader = &during{ctx, verify(o.dec, x)}
 	return o, nil
 }
 
@@ -162,7 +164,7 @@ func (s *Snapshots) check(ctx context.Context, x belljar.Snapshot) (stored int64
 		return 0, err
 	}
 	defer r.Close()
-	_, err = io.Copy(io.Discard, &during{ctx, r})
+	_, err = io.Copy(io.Discard, r)
 	return r.stored.n, err
 }
 

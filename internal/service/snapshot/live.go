@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/shelf"
@@ -98,37 +97,30 @@ func (v view) makeLive(ctx context.Context, w Workspace, x belljar.Snapshot) (be
 	return x, err
 }
 
-// forkLive makes copies of a session with its memory and processes.
-func (v view) forkLive(ctx context.Context, w Workspace, spec belljar.ForkSpec) (belljar.Fork, error) {
-	leave, err := v.turns.take(w.Session().UserID)
-	if err != nil {
-		return belljar.Fork{}, err
-	}
-	defer leave()
-	l, err := v.saveLive(ctx, w)
-	if err != nil {
-		return belljar.Fork{}, err
-	}
-	defer l.Release()
-	sum, size, err := sumLive(l.Dir)
-	if err != nil {
-		return belljar.Fork{}, fault.Record("read a saved state", err)
-	}
+// stateOf is filesOf with the session's memory and processes.
+func (v view) stateOf(ctx context.Context, w Workspace, made *belljar.Fork) (from *Source, done func(), err error) {
 	of := w.Session()
-	from := &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: sum, Bytes: size, SessionID: of.ID, Kind: kindLive}, state: l}
-	made := belljar.Fork{Consistent: true, Shell: of.Cwd != ""}
-	if made.Sessions, err = v.copies(ctx, of.ID, from, max(spec.Count, 1)); err != nil {
-		return belljar.Fork{}, err
+	leave, err := v.turns.take(of.UserID)
+	if err != nil {
+		return nil, nil, err
 	}
-	v.record(event.SessionForked, v.caller, from.of, kindLive)
-	return made, nil
-}
-
-// sumLive returns the digest and the size of a saved state.
-func sumLive(dir string) (digest string, size int64, err error) {
-	sum, count := sha256.New(), &counter{}
-	err = packLive(dir, io.MultiWriter(sum, count))
-	return digestOf(sum), count.n, err
+	l, err := v.saveLive(ctx, w)
+	done = func() {
+		l.Release()
+		leave()
+	}
+	sum, size := sha256.New(), counter{}
+	if err == nil {
+		if err = packLive(l.Dir, io.MultiWriter(sum, &size)); err != nil {
+			err = fault.Record("read a saved state", err)
+		}
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	made.Consistent, made.Shell = true, of.Cwd != ""
+	return &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: digestOf(sum), Bytes: size.n, SessionID: of.ID, Kind: kindLive}, state: l}, done, nil
 }
 
 // resume takes over what a session's sandbox was in the midst of, and returns the directory of its shell. Runs and terminals are those of

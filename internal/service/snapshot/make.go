@@ -136,12 +136,8 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 		return err
 	}
 	defer r.Close()
-	if _, err := io.Copy(w, &during{ctx, r}); err != nil {
-		var own *belljar.Error
-		if errors.As(err, &own) {
-			return own
-		}
-		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the export was given up", Err: err}
+	if _, err := io.Copy(w, r); err != nil {
+		return givenUp(err)
 	}
 	v.record(event.SnapshotExported, v.caller, x, "")
 	return nil
@@ -170,9 +166,8 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 
 // givenUp returns err as an error for the caller: one that is not says why the request ended.
 func givenUp(err error) error {
-	var own *belljar.Error
-	if errors.As(err, &own) {
-		return err
+	if own, is := errors.AsType[*belljar.Error](err); is {
+		return own
 	}
 	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
 }
@@ -220,8 +215,7 @@ func (w *writer) Write(b []byte) (int, error) {
 }
 
 func unreadable(err error) error {
-	var own *belljar.Error
-	if errors.As(err, &own) {
+	if own, is := errors.AsType[*belljar.Error](err); is {
 		return own
 	}
 	return &belljar.Error{

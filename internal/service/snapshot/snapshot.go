@@ -183,7 +183,7 @@ func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
 		return nil
 	}
 	s.opts.Accounts.ArtifactsAdded(x.UserID, -x.StoredBytes)
-	defer s.forget(x.Digest) // what finds no bytes unpacks none
+	defer s.unpackedOf(x.Digest, (*shelf.Shelf).Forget) // what finds no bytes unpacks none
 	if err := s.opts.Blobs.Delete(context.WithoutCancel(ctx), x.UserID, blobID(x.Digest)); err != nil {
 		return fault.Record("remove the bytes of snapshot "+x.ID, err)
 	}

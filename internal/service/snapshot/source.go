@@ -99,15 +99,15 @@ func (s *Snapshots) Hold(dirs ...string) (held []*shelf.Layer) {
 	return held
 }
 
-// forget removes the unpacked files of a digest, after those that unpack them now.
-func (s *Snapshots) forget(digest string) {
+// unpackedOf does something with the unpacked files of a digest, after those that unpack them now.
+func (s *Snapshots) unpackedOf(digest string, do func(kept *shelf.Shelf, key string)) {
 	if s.opts.Shelf == nil {
 		return
 	}
 	defer s.locks.lock("", digest)()
 	for _, key := range s.opts.Shelf.Keys() {
 		if strings.HasPrefix(key, blobID(digest)) {
-			s.opts.Shelf.Forget(key)
+			do(s.opts.Shelf, key)
 		}
 	}
 }

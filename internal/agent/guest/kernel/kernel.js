@@ -172,7 +172,6 @@
     };
   }
 
-  const store = Symbol('cell');
   const take = (remote) => {
     if (!remote) return undefined;
     if (!remote.objectId) {
@@ -180,13 +179,11 @@
       return remote.type === 'undefined' ? undefined : remote.value;
     }
     let value;
-    globalThis[store] = (v) => { value = v; };
-    globalThis.__take__ = globalThis[store];
+    globalThis.__take__ = (v) => { value = v; };
     session.post('Runtime.callFunctionOn', {
       functionDeclaration: 'function() { __take__(this) }', objectId: remote.objectId, silent: true,
     }, () => {});
     delete globalThis.__take__;
-    delete globalThis[store];
     session.post('Runtime.releaseObject', { objectId: remote.objectId }, () => {});
     return value;
   };
