@@ -50,7 +50,7 @@ export class Log {
   searching = $state(false);
   searchProblem: string | undefined = $state();
   /** The first failure of the connection; it stays until the reader dismisses it. */
-  broke: { message: string; at: Date } | undefined = $state.raw();
+  broke: { message: string; at: string } | undefined = $state.raw();
   /** Why the server has refused the log. */
   refused: unknown = $state.raw();
   /** Called when a hit or a line is to be shown. */
@@ -100,7 +100,7 @@ export class Log {
         this.lines = told.lines;
         this.size = told.size;
         this.connection = told.connection;
-        if (told.connection.state === "waiting") this.broke ??= { message: told.connection.message, at: new Date() };
+        if (told.connection.state === "waiting") this.broke ??= { message: told.connection.message, at: new Date().toISOString() };
         if (told.connection.state === "refused") this.refused ??= failureOf(told.connection.status, told.connection.body);
         return;
       case "rows":
