@@ -20,7 +20,7 @@ func TestLanguageCommands(t *testing.T) {
 		"sh":   `bash|x.sh|a|b c`,
 		"rb":   `ruby|x.rb|a|b c`,
 		"pl":   `perl|x.pl|a|b c`,
-		"java": `javac|-d|out/p|x.java or java|-m|jdk.compiler/com.sun.tools.javac.Main|-d|out/p|x.java then java|-cp|out/p:.|x|a|b c`,
+		"java": `javac|-J-XX:TieredStopAtLevel=1|-d|out/p|x.java or java|-XX:TieredStopAtLevel=1|-m|jdk.compiler/com.sun.tools.javac.Main|-d|out/p|x.java then java|-cp|out/p:.|x|a|b c`,
 		"go":   `go|build|-o|out/p|x.go then out/p|a|b c`,
 		"c":    `cc|-o|out/p|x.c|-lm or gcc|-o|out/p|x.c|-lm or clang|-o|out/p|x.c|-lm then out/p|a|b c`,
 		"cpp":  `c++|-o|out/p|x.cpp or g++|-o|out/p|x.cpp or clang++|-o|out/p|x.cpp then out/p|a|b c`,

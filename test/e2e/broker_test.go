@@ -97,7 +97,7 @@ public class Main { public static void main(String[] args) throws Exception {
 		{"python", "python3", map[string]any{"language": "python", "code": "import urllib.request as u\nprint(u.urlopen('https://api.test/who').read().decode(), end='')"}, "somebody\n"},
 		{"node", "node", map[string]any{"language": "node", "code": "fetch('https://api.test/who').then(r => r.text()).then(t => process.stdout.write(t))"}, "somebody\n"},
 		{"java", "java", map[string]any{
-			"command": []string{"java", "-Xmx128m", "Main.java"}, "files": []map[string]any{{"path": "Main.java", "content_b64": base64.StdEncoding.EncodeToString([]byte(java))}}, "resources": map[string]any{"memory_mb": 1024},
+			"command": []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "Main.java"}, "files": []map[string]any{{"path": "Main.java", "content_b64": base64.StdEncoding.EncodeToString([]byte(java))}}, "resources": map[string]any{"memory_mb": 1024},
 		}, "somebody\nHTTP_1_1\n"},
 		{"git", "git", sh(`git ls-remote https://api.test/repo.git && echo read`), "read\n"},
 		{"placeholder", "sh", sh(`case $TOKEN in belljar-secret-????????????????) echo $SSL_CERT_FILE; [ ! -e /run/secrets ]; esac`), "/run/belljar/ca.pem\n"},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -85,11 +86,24 @@ func TestCommandLineRuns(t *testing.T) {
 // named lists what has part in its name below root.
 func named(root, part string) []string {
 	var found []string
-	filepath.WalkDir(root, func(path string, _ fs.DirEntry, _ error) error {
+	groups := strings.HasPrefix(root, "/sys/fs/cgroup")
+	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if strings.Contains(filepath.Base(path), part) {
 			found = append(found, path)
+		}
+		if err == nil && groups && leaf(d) {
+			return fs.SkipDir
 		}
 		return nil // removed by another process
 	})
 	return found
+}
+
+// leaf reports whether a cgroup has no other below it. Its files bear no names of ours, and there are dozens.
+func leaf(d fs.DirEntry) bool {
+	if !d.IsDir() {
+		return false
+	}
+	info, err := d.Info()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 2
 }

@@ -25,11 +25,15 @@ import (
 
 var built build.Programs
 
+// compiledPython is a folder where Python keeps what it has compiled, outside the source tree and once for all programs.
+var compiledPython string
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "belljar-examples-")
 		if err == nil {
 			defer os.RemoveAll(dir)
+			compiledPython = filepath.Join(dir, "python")
 			err = build.Alone()
 		}
 		if err == nil {
@@ -157,7 +161,7 @@ func environment(t *testing.T, more ...string) []string {
 		return strings.HasPrefix(v, "BELLJAR_") || strings.HasPrefix(v, "OPENAI_") || strings.HasPrefix(v, "ANTHROPIC_")
 	})
 	return append(append(env, "PATH="+filepath.Dir(built.Belljar)+":/usr/bin:"+os.Getenv("PATH"), "LC_ALL=C.UTF-8",
-		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+python), more...)
+		"PYTHONPYCACHEPREFIX="+compiledPython, "PYTHONPATH="+python), more...)
 }
 
 // bash runs a script and returns what it prints, on standard output and error alike. Everything that it starts ends with it.

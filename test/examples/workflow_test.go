@@ -3,10 +3,12 @@
 package examples
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -14,17 +16,33 @@ import (
 	"github.com/belljar/belljar/test/served"
 )
 
-// compiled builds the workflow's program into a copy of its folder.
+// compiled puts the workflow's program, which is built once, into a copy of its folder.
 func compiled(t *testing.T, dir string) []string {
 	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(dir, "workflow"), "../../examples/workflow")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
+	program, err := buildWorkflow()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "workflow"), program, 0o755)
+	}
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatal(err)
 	}
 	return nil
 }
+
+var buildWorkflow = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "belljar-workflow-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "workflow")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "../../examples/workflow")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(path)
+})
 
 // TestWorkflowLeavesNothing breaks a workflow off with an invalid reply of the model. Its sandbox is closed, and that of another
 // workflow is not.
