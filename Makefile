@@ -20,10 +20,13 @@ GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false
 
+# What npm has in its cache it does not ask for again: the lock files name the bytes.
+NPM_CI := npm ci --prefer-offline --no-audit --no-fund --loglevel=error
+
 # What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
 PACKAGES := python3 nodejs perl ruby bash curl wget git jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux e2fsprogs strace bubblewrap busybox-static \
             qemu-system-x86 cpio ca-certificates mmdebstrap docker.io python3-pytest python3-pytest-asyncio python3-pip python3-setuptools \
-            python3-wheel python3-yaml mypy chromium default-jdk-headless
+            python3-wheel python3-yaml mypy chromium-headless-shell default-jdk-headless
 
 .PHONY: help
 help: ## list the targets
@@ -52,7 +55,7 @@ gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the fi
 .PHONY: sdk
 sdk: ## build the TypeScript SDK and its tests
 	@command -v npm >/dev/null || .ci/packages npm
-	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build:test
+	cd sdk/typescript && $(NPM_CI) && npm run --silent build:test
 
 .PHONY: web
 web: web-packages ## build the web page into web/dist, which is committed
@@ -66,12 +69,12 @@ web-check: web-packages
 .PHONY: web-packages
 web-packages:
 	@command -v npm >/dev/null || .ci/packages npm
-	cd web && npm ci --no-audit --no-fund --loglevel=error
+	cd web && $(NPM_CI)
 
 .PHONY: vscode
 vscode: ## build the extension for VS Code
 	@command -v npm >/dev/null || .ci/packages npm
-	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
+	cd editors/vscode && $(NPM_CI) --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: vscode-package
 vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code installs

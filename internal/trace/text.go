@@ -61,17 +61,11 @@ func clean(line string) string {
 		line = clip(line, mostLine)
 	}
 	line = strings.TrimSuffix(line, "\r")
-	plain := true
-	for i := 0; i < len(line); i++ {
-		if c := line[i]; c < ' ' && c != '\t' || c >= utf8.RuneSelf || c == 0x7f {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	line = strings.ToValidUTF8(line, "\uFFFD")
+	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "\u009b") { // as most lines are
 		return line
 	}
-	return escapes().ReplaceAllString(strings.ToValidUTF8(line, "\uFFFD"), "")
+	return escapes().ReplaceAllString(line, "")
 }
 
 // escapes are the escape sequences of terminals: of control, those with a text such as links and titles, and short ones. One that

@@ -75,7 +75,10 @@ func (p *Pool) ranked() []*kind {
 		}
 	}
 	slices.SortFunc(list, func(a, b *kind) int {
-		return cmp.Or(b.used.Compare(a.used), cmp.Compare(keyOf(a.blank), keyOf(b.blank)))
+		if order := b.used.Compare(a.used); order != 0 {
+			return order
+		}
+		return cmp.Compare(keyOf(a.blank), keyOf(b.blank)) // costs much more
 	})
 	return list
 }

@@ -9,7 +9,8 @@ import { join, normalize } from "node:path";
 import { test } from "node:test";
 import { atEnd, limitMs, serve, tempDir, within, type Owner } from "./world.js";
 
-const chromium = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
+const known = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
+const chromium = [process.env["CHROMIUM"], ...known].find((path) => path && existsSync(path));
 
 const script = `
 import { Belljar, SessionExpiredError, BelljarError } from "/dist/index.js";
@@ -105,7 +106,7 @@ test("all of it works in a browser", { skip: chromium ? false : "no chromium her
 async function show(t: Owner, origin: string): Promise<Record<string, unknown>> {
   const dir = tempDir(t, "/tmp");
   const child = spawn(chromium!, [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--disable-background-networking",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--disable-background-networking",
     "--remote-debugging-port=0", `--user-data-dir=${join(dir, "profile")}`, origin,
   ], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: dir, TMPDIR: dir }, detached: true });
   const gone = once(child, "close");

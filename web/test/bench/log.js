@@ -124,7 +124,7 @@ async function workerBytes(page) {
 
 const data = mkdtempSync(join(tmpdir(), "belljar-bench-"));
 const { base, child } = await serve(data);
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: process.env["BELLJAR_CHROMIUM"] ?? "/usr/bin/chromium-headless-shell", args: ["--no-sandbox"] });
 try {
   console.log(`load of this machine: ${loadavg()[0].toFixed(1)}`);
   const printed = await start(base, `import sys\nrow=lambda i: f"{i:012d} " + "the quick brown fox jumps over the lazy dog " + ("needle" if i % 1000 == 7 else "------") + " ${"x".repeat(15)}\\n"\nassert len(row(1)) == ${lineBytes}, len(row(1))\nfor at in range(0, ${lines}, 5000): sys.stdout.write("".join(map(row, range(at, at + 5000))))`);

@@ -197,7 +197,7 @@ func (c *Group) Cpu() (user, system uint64, err error) {
 		return 0, 0, err
 	}
 	defer unix.Close(fd)
-	raw, err := readAll(fd)
+	raw, err := readAll(fd, make([]byte, smallFile))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -88,12 +88,13 @@ func ReadTable() map[int]Entry {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	table := make(map[int]Entry, len(names))
+	buf := make([]byte, smallFile)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if x, ok := ReadEntry(pid); ok {
+		if x, ok := readEntry(pid, buf); ok {
 			table[pid] = x
 		}
 	}
@@ -101,8 +102,10 @@ func ReadTable() map[int]Entry {
 }
 
 // ReadEntry reads the entry of one process; false if it does not exist.
-func ReadEntry(pid int) (Entry, bool) {
-	raw, err := ReadSmall("/proc/" + strconv.Itoa(pid) + "/stat")
+func ReadEntry(pid int) (Entry, bool) { return readEntry(pid, make([]byte, smallFile)) }
+
+func readEntry(pid int, buf []byte) (Entry, bool) {
+	raw, err := readInto(buf, "/proc/"+strconv.Itoa(pid)+"/stat")
 	if err != nil {
 		return Entry{}, false
 	}
@@ -116,10 +119,12 @@ func parseStat(pid int, raw []byte) (Entry, bool) {
 	if at < 0 {
 		return Entry{}, false
 	}
-	fields := bytes.Fields(raw[at+1:])
 	const state, parent, session, own, children, threads, start = 0, 1, 3, 11, 13, 17, 19
-	if len(fields) <= start {
-		return Entry{}, false
+	var fields [start + 1][]byte
+	for rest, i := raw[at+1:], 0; i <= start; i++ {
+		if fields[i], rest, _ = bytes.Cut(bytes.TrimLeft(rest, " \n"), []byte(" ")); len(fields[i]) == 0 {
+			return Entry{}, false
+		}
 	}
 	x := Entry{Pid: pid}
 	switch fields[state][0] {
@@ -145,17 +150,21 @@ func inTicks(fields [][]byte) (sum time.Duration) {
 }
 
 // ReadSmall reads a small file of /proc or a cgroup in one read, without the poller.
-func ReadSmall(path string) ([]byte, error) {
+func ReadSmall(path string) ([]byte, error) { return readInto(make([]byte, smallFile), path) }
+
+// smallFile is the most that is read of a small file, in bytes.
+const smallFile = 4096
+
+func readInto(buf []byte, path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return readAll(fd)
+	return readAll(fd, buf)
 }
 
-func readAll(fd int) ([]byte, error) {
-	buf := make([]byte, 4096)
+func readAll(fd int, buf []byte) ([]byte, error) {
 	for {
 		n, err := unix.Read(fd, buf)
 		if err == unix.EINTR {
