@@ -19,7 +19,7 @@ import (
 func (d *server) openSource(ctx context.Context, cfg *config.Config, data *dataDir, events event.Sink) (workspace.Source, error) {
 	switch cfg.WorkspaceMode {
 	case "sandbox":
-		return sandbox.Source{Engine: d.service, Image: cfg.WorkspaceImage}, nil
+		return &sandbox.Source{Engine: d.service, Image: cfg.WorkspaceImage}, nil
 	case "local":
 		return d.openLocal(ctx, cfg, data, events)
 	}
