@@ -16,11 +16,7 @@ type artifacts struct{ c *Client }
 
 // List lists the artifacts of a finished run.
 func (a artifacts) List(ctx context.Context, runID string) ([]belljar.Artifact, error) {
-	var list struct {
-		Items []belljar.Artifact `json:"items"`
-	}
-	err := a.c.get(ctx, &list, nil, "runs", runID, "artifacts")
-	return list.Items, err
+	return items[belljar.Artifact](ctx, a.c, nil, "runs", runID, "artifacts")
 }
 
 // Open returns one artifact and its bytes, starting at offset.

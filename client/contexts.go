@@ -24,11 +24,7 @@ func (x contexts) Create(ctx context.Context, sessionID string, spec belljar.Con
 
 // List returns a session's contexts.
 func (x contexts) List(ctx context.Context, sessionID string) ([]belljar.Context, error) {
-	var list struct {
-		Items []belljar.Context `json:"items"`
-	}
-	err := x.c.get(ctx, &list, nil, "sessions", sessionID, "contexts")
-	return list.Items, err
+	return items[belljar.Context](ctx, x.c, nil, "sessions", sessionID, "contexts")
 }
 
 // Complete returns what may follow the beginning of code.

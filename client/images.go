@@ -24,11 +24,7 @@ func (c *Client) Images() belljar.Images { return images{c} }
 
 // List lists the images.
 func (i images) List(ctx context.Context) ([]belljar.Image, error) {
-	var list struct {
-		Items []belljar.Image `json:"items"`
-	}
-	err := i.c.get(ctx, &list, nil, "images")
-	return list.Items, err
+	return items[belljar.Image](ctx, i.c, nil, "images")
 }
 
 // Get describes an image.

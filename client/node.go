@@ -35,11 +35,7 @@ func (n node) NetworkPresets(ctx context.Context, image string) ([]belljar.Netwo
 	if image != "" {
 		v.Set("base_image", image)
 	}
-	var list struct {
-		Items []belljar.NetworkPreset `json:"items"`
-	}
-	err := n.c.get(ctx, &list, v, "network", "presets")
-	return list.Items, err
+	return items[belljar.NetworkPreset](ctx, n.c, v, "network", "presets")
 }
 
 // admin implements [belljar.Admin].
@@ -61,22 +57,14 @@ func (a admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 		v.Set("user_id", q.UserID)
 	}
 	paging(v, q.Limit, q.Offset)
-	var list struct {
-		Items []belljar.KeyEntry `json:"items"`
-	}
-	err := a.c.get(ctx, &list, v, "admin", "idempotency")
-	return list.Items, err
+	return items[belljar.KeyEntry](ctx, a.c, v, "admin", "idempotency")
 }
 
 // Usage lists the users with the highest usage.
 func (a admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error) {
 	v := url.Values{}
 	paging(v, limit, 0)
-	var list struct {
-		Items []belljar.UserUsage `json:"items"`
-	}
-	err := a.c.get(ctx, &list, v, "admin", "usage")
-	return list.Items, err
+	return items[belljar.UserUsage](ctx, a.c, v, "admin", "usage")
 }
 
 // Quota returns the quota in force for a user.
@@ -98,11 +86,7 @@ func (a admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 
 // Tokens lists the API keys.
 func (a admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
-	var list struct {
-		Items []belljar.Token `json:"items"`
-	}
-	err := a.c.get(ctx, &list, nil, "admin", "tokens")
-	return list.Items, err
+	return items[belljar.Token](ctx, a.c, nil, "admin", "tokens")
 }
 
 // RevokeToken revokes an API key.

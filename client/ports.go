@@ -26,11 +26,7 @@ var _ belljar.Ports = ports{}
 
 // List returns the ports that programs in a session listen on.
 func (p ports) List(ctx context.Context, sessionID string) ([]belljar.Port, error) {
-	var list struct {
-		Items []belljar.Port `json:"items"`
-	}
-	err := p.c.get(ctx, &list, nil, "sessions", sessionID, "ports")
-	return list.Items, err
+	return items[belljar.Port](ctx, p.c, nil, "sessions", sessionID, "ports")
 }
 
 // Preview makes a preview. It is not retried after a broken connection.
@@ -42,11 +38,7 @@ func (p ports) Preview(ctx context.Context, sessionID string, spec belljar.Previ
 
 // Previews returns a session's previews.
 func (p ports) Previews(ctx context.Context, sessionID string) ([]belljar.Preview, error) {
-	var list struct {
-		Items []belljar.Preview `json:"items"`
-	}
-	err := p.c.get(ctx, &list, nil, "sessions", sessionID, "previews")
-	return list.Items, err
+	return items[belljar.Preview](ctx, p.c, nil, "sessions", sessionID, "previews")
 }
 
 // Revoke ends a preview.

@@ -34,6 +34,15 @@ func (c *Client) get(ctx context.Context, to any, query url.Values, parts ...str
 	return c.ask(ctx, request{method: http.MethodGet, path: route(parts...), query: query}, to)
 }
 
+// items is get for a whole list.
+func items[T any](ctx context.Context, c *Client, query url.Values, parts ...string) ([]T, error) {
+	var list struct {
+		Items []T `json:"items"`
+	}
+	err := c.get(ctx, &list, query, parts...)
+	return list.Items, err
+}
+
 // ask sends a request and decodes its response into to, unless that is nil.
 func (c *Client) ask(ctx context.Context, r request, to any) error {
 	return c.retry(ctx, r, func(resp *http.Response) error {

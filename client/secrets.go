@@ -23,11 +23,7 @@ func (s secrets) Set(ctx context.Context, name string, spec belljar.SecretSpec) 
 
 // List returns the caller's own secrets and the shared ones.
 func (s secrets) List(ctx context.Context) ([]belljar.StoredSecret, error) {
-	var list struct {
-		Items []belljar.StoredSecret `json:"items"`
-	}
-	err := s.c.get(ctx, &list, nil, "secrets")
-	return list.Items, err
+	return items[belljar.StoredSecret](ctx, s.c, nil, "secrets")
 }
 
 // Remove removes a secret. A retried request may find that it is gone.

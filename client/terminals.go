@@ -32,11 +32,7 @@ func (t terminals) Get(ctx context.Context, id string) (belljar.Terminal, error)
 
 // List returns a session's terminals.
 func (t terminals) List(ctx context.Context, sessionID string) ([]belljar.Terminal, error) {
-	var list struct {
-		Items []belljar.Terminal `json:"items"`
-	}
-	err := t.c.get(ctx, &list, nil, "sessions", sessionID, "terminals")
-	return list.Items, err
+	return items[belljar.Terminal](ctx, t.c, nil, "sessions", sessionID, "terminals")
 }
 
 // Close ends a terminal.

@@ -27,11 +27,7 @@ func (x volumes) Get(ctx context.Context, name string) (belljar.Volume, error) {
 
 // List returns the caller's volumes.
 func (x volumes) List(ctx context.Context) ([]belljar.Volume, error) {
-	var list struct {
-		Items []belljar.Volume `json:"items"`
-	}
-	err := x.c.get(ctx, &list, nil, "volumes")
-	return list.Items, err
+	return items[belljar.Volume](ctx, x.c, nil, "volumes")
 }
 
 // Remove removes a volume. A retried request may find that it is gone.
