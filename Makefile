@@ -134,7 +134,7 @@ test-sdk:
 	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && $(MAKE) --no-print-directory vscode && (cd editors/vscode && npm test --silent) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
 
-# One Chromium and one server for all tests of the page. They start when the SDKs have been tested.
+# Two Chromiums and one server for all tests of the page. They start when the SDKs have been tested.
 .PHONY: test-web
 test-web:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; (cd web && node script/test.js) >"$$log" 2>&1; status=$$?; cat "$$log"; exit $$status

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // seq is what a program prints that counts from 1 to n.
@@ -260,7 +261,7 @@ func finished(run belljar.Run) store.Run {
 // Killed again and again, at any moment, processes that follow each other lose nothing of what a run prints, and double
 // nothing, with two streams and characters cut anywhere.
 func TestManyDeaths(t *testing.T) {
-	const lines = 60_000
+	lines := tier.Pick(30_000, 60_000)
 	w := newWorld(t)
 	p := w.boot()
 	s := p.open()
@@ -270,7 +271,7 @@ func TestManyDeaths(t *testing.T) {
 		p.waitFor(run.ID, "1 ü€😀\n")
 	}
 	chance := rand.New(rand.NewPCG(7, 11))
-	for range 12 {
+	for range tier.Rounds(t, 6, 12) {
 		for f, err := range p.Frames(p.context(), runs[0].ID, belljar.Tail) {
 			if err != nil || f.Type == belljar.FrameStdout && chance.IntN(20) == 0 || isEnd(f) {
 				break

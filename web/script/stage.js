@@ -16,12 +16,12 @@ export function compile() {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** stage starts a server and a Chromium for `act`, which it gives their environment, and ends them after it. */
-export async function stage(act) {
+/** stage starts a server, and a Chromium unless `browser` is false, for `act`, which it gives their environment, and ends them after it. */
+export async function stage(act, browser = true) {
   const ends = [];
   try {
     const { open } = await import(`../${built}/browser/stage.js`);
-    Object.assign(process.env, await open({ after: (end) => ends.push(end) }));
+    Object.assign(process.env, await open({ after: (end) => ends.push(end) }, browser));
     return await act();
   } finally {
     for (const end of ends) await end();

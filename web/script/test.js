@@ -1,4 +1,4 @@
-// Runs the tests: those of test/unit in Node alone, those of test/browser in one Chromium against one server. Arguments name some of
+// Runs the tests: those of test/unit in Node alone, those of test/browser in two Chromiums against one server. Arguments name some of
 // them: `npm test -- runs`. The program is bin/belljar, unless BELLJAR_BIN names another.
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { built, compile, node, stage } from "./stage.js";
@@ -16,7 +16,7 @@ if (files.some(inBrowser) && !existsSync(program) && process.getuid?.() !== 0) {
   files = files.filter((name) => !inBrowser(name));
 }
 
-// Two processes, whose start and browsers serve many files.
+// Two processes, each with a Chromium for many files.
 const halves = [{ size: 0, names: [] }, { size: 0, names: [] }];
 const sized = files.map((name) => ({ name, size: statSync(`${built}/${name}`).size })).sort((a, b) => b.size - a.size);
 for (const { name, size } of sized) {
@@ -30,4 +30,4 @@ const entries = halves.filter(({ names }) => names.length > 0).map(({ names }, i
   return entry;
 });
 const run = () => node("--test", "--test-reporter=spec", "--test-concurrency=2", "--test-timeout=1800000", ...entries);
-process.exitCode = files.some(inBrowser) ? await stage(run) : await run();
+process.exitCode = files.some(inBrowser) ? await stage(run, false) : await run();

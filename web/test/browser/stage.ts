@@ -1,6 +1,6 @@
-// One server and one Chromium for all test files, each of which is a process.
+// One server for all test files, and the Chromium that they run in.
 import { readFileSync, existsSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { chromium, type Browser } from "playwright-core";
 import { apiKey, atEnd, serve, type Owner } from "../../../sdk/typescript/test/server.ts";
 
 const debians = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
@@ -11,19 +11,26 @@ export const program = process.env["BELLJAR_CHROMIUM"] ?? debians.find((path) =>
 /** Everything that makes the tests slower, or not the same every time. */
 const flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb", "--font-render-hinting=none"];
 
+function options(): { executablePath: string; args: string[] } {
+  if (!existsSync(program)) throw new Error(`${program} is missing: make packages installs it`);
+  return { executablePath: program, args: flags };
+}
+
+/** start starts a Chromium for this process alone, which ends with it. */
+export const start = (): Promise<Browser> => chromium.launch(options());
+
 /** launch starts a Chromium that other processes can use, and returns its address. It ends with the owner. */
 export async function launch(owner: Owner): Promise<string> {
-  if (!existsSync(program)) throw new Error(`${program} is missing: make packages installs it`);
-  const server = await chromium.launchServer({ executablePath: program, args: flags, host: "127.0.0.1" });
+  const server = await chromium.launchServer({ ...options(), host: "127.0.0.1" });
   atEnd(owner, () => server.close());
   return server.wsEndpoint();
 }
 
-/** open starts both and returns the environment of the test files. */
-export async function open(owner: Owner): Promise<Record<string, string>> {
-  const [server, browser] = await Promise.all([serve(owner), launch(owner)]);
+/** open starts a server, and a Chromium if asked, and returns the environment of the files that use them. */
+export async function open(owner: Owner, browser: boolean): Promise<Record<string, string>> {
+  const [server, address] = await Promise.all([serve(owner), browser ? launch(owner) : ""]);
   await samePage(server.url);
-  return { BELLJAR_WEB_SERVER: server.url, BELLJAR_WEB_KEY: apiKey, BELLJAR_WEB_BROWSER: browser };
+  return { BELLJAR_WEB_SERVER: server.url, BELLJAR_WEB_KEY: apiKey, BELLJAR_WEB_BROWSER: address };
 }
 
 /** samePage fails if the server was built with another page than the one in dist. */

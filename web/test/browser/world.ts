@@ -5,6 +5,7 @@ import { after } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { Belljar, type TokenSpec } from "../../../sdk/typescript/src/index.ts";
 import { atEnd, type Owner } from "../../../sdk/typescript/test/server.ts";
+import { start } from "./stage.ts";
 
 export * from "../../../sdk/typescript/test/server.ts";
 
@@ -78,7 +79,7 @@ interface Room {
 const inTest = process.env["NODE_TEST_CONTEXT"] !== undefined;
 const free: Room[] = [];
 let shared: Promise<Browser> | undefined;
-if (inTest) after(async () => (await shared)?.close()); // an open connection keeps the process
+if (inTest) after(async () => (await shared)?.close()); // an open browser keeps the process
 
 /** enter finds a room for a visitor, empty as a new one. */
 async function enter(t: Owner, { place = common(), width = 1280, height = 800, javaScript = true }: VisitOptions, token: string | undefined): Promise<Room> {
@@ -108,8 +109,8 @@ async function empty(page: Page, url: string): Promise<void> {
 }
 
 async function build(t: Owner, javaScriptEnabled: boolean): Promise<Room> {
-  const connect = () => chromium.connect(needed("BELLJAR_WEB_BROWSER"));
-  const browser = await (inTest ? (shared ??= connect()) : connect());
+  // Tests have a Chromium for each process. What came from another process, they would read twice.
+  const browser = await (inTest ? (shared ??= start()) : chromium.connect(needed("BELLJAR_WEB_BROWSER")));
   if (!inTest) atEnd(t, () => browser.close());
   const context = await browser.newContext({ javaScriptEnabled });
   const noted = await watch(context);
