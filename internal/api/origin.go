@@ -55,16 +55,18 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 // OriginAllowed reports whether a WebSocket may be opened: without an Origin header (not a browser), from the server's
 // own origin, or from an allowed one. Browsers do not apply CORS to WebSockets.
 func (e *Edge) OriginAllowed(r *http.Request) bool {
-	origins := r.Header.Values("Origin")
-	switch len(origins) {
-	case 0:
-		return true
-	case 1:
-	default:
+	return len(r.Header.Values("Origin")) == 0 || e.origins.any() && len(r.Header.Values("Origin")) == 1 || e.OriginTrusted(r)
+}
+
+// OriginTrusted reports whether a web page may act with what its browser keeps, such as a cookie: one of the server's own origin, or
+// of an origin that is allowed by name. It is false without an Origin header.
+func (e *Edge) OriginTrusted(r *http.Request) bool {
+	given := r.Header.Values("Origin")
+	if len(given) != 1 {
 		return false
 	}
-	origin := strings.ToLower(origins[0])
-	if e.origins.listed(origin) || e.origins.any() {
+	origin := strings.ToLower(given[0])
+	if e.origins.listed(origin) {
 		return true
 	}
 	from, err := url.Parse(origin)

@@ -89,7 +89,7 @@ func rules() []rule {
 					return dir == "internal/workspace/remote" || dir == "internal/runtime/sprites" // what they depend on is elsewhere
 				case dir == "internal/workspace/remote":
 					return imported == "client" // the other side of the network
-				case dir == "internal/runtime/fake":
+				case dir == "internal/runtime/fake" || dir == "internal/runtime/folder":
 					return imported == "internal/agent/guest"
 				}
 				return false

@@ -126,6 +126,7 @@ func (c *Config) together() (problems []string) {
 	}
 	c.checkPreview(bad)
 	c.checkElsewhere(bad)
+	c.checkWorkspace(bad)
 	atMost(c, bad, "DEFAULT_CPU", &c.DefaultCPU, "MAX_CPU", c.MaxCPU)
 	atMost(c, bad, "DEFAULT_MEM_MB", &c.DefaultMemMB, "MAX_MEM_MB", c.MaxMemMB)
 	atMost(c, bad, "DEFAULT_STARTUP_TIMEOUT_SEC", &c.StartupTimeout, "MAX_STARTUP_TIMEOUT_SEC", c.MaxStartupTimeout)

@@ -162,6 +162,16 @@ type Config struct {
 	RateLimitPerAddress   int      // a minute; 0 is no limit
 	WSConnectsPerMin      int      // 0 is no limit
 
+	// The workspace API.
+	WorkspaceMode      string // sandbox | local
+	WorkspaceDir       string // of the mode local
+	WorkspaceImage     string // "" is DefaultImage
+	WorkspaceTemplates string // JSON; "" is the session's shell
+	WorkspaceUser      string // of requests without credentials; "" refuses them
+	WorkspaceRoot      bool   // also serve it at /
+	WorkspaceTrees     int    // a minute and user; 0 is no limit
+	WorkspaceSearches  int    // a minute and user; 0 is no limit
+
 	// The thread door.
 	ThreadRoot           bool // also serve it at /
 	ThreadGuard          bool

@@ -30,7 +30,7 @@ func table(c *Config) []row {
 		rows []row
 	}{
 		{"Server", server(c)}, {"Authentication", identity(c)}, {"Execution", execution(c)}, {"Network", network(c)}, {"Approvals", approvals(c)}, {"The docker runtime", docker(c)}, {"The gvisor runtime", gvisor(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
-		{"Interactive input", interactive(c)}, {"Memory of the node", node(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Models", models(c)}, {"Streams", streams(c)},
+		{"Interactive input", interactive(c)}, {"Memory of the node", node(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Workspaces", workspaces(c)}, {"Models", models(c)}, {"Streams", streams(c)},
 		{"Storage", memory(c)}, {"Workspaces elsewhere", elsewhere(c)},
 	} {
 		for _, r := range g.rows {

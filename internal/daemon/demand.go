@@ -23,7 +23,7 @@ func notEnforced(caps runtime.Capabilities) []string {
 // checkHost refuses a host that cannot enforce the required protections: a server on it would start and then refuse every run. A
 // server that executes nothing needs no protection.
 func checkHost(cfg *config.Config, required []string, caps runtime.Capabilities) error {
-	known := append(service.AllProtections(), runtime.ProtectLandlock)
+	known := append(service.AllProtections(), runtime.ProtectLandlock, config.WeakWorkspace)
 	for _, name := range cfg.AllowWeak {
 		if !slices.Contains(known, name) {
 			return mistake("they are "+strings.Join(known, ", "), "allow_weak names no protection: %.40q", name)

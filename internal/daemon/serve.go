@@ -223,6 +223,7 @@ func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.S
 	if n.previews != nil {
 		shut = errors.Join(shut, n.previews.Close())
 	}
+	shut = errors.Join(shut, n.workspaceDoor.Close())
 	if n.models != nil {
 		shut = errors.Join(shut, n.models.Close())
 	}

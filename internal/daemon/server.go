@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/api/shell"
 	"github.com/belljar/belljar/internal/api/stream"
 	"github.com/belljar/belljar/internal/api/thread"
+	door "github.com/belljar/belljar/internal/api/workspace"
 	"github.com/belljar/belljar/internal/archive"
 	blobs "github.com/belljar/belljar/internal/blob/dir"
 	"github.com/belljar/belljar/internal/config"
@@ -35,6 +36,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
 	"github.com/belljar/belljar/internal/store/sqlite"
+	"github.com/belljar/belljar/internal/workspace"
 )
 
 // server holds everything that serves the server's address.
@@ -47,8 +49,11 @@ type server struct {
 	streams  *stream.Door
 	previews *preview.Door // nil if disabled
 	models   *mcp.Door     // nil if disabled
-	pools    []*pool.Pool  // of the runtimes that support one
-	log      *slog.Logger
+	// workspaces has the workspaces of the workspace API, whose door is workspaceDoor.
+	workspaces    workspace.Source
+	workspaceDoor *door.Door
+	pools         []*pool.Pool // of the runtimes that support one
+	log           *slog.Logger
 
 	runtimes []string // in order, the default first
 	runtime  string   // the default
@@ -201,6 +206,9 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	d.prepull(cfg)
 	d.fillGoCaches(m.images)
 
+	if d.workspaces, err = d.openSource(ctx, cfg, data, events); err != nil {
+		return nil, err
+	}
 	return d, d.openDoors(cfg, data, events, counter)
 }
 
@@ -257,7 +265,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	bodies := api.JSONShares() // shared by all doors
-	door, err := rest.New(rest.Options{
+	canonical, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, Downloads: d.streams.Downloads(), Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
 		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
@@ -269,7 +277,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err := d.openThreads(cfg, data, callers, bodies, events, mux); err != nil {
 		return err
 	}
-	door.Register(mux)
+	canonical.Register(mux)
 	known.Register(mux, callers)
 	d.streams.Register(mux)
 	terminals.Register(mux)
@@ -281,6 +289,9 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	shells.Register(mux)
+	if err := d.openWorkspaces(cfg, secret, edge, limits, callers, bodies, events, mux); err != nil {
+		return err
+	}
 	if err := d.openModels(cfg, secret, edge, callers, bodies, mux); err != nil {
 		return err
 	}
@@ -393,6 +404,7 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		case free < uint64(cfg.MinFreeMB)<<20/2:
 			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB/2)}
 		}
+		checks["workspace"] = d.workspaceReady(ctx)
 		if _, err := os.Stat(data.path); err != nil {
 			fail("data", err)
 		}

@@ -13,11 +13,8 @@ import (
 
 // openTerminals opens the terminal door. It shares the streams' tickets, so the streams come first.
 func (d *server) openTerminals(cfg *config.Config, secret []byte, edge *api.Edge, limits *api.Limits, events event.Sink) (*terminal.Door, error) {
-	if cfg.SessionTokenSecret != "" {
-		secret = []byte(cfg.SessionTokenSecret)
-	}
 	door, err := terminal.New(terminal.Options{
-		Engine: d.service, Auth: d.streams, Secret: secret, TokenTTL: cfg.TerminalTokenTTL,
+		Engine: d.service, Auth: d.streams, Secret: tokenSecret(cfg, secret), TokenTTL: cfg.TerminalTokenTTL,
 		OriginAllowed: edge.OriginAllowed, Connect: limits.Connect, Events: events, Logger: d.log,
 	})
 	if err == nil {

@@ -94,6 +94,7 @@ const (
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
+	WorkspaceOpened = "workspace.opened" // a request asked for one: Kind is its mode, Took the time, Reason the error's code
 	ApprovalResumed = "approval.resumed" // it still waits, after a restart
 	HookSent        = "hook.sent"        // an event of an approval for the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied

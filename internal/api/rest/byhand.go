@@ -47,6 +47,7 @@ func (d *Door) declareByHand() {
 	declareShell(doc)
 	declareShellSessions(doc)
 	declareThreads(doc)
+	declareWorkspaces(doc)
 	declareLogin(doc)
 	declareUsage(doc, schema(reflect.TypeFor[belljar.UsageSample]()))
 	doc.AddOperation(&huma.Operation{

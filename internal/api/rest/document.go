@@ -49,6 +49,7 @@ func (d *Door) document() error {
 		{Name: "files", Description: "The files of a session's workspace."},
 		{Name: "shell", Description: "Sessions with a shell, as a small API."},
 		{Name: "threads", Description: "A session for each conversation. Errors are flat; also served at the root with SANDBOX_THREAD_API_ROOT."},
+		{Name: "workspace", Description: "Files, search, git, terminals and chats of one workspace, for front ends; also below /workspace/{session_id}, and at the root with SANDBOX_WORKSPACE_API_ROOT. Errors have a detail. The WebSockets are /workspace/ws/pty and /workspace/ws/claude-stream."},
 		{Name: "streams", Description: "A run's output, live."},
 		{Name: "login", Description: "Sign-ins of the web page."},
 		{Name: "node", Description: "This server, and the caller."},
@@ -76,7 +77,7 @@ func (d *Door) document() error {
 	for _, item := range doc.Paths {
 		for _, op := range operations(item) {
 			switch {
-			case strings.HasPrefix(op.Path, "/thread/"): // declares its own errors
+			case strings.HasPrefix(op.Path, "/thread/"), strings.HasPrefix(op.Path, "/workspace/"): // declares its own errors
 			case !strings.HasPrefix(op.Path, "/healthz") && !strings.HasPrefix(op.Path, "/readyz"):
 				op.Responses["default"] = &huma.Response{Ref: "#/components/responses/Failure"}
 			default:

@@ -13,6 +13,9 @@ import (
 type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
+	// State and Circuit are of a part that depends on another server.
+	State   string `json:"state,omitempty" enum:"ready,degraded,down"`
+	Circuit string `json:"circuit,omitempty" enum:"closed,half-open,open"`
 }
 
 // readiness is the response of GET /readyz.

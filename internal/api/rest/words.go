@@ -145,7 +145,7 @@ func words() map[string]string {
 		"stdout_omitted_at": "Offset in the stream at which bytes are missing", "stderr_omitted_at": "Offset in the stream at which bytes are missing",
 		"stdout_omitted_bytes": "Number of bytes missing there", "stderr_omitted_bytes": "Number of bytes missing there",
 		"status": "What was done: canceling if the run had not ended, finished if it had", "Health.status": "ok", "Readiness.status": "Status of the server as a whole", "Problem.status": "The HTTP status",
-		"checks": "One check per part", "Check.ok": "Whether it works", "detail": "Details, as text", "Problem.detail": "What went wrong, as text",
+		"checks": "One check per part", "Check.ok": "Whether it works", "Check.state": "State of what a part depends on", "Check.circuit": "Whether that is asked: open after failures, half-open for an attempt", "detail": "Details, as text", "Problem.detail": "What went wrong, as text",
 		"type": "What it is", "Problem.type": "urn:belljar:error: and the code", "title": "The code, as text", "extensions": "The code, the hint and the details",
 		"error": "What went wrong", "items": "The entries", "total": "Total number of entries", "limit": "Most entries on a page", "offset": "Entries skipped", "has_more": "Whether there are more entries",
 		"state": "State of the session", "expires_at": "When it ends if it is not used", "Token.expires_at": "When it expires; absent is never",

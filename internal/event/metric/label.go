@@ -34,6 +34,8 @@ func cutReasons() vocabulary {
 	return vocabulary{"log_cap", string(belljar.ReasonLogCap), "log_quota", "disk_full"}
 }
 
+func workspaceModes() vocabulary { return vocabulary{"sandbox", "local", "remote"} }
+
 func warmResults() vocabulary { return vocabulary{"hit", "miss"} }
 
 func dropReasons() vocabulary {

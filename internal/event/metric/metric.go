@@ -46,7 +46,8 @@ type metrics struct {
 	approvalDecisions, approvalHooks                               *prometheus.CounterVec
 	approvalsPending                                               *prometheus.GaugeVec
 	duration, queueWait, startLatency, requestDuration             *prometheus.HistogramVec
-	sessionLife                                                    *prometheus.HistogramVec
+	sessionLife, workspaceReady                                    *prometheus.HistogramVec
+	workspaceFailures                                              *prometheus.CounterVec
 	runs, sessions                                                 *prometheus.GaugeVec
 }
 
@@ -74,31 +75,33 @@ func New(opts Options) *Counter {
 		return v
 	}
 	c.m = metrics{
-		sessionsCreated:  counter("sessions_created_total", "Sessions created.", "runtime"),
-		sessionsResumed:  counter("sessions_resumed_total", "Sessions found again by their scope.", "runtime"),
-		sessionsEnded:    counter("sessions_ended_total", "Sessions that ended.", "runtime", "state"),
-		hibernations:     counter("session_hibernations_total", "Sessions that gave their sandbox up (hibernated), and that were given one again (woken).", "runtime", "kind"),
-		sessionLife:      histogram("session_lifetime_seconds", "Time from a session's making to its end.", "runtime"),
-		terminalsOpened:  counter("terminals_opened_total", "Terminals opened.", "runtime"),
-		terminalsEnded:   counter("terminals_ended_total", "Terminals that ended, by how.", "reason"),
-		terminalsRefused: counter("terminal_attach_failures_total", "Attempts to open a terminal, or to come back to one, that failed.", "reason"),
-		contextsCreated:  counter("contexts_created_total", "Contexts created.", "runtime", "language"),
-		contextsEnded:    counter("contexts_ended_total", "Contexts that were ended, by how.", "reason"),
-		runsStarted:      counter("runs_started_total", "Runs accepted.", "runtime"),
-		runsCompleted:    counter("runs_completed_total", "Runs that ended.", "runtime", "outcome", "reason"),
-		duration:         histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
-		queueWait:        histogram("queue_wait_seconds", "Time from queued to starting.", "runtime"),
-		queueFull:        counter("queue_full_total", "Runs refused because the queue was full.", "component", "runtime", "reason"),
-		queueExpired:     counter("queue_ttl_expired_total", "Runs that waited too long.", "component", "runtime", "reason"),
-		uploadBytes:      counter("upload_bytes_total", "Bytes uploaded, unpacked.", "kind"),
-		uploadFiles:      counter("upload_files_total", "Files uploaded.", "kind"),
-		logBytes:         counter("log_bytes_total", "Output of runs that was logged, in bytes.", "runtime"),
-		warmStarts:       counter("warm_starts_total", "Programs whose interpreter could wait for them: hit if one did, else miss.", "runtime", "result"),
-		logTruncations:   counter("log_truncations_total", "Logs that were cut.", "component", "reason"),
-		opened:           counter("ws_connections_opened_total", "Streams opened.", "component"),
-		heartbeats:       counter("ws_heartbeats_sent_total", "Heartbeats sent.", "component"),
-		disconnects:      counter("ws_disconnects_total", "Streams that ended.", "component"),
-		drops:            counter("ws_queue_drops_total", "Streams or frames dropped because a reader was too slow.", "component", "reason"),
+		sessionsCreated:   counter("sessions_created_total", "Sessions created.", "runtime"),
+		sessionsResumed:   counter("sessions_resumed_total", "Sessions found again by their scope.", "runtime"),
+		sessionsEnded:     counter("sessions_ended_total", "Sessions that ended.", "runtime", "state"),
+		hibernations:      counter("session_hibernations_total", "Sessions that gave their sandbox up (hibernated), and that were given one again (woken).", "runtime", "kind"),
+		sessionLife:       histogram("session_lifetime_seconds", "Time from a session's making to its end.", "runtime"),
+		workspaceReady:    histogram("workspace_ready_seconds", "Time until the workspace of a request was ready.", "mode"),
+		workspaceFailures: counter("workspace_failures_total", "Requests whose workspace was not ready, by the code of the error.", "mode", "reason"),
+		terminalsOpened:   counter("terminals_opened_total", "Terminals opened.", "runtime"),
+		terminalsEnded:    counter("terminals_ended_total", "Terminals that ended, by how.", "reason"),
+		terminalsRefused:  counter("terminal_attach_failures_total", "Attempts to open a terminal, or to come back to one, that failed.", "reason"),
+		contextsCreated:   counter("contexts_created_total", "Contexts created.", "runtime", "language"),
+		contextsEnded:     counter("contexts_ended_total", "Contexts that were ended, by how.", "reason"),
+		runsStarted:       counter("runs_started_total", "Runs accepted.", "runtime"),
+		runsCompleted:     counter("runs_completed_total", "Runs that ended.", "runtime", "outcome", "reason"),
+		duration:          histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
+		queueWait:         histogram("queue_wait_seconds", "Time from queued to starting.", "runtime"),
+		queueFull:         counter("queue_full_total", "Runs refused because the queue was full.", "component", "runtime", "reason"),
+		queueExpired:      counter("queue_ttl_expired_total", "Runs that waited too long.", "component", "runtime", "reason"),
+		uploadBytes:       counter("upload_bytes_total", "Bytes uploaded, unpacked.", "kind"),
+		uploadFiles:       counter("upload_files_total", "Files uploaded.", "kind"),
+		logBytes:          counter("log_bytes_total", "Output of runs that was logged, in bytes.", "runtime"),
+		warmStarts:        counter("warm_starts_total", "Programs whose interpreter could wait for them: hit if one did, else miss.", "runtime", "result"),
+		logTruncations:    counter("log_truncations_total", "Logs that were cut.", "component", "reason"),
+		opened:            counter("ws_connections_opened_total", "Streams opened.", "component"),
+		heartbeats:        counter("ws_heartbeats_sent_total", "Heartbeats sent.", "component"),
+		disconnects:       counter("ws_disconnects_total", "Streams that ended.", "component"),
+		drops:             counter("ws_queue_drops_total", "Streams or frames dropped because a reader was too slow.", "component", "reason"),
 
 		startLatency:    histogram("start_latency_seconds", "Time from queued to running.", "runtime"),
 		runs:            gauge("runs", "Runs in progress.", "phase"),

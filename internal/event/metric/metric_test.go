@@ -44,7 +44,7 @@ func snapshot(t *testing.T, c *Counter) map[string]map[string]float64 {
 		flat[name] = map[string]float64{}
 		for _, s := range series {
 			var labels []string
-			for _, l := range []string{"component", "runtime", "outcome", "reason", "result", "kind", "phase", "state", "method", "route", "status"} {
+			for _, l := range []string{"mode", "component", "runtime", "outcome", "reason", "result", "kind", "phase", "state", "method", "route", "status"} {
 				if v, ok := s.Labels[l]; ok {
 					labels = append(labels, l+"="+v)
 				}
@@ -70,6 +70,8 @@ func TestEveryMetricOfTheSpecification(t *testing.T) {
 		{Name: event.TerminalOpened, Runtime: "native"},
 		{Name: event.TerminalEnded, Reason: "closed detached"},
 		{Name: event.TerminalRefused, Reason: "not_found"},
+		{Name: event.WorkspaceOpened, Kind: "sandbox", Took: time.Second},
+		{Name: event.WorkspaceOpened, Kind: "remote", Reason: "runtime_unavailable"},
 		{Name: event.RunCreated, Run: &run},
 		{Name: event.RunQueued, Run: &run},
 		{Name: event.RunStarting, Run: &run, Took: 2 * time.Second},
@@ -128,6 +130,8 @@ func TestEveryMetricOfTheSpecification(t *testing.T) {
 		"sandbox_terminals_opened_total{runtime=native}":                                                  1,
 		"sandbox_terminals_ended_total{reason=closed}":                                                    1,
 		"sandbox_terminal_attach_failures_total{reason=not_found}":                                        1,
+		"sandbox_workspace_ready_seconds_sum{mode=sandbox}":                                               1,
+		"sandbox_workspace_failures_total{mode=remote,reason=runtime_unavailable}":                        1,
 		"sandbox_denials_total{reason=policy_denied}":                                                     1,
 	} {
 		if got := value(t, c, series); got != want {

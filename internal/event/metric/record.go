@@ -45,6 +45,13 @@ func (c *Counter) Record(e event.Event) {
 		c.m.terminalsEnded.WithLabelValues(terminalEnds().or(kind, other)).Inc()
 	case event.TerminalRefused:
 		c.m.terminalsRefused.WithLabelValues(codes().or(e.Reason, other)).Inc()
+	case event.WorkspaceOpened:
+		mode := workspaceModes().or(e.Kind, other)
+		if e.Reason != "" {
+			c.m.workspaceFailures.WithLabelValues(mode, codes().or(e.Reason, other)).Inc()
+			break
+		}
+		c.m.workspaceReady.WithLabelValues(mode).Observe(e.Took.Seconds())
 	case event.ContextCreated:
 		c.m.contextsCreated.WithLabelValues(rt, contextLanguages().or(e.Kind, other)).Inc()
 	case event.ContextEnded:

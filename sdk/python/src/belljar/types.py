@@ -266,8 +266,12 @@ class _Check(TypedDict):
 
 
 class Check(_Check, total=False):
+    circuit: Literal["closed", "half-open", "open"]
+    """Whether that is asked: open after failures, half-open for an attempt."""
     detail: str
     """Details, as text."""
+    state: Literal["ready", "degraded", "down"]
+    """State of what a part depends on."""
 
 
 class Chunk(TypedDict):

@@ -1,0 +1,283 @@
+package workspace
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+)
+
+const (
+	maxImage   = 5 << 20
+	inputPiece = 32 << 10 // bytes of one write to the program
+)
+
+// message is a message of a client.
+type message struct {
+	Type      string          `json:"type"`
+	Message   json.RawMessage `json:"message"`
+	Files     []string        `json:"context_files"`
+	Images    []image         `json:"images"`
+	Command   string          `json:"command"`
+	Subtype   string          `json:"subtype"`
+	RequestID string          `json:"request_id"`
+	Response  json.RawMessage `json:"response"`
+
+	// Of approval_response.
+	Decision string          `json:"decision"`
+	Approved *bool           `json:"approved"`
+	Reason   string          `json:"reason"`
+	Input    json.RawMessage `json:"updatedInput"`
+}
+
+type image struct {
+	Data string `json:"data"`
+	Mime string `json:"mimeType"`
+}
+
+// receive handles a message: JSON, or else the text of a user.
+func (x *chat) receive(ctx context.Context, _ bool, raw []byte, emit func(any) error) error {
+	refuse := func(text string) error { return emit(chatError(text)) }
+	if !utf8.Valid(raw) {
+		return verdict{websocket.StatusInvalidFramePayloadData, "message is not utf-8", nil}
+	}
+	var m message
+	if trimmed := strings.TrimSpace(string(raw)); !strings.HasPrefix(trimmed, "{") || !json.Valid(raw) {
+		if trimmed == "" {
+			return nil
+		}
+		return x.tell(ctx, userLine([]any{textBlock(string(raw))}), emit)
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return refuse("a field of the message has the wrong type")
+	}
+	switch m.Type {
+	case "ping":
+		return emit(typed{"pong"})
+	case "user":
+		blocks, bad := m.blocks()
+		if bad != "" {
+			return refuse(bad)
+		}
+		return x.tell(ctx, userLine(blocks), emit)
+	case "command":
+		if m.Command == "" {
+			return refuse("command is missing")
+		}
+		return x.tell(ctx, userLine([]any{textBlock(m.Command)}), emit)
+	case "control":
+		line, bad := control(raw, m)
+		if bad != "" {
+			return refuse(bad)
+		}
+		return x.tell(ctx, line, emit)
+	case "control_response", "approval_response":
+		line, bad := m.answer()
+		if bad != "" {
+			return refuse(bad)
+		}
+		return x.tell(ctx, line, emit)
+	case "interrupt":
+		return x.interrupt(ctx, emit)
+	case "restart":
+		return x.restart(ctx, emit)
+	}
+	return refuse("type is none of user, command, control, control_response, approval_response, ping, interrupt, restart")
+}
+
+func textBlock(text string) any {
+	return map[string]any{"type": "text", "text": text}
+}
+
+func userLine(blocks []any) any {
+	return map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": blocks}}
+}
+
+// blocks returns the content of a user's message: names of files, text and images. bad is why it cannot be sent.
+func (m message) blocks() (blocks []any, bad string) {
+	var text string
+	var whole struct {
+		Content json.RawMessage `json:"content"`
+	}
+	content := m.Message
+	if json.Unmarshal(content, &whole) == nil && whole.Content != nil {
+		content = whole.Content
+	}
+	if json.Unmarshal(content, &text) == nil {
+		if text != "" {
+			blocks = append(blocks, textBlock(text))
+		}
+	} else if json.Unmarshal(content, &blocks) != nil {
+		return nil, "message is neither text nor an object nor a list of blocks"
+	}
+	var names []string
+	for _, f := range m.Files {
+		p, err := place(f)
+		if err != nil {
+			return nil, err.Error()
+		}
+		names = append(names, "@"+p)
+	}
+	if names != nil {
+		blocks = slices.Insert(blocks, 0, textBlock(strings.Join(names, " ")))
+	}
+	for _, i := range m.Images {
+		switch {
+		case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, i.Mime):
+			return nil, "an image is png, jpeg, gif or webp"
+		case base64.StdEncoding.DecodedLen(len(i.Data)) > maxImage+2:
+			return nil, "an image has at most 5 MiB"
+		}
+		if _, err := base64.StdEncoding.DecodeString(i.Data); err != nil {
+			return nil, "the data of an image is not base64"
+		}
+		blocks = append(blocks, map[string]any{
+			"type": "image", "source": map[string]any{"type": "base64", "media_type": i.Mime, "data": i.Data},
+		})
+	}
+	if len(blocks) == 0 {
+		return nil, "message is empty"
+	}
+	return blocks, ""
+}
+
+// control returns the line for a control message: the message's own fields below request.
+func control(raw []byte, m message) (line any, bad string) {
+	if !slices.Contains([]string{"initialize", "set_permission_mode", "set_model", "set_max_thinking_tokens"}, m.Subtype) {
+		return nil, "subtype is none of initialize, set_permission_mode, set_model, set_max_thinking_tokens"
+	}
+	var request map[string]any
+	if err := json.Unmarshal(raw, &request); err != nil {
+		return nil, "message is not an object"
+	}
+	delete(request, "type")
+	delete(request, "request_id")
+	id := m.RequestID
+	if id == "" {
+		id = belljar.NewID()
+	}
+	return map[string]any{"type": "control_request", "request_id": id, "request": request}, ""
+}
+
+// answer returns the line for the answer to a question of the program.
+func (m message) answer() (line any, bad string) {
+	if m.RequestID == "" {
+		return nil, "request_id is missing"
+	}
+	response := m.Response
+	if m.Type == "approval_response" {
+		own := map[string]any{"behavior": "deny", "message": m.Reason}
+		if m.Approved != nil && *m.Approved || slices.Contains([]string{"allow", "approve", "approved"}, m.Decision) {
+			input := json.RawMessage("{}")
+			if m.Input != nil {
+				input = m.Input
+			}
+			own = map[string]any{"behavior": "allow", "updatedInput": input}
+		}
+		response, _ = json.Marshal(own) // of what was JSON
+	}
+	var is struct {
+		Behavior string `json:"behavior"`
+	}
+	if json.Unmarshal(response, &is) != nil || is.Behavior != "allow" && is.Behavior != "deny" {
+		return nil, "response.behavior is neither allow nor deny"
+	}
+	return map[string]any{
+		"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": m.RequestID, "response": response},
+	}, ""
+}
+
+// tell writes a line to the program.
+func (x *chat) tell(ctx context.Context, line any, emit func(any) error) error {
+	raw, err := encode(line)
+	if err != nil {
+		return err
+	}
+	raw = append(raw, '\n')
+	p := x.current()
+	if p.stdin == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, p.release)() // ends a write that the program does not read
+	for piece := range slices.Chunk(raw, inputPiece) {
+		if _, err := p.stdin.Write(piece); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			switch belljar.CodeOf(err) {
+			case belljar.CodeQuotaExceeded, belljar.CodeTooLarge:
+				return emit(chatError("the chat program has read all that one may; restart it"))
+			case belljar.CodeConflict:
+				return nil // it has ended, which follow reports
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// interruption sends SIGINT to the processes of the chat whose id is its argument. It fails if there is none.
+const interruption = `none=1
+for e in /proc/[0-9]*/environ; do
+	if grep -qzx "` + chatEnv + `=$0" "$e" 2>/dev/null; then
+		pid=${e%/environ}
+		kill -INT "${pid#/proc/}" && none=0
+	fi
+done
+exit $none`
+
+// interrupt sends the program and its children SIGINT, as a terminal does.
+func (x *chat) interrupt(ctx context.Context, emit func(any) error) error {
+	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: x.Session, TimeoutSec: 5, Labels: map[string]string{label: "signal"},
+		Command: []string{"/bin/sh", "-c", interruption, x.id},
+	}})
+	if err != nil {
+		return err
+	}
+	run, _, err = belljar.Collect(ctx, x.Engine.Runs(), run.ID)
+	if err != nil {
+		return err
+	}
+	if run.ExitCode == nil || *run.ExitCode != 0 {
+		return emit(chatError("the chat program could not be interrupted"))
+	}
+	return emit(system{Type: "system", Subtype: "interrupted"})
+}
+
+// restart replaces the program by a new one, which goes on with the conversation if its template can.
+func (x *chat) restart(ctx context.Context, emit func(any) error) error {
+	unlock, err := x.door.locks.lock(ctx, x.id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old := x.current()
+	if err := x.stop(ctx, old.runID); err != nil {
+		return err
+	}
+	next, err := x.start(ctx, x.door.opts.Templates[x.template].again())
+	if err != nil {
+		return err
+	}
+	m, err := x.greet()
+	if err == nil {
+		err = emit(system{Type: "system", Subtype: "restarted"})
+	}
+	if err == nil {
+		err = emit(m)
+	}
+	if err != nil {
+		next.log.close()
+		next.release()
+		return err
+	}
+	x.replace(next)
+	return nil
+}

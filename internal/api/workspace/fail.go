@@ -1,0 +1,150 @@
+package workspace
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// fault is an error with a status and a text of the API.
+type fault struct {
+	status int
+	text   string
+}
+
+func (f fault) Error() string { return f.text }
+
+// missing is an error about one parameter of a request, or several.
+type missing []lack
+
+// lack is one parameter that is missing or wrong.
+type lack struct {
+	Loc  []string `json:"loc"` // query or body, and the name
+	Msg  string   `json:"msg"`
+	Type string   `json:"type"`
+}
+
+func (m missing) Error() string { return m[0].Msg }
+
+func lacks(place, name string) lack { return lack{[]string{place, name}, "Field required", "missing"} }
+
+type detailed struct {
+	Detail any `json:"detail"`
+}
+
+func detail(text string) detailed { return detailed{text} }
+
+func tooMany(wait time.Duration) error {
+	return &belljar.Error{
+		Code: belljar.CodeRateLimited, Message: "Rate limit exceeded", Details: map[string]any{"retry_after_sec": int(math.Ceil(wait.Seconds()))},
+	}
+}
+
+// fail responds with err, in the API's form, or in Belljar's if the client accepts application/problem+json.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	var (
+		own  fault
+		bad  missing
+		wide = strings.Contains(r.Header.Get("Accept"), "application/problem+json")
+	)
+	switch {
+	case errors.As(err, &bad):
+		write(w, http.StatusUnprocessableEntity, detailed{bad})
+		return
+	case errors.As(err, &own):
+		write(w, own.status, detail(own.text))
+		return
+	case wide:
+		api.Fail(w, r, err)
+		return
+	}
+	e, header := api.Explain(r.Context(), err)
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	write(w, e.Code.Info().HTTP, detail(textOf(e)))
+}
+
+// textOf returns the text of a public error: that of the API where it has one.
+func textOf(e *belljar.Error) string {
+	switch e.Code {
+	case belljar.CodeUnauthorized:
+		return "Authentication required"
+	case belljar.CodeInternal:
+		return "Internal server error"
+	case belljar.CodeRateLimited:
+		return "Rate limit exceeded"
+	}
+	return e.Message
+}
+
+// write responds with JSON.
+func write(w http.ResponseWriter, status int, v any) {
+	raw, err := encode(v)
+	if err != nil {
+		status, raw = http.StatusInternalServerError, []byte(`{"detail":"Internal server error"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Del("Content-Length")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw) // fails only if the client is gone
+}
+
+// encode returns v as JSON, without HTML escapes.
+func encode(v any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return []byte(strings.TrimSuffix(b.String(), "\n")), err
+}
+
+// query returns a query parameter, or fallback if it is not given. Without a fallback it is required.
+func (c *call) query(name string, fallback ...string) (string, error) {
+	values := c.r.URL.Query()[name]
+	switch {
+	case len(values) > 0:
+		return values[len(values)-1], nil
+	case len(fallback) > 0:
+		return fallback[0], nil
+	}
+	return "", missing{lacks("query", name)}
+}
+
+// body returns fields of a JSON body: required texts.
+func (c *call) body(limit int64, names ...string) (map[string]string, error) {
+	if err := api.CheckJSON(c.r); err != nil {
+		return nil, err
+	}
+	raw, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer give()
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
+		return nil, missing{{[]string{"body"}, "JSON decode error", "json_invalid"}}
+	}
+	var bad missing
+	fields := map[string]string{}
+	for _, name := range names {
+		var text *string
+		if given[name] == nil {
+			bad = append(bad, lacks("body", name))
+		} else if json.Unmarshal(given[name], &text) != nil || text == nil {
+			bad = append(bad, lack{[]string{"body", name}, "Input should be a valid string", "string_type"})
+		} else {
+			fields[name] = *text
+		}
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return fields, nil
+}

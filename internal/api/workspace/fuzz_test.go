@@ -1,0 +1,69 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+type fakeInput struct {
+	belljar.Stdin
+	told []byte
+}
+
+func (f *fakeInput) Write(b []byte) (int, error) { f.told = append(f.told, b...); return len(b), nil }
+func (f *fakeInput) Close() error                { return nil }
+
+func seeds(f *testing.F) {
+	for _, s := range []string{
+		"", "ls\n", "{", `{"type":"input","data":"x"}`, `{"type":"input","data":1}`, `{"type":"resize","cols":-1}`, `{"type":"ping"}`, "5", "null", `"x"`, " {} ",
+		`{"type":"user","message":"x"}`, `{"type":"user","message":[{"type":"text"}]}`, `{"type":"user","message":{"content":"x"}}`, `{"type":"user","message":null}`,
+		`{"type":"user","message":"x","context_files":["../x"],"images":[{"data":"!","mimeType":"image/png"}]}`, `{"type":"command","command":"/x"}`,
+		`{"type":"control","subtype":"initialize","capabilities":{}}`, `{"type":"control_response","request_id":"r","response":{"behavior":"allow"}}`,
+		`{"type":"approval_response","request_id":"r","approved":true,"updatedInput":{"a":1}}`, "\xff", `{"type":"user","message":"\ud800"}`,
+	} {
+		f.Add(true, []byte(s))
+	}
+}
+
+// FuzzTerminalMessage sends any message to a terminal: what it answers is JSON.
+func FuzzTerminalMessage(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, text bool, raw []byte) {
+		p := &pty{Attachment: screen{}}
+		_ = p.receive(t.Context(), text, raw, func(m any) error { _, err := encode(m); return err })
+	})
+}
+
+// screen is a terminal that takes everything.
+type screen struct{ belljar.Attachment }
+
+func (screen) Write(context.Context, []byte) error { return nil }
+func (screen) Resize(cols, rows int) error         { return belljar.CheckTerminalSize(cols, rows) }
+
+// FuzzChatMessage sends any message to a chat: what the program reads is one JSON object on one line.
+func FuzzChatMessage(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, text bool, raw []byte) {
+		var m message
+		if json.Unmarshal(raw, &m) == nil && (m.Type == "interrupt" || m.Type == "restart") {
+			return // they need an engine
+		}
+		in := &fakeInput{}
+		x := &chat{program: &program{stdin: in}}
+		if err := x.receive(t.Context(), text, raw, func(m any) error { _, err := encode(m); return err }); err != nil {
+			return
+		}
+		for i, b := range in.told {
+			if b == '\n' && i != len(in.told)-1 {
+				t.Fatalf("%q makes two lines: %q", raw, in.told)
+			}
+		}
+		var line map[string]any
+		if len(in.told) > 0 && json.Unmarshal(in.told, &line) != nil {
+			t.Fatalf("%q makes %q", raw, in.told)
+		}
+	})
+}

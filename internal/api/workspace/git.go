@@ -1,0 +1,268 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+const (
+	gitTime  = 10 * time.Second
+	gitBytes = 8 << 20
+	gitFresh = 500 * time.Millisecond // for which an answer is used again
+)
+
+// gitRun is what a git command printed.
+type gitRun struct {
+	out       []byte
+	err       string
+	code      int
+	truncated bool
+}
+
+// noGit reports whether there is no git.
+func (g gitRun) noGit() bool { return g.code == 126 || g.code == 127 }
+
+// run runs git in the workspace, with everything off by which a repository names programs to run: hooks, a file system monitor,
+// filters of submodules, external diffs, pagers, and a fetch of what a partial clone lacks.
+func (c *call) run(ctx context.Context, args ...string) (gitRun, error) {
+	if c.Git != nil {
+		if err := c.Git(ctx); err != nil {
+			return gitRun{}, err
+		}
+	}
+	command := append([]string{
+		"git", "--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
+		"-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "submodule.recurse=false", "-c", "protocol.allow=never",
+	}, args...)
+	ctx, stop := context.WithTimeout(ctx, gitTime+5*time.Second)
+	defer stop()
+	run, err := c.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: c.Session, Command: command, TimeoutSec: gitTime.Seconds(), Labels: map[string]string{label: "git"},
+		Env: map[string]string{
+			"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1",
+			"GIT_CEILING_DIRECTORIES": path.Dir(c.Root), "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C",
+		},
+	}})
+	if err != nil {
+		return gitRun{}, err
+	}
+	var g gitRun
+	for f, err := range c.Engine.Runs().Frames(ctx, run.ID, 1) {
+		if err != nil {
+			return g, err
+		}
+		switch f.Type {
+		case belljar.FrameStdout:
+			room := gitBytes - len(g.out)
+			g.out = append(g.out, f.Output[:min(room, len(f.Output))]...)
+			g.truncated = g.truncated || len(f.Output) > room
+		case belljar.FrameStderr:
+			g.err += string(f.Output[:min(len(f.Output), 4096)])
+		case belljar.FrameTruncated:
+			g.truncated = true
+		}
+	}
+	end, err := c.Engine.Runs().Get(ctx, run.ID)
+	switch {
+	case err != nil:
+		return g, err
+	case end.Phase == belljar.PhaseTimedOut:
+		return g, &belljar.Error{Code: belljar.CodeTimeout, Message: "git took too long"}
+	case end.ExitCode == nil:
+		g.code = 127
+	default:
+		g.code = *end.ExitCode
+	}
+	return g, nil
+}
+
+// flights shares answers of git: those under way, and for a moment those that are there.
+type flights struct {
+	mu    sync.Mutex
+	byKey map[string]*flight
+}
+
+type flight struct {
+	done   chan struct{}
+	at     time.Time // of the end
+	answer any
+	err    error
+}
+
+// share returns the answer of do, or that of another caller of the same key.
+func (f *flights) share(ctx context.Context, key string, do func(ctx context.Context) (any, error)) (any, error) {
+	f.mu.Lock()
+	for k, one := range f.byKey {
+		if !one.at.IsZero() && time.Since(one.at) > gitFresh {
+			delete(f.byKey, k)
+		}
+	}
+	one, there := f.byKey[key]
+	if !there {
+		one = &flight{done: make(chan struct{})}
+		if f.byKey == nil {
+			f.byKey = map[string]*flight{}
+		}
+		f.byKey[key] = one
+		go func() { // it goes on if its first client leaves
+			one.answer, one.err = do(context.WithoutCancel(ctx))
+			f.mu.Lock()
+			one.at = time.Now()
+			if one.err != nil && f.byKey[key] == one {
+				delete(f.byKey, key)
+			}
+			f.mu.Unlock()
+			close(one.done)
+		}()
+	}
+	f.mu.Unlock()
+	select {
+	case <-one.done:
+		return one.answer, one.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// forget drops the answers about a workspace, whose files were changed.
+func (f *flights) forget(session string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.byKey {
+		if strings.Contains(key, "\x00"+session+"\x00") {
+			delete(f.byKey, key)
+		}
+	}
+}
+
+// shared responds with the answer of do, which callers of one workspace share.
+func (c *call) shared(what string, do func(ctx context.Context) (any, error)) error {
+	answer, err := c.door.git.share(c.r.Context(), c.caller.ID+"\x00"+c.Session+"\x00"+what, do)
+	if err != nil {
+		return err
+	}
+	write(c.w, http.StatusOK, answer)
+	return nil
+}
+
+// status is the answer of GET /api/git/status. Without a repository, files is an empty list.
+type status struct {
+	Repo      bool  `json:"is_repo"`
+	Available *bool `json:"available,omitempty"`
+	Files     any   `json:"files"`
+	Truncated bool  `json:"truncated,omitempty"`
+}
+
+func (c *call) gitStatus() error {
+	return c.shared("status", func(ctx context.Context) (any, error) {
+		g, err := c.run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
+		yes, no := true, false
+		switch {
+		case err != nil:
+			return nil, err
+		case g.noGit():
+			return status{Available: &no, Files: []string{}}, nil
+		case g.code != 0:
+			return status{Files: []string{}}, nil
+		}
+		return status{Repo: true, Available: &yes, Files: statusOf(g.out), Truncated: g.truncated}, nil
+	})
+}
+
+// statusOf reads the output of git status -z: the state of each file, C (conflict), D, A, M or U (untracked). Files whose names are
+// not UTF-8 have replacement characters in them.
+func statusOf(out []byte) map[string]string {
+	files := map[string]string{}
+	fields := bytes.Split(out, []byte{0})
+	for i := 0; i < len(fields); i++ {
+		f := fields[i]
+		if len(f) < 4 || f[2] != ' ' {
+			continue
+		}
+		xy, name := string(f[:2]), strings.ToValidUTF8(string(f[3:]), "\uFFFD")
+		if strings.ContainsAny(xy, "RC") {
+			i++ // the former name follows
+		}
+		files[name] = stateOf(xy)
+	}
+	return files
+}
+
+func stateOf(xy string) string {
+	switch {
+	case strings.Contains(xy, "U"), xy == "AA", xy == "DD":
+		return "C"
+	case strings.Contains(xy, "D"):
+		return "D"
+	case strings.Contains(xy, "A"):
+		return "A"
+	case xy == "??":
+		return "U"
+	}
+	return "M"
+}
+
+// diff is the answer of GET /api/git/diff.
+type diff struct {
+	Diff      string `json:"diff"`
+	Path      string `json:"path"`
+	Error     string `json:"error,omitempty"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+func (c *call) gitDiff() error {
+	p, err := c.path()
+	if err != nil {
+		return err
+	}
+	return c.shared("diff "+p, func(ctx context.Context) (any, error) {
+		g, err := c.run(ctx, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "HEAD", "--", p)
+		if err != nil {
+			return nil, err
+		}
+		out := diff{Diff: strings.ToValidUTF8(string(g.out), "\uFFFD"), Path: p, Truncated: g.truncated}
+		if g.code != 0 {
+			out.Diff, out.Error = "", c.why(g)
+		}
+		return out, nil
+	})
+}
+
+// why returns the reason of a git command that failed, without what git says, which may name places outside.
+func (c *call) why(g gitRun) string {
+	switch {
+	case g.noGit():
+		return "git is not available"
+	case strings.Contains(strings.ToLower(g.err), "not a git repository"), strings.Contains(g.err, "Could not access 'HEAD'"): // of diff
+		return "Not a git repository"
+	}
+	return "Not in HEAD"
+}
+
+func (c *call) gitShow() error {
+	p, err := c.path()
+	if err != nil {
+		return err
+	}
+	return c.shared("show "+p, func(ctx context.Context) (any, error) {
+		g, err := c.run(ctx, "cat-file", "blob", "HEAD:./"+p)
+		switch {
+		case err != nil:
+			return nil, err
+		case g.code != 0:
+			return content{Path: p, Error: c.why(g)}, nil
+		}
+		size := int64(len(g.out))
+		if g.truncated {
+			size++
+		}
+		return contentOf(p, g.out[:min(len(g.out), maxFile)], size), nil
+	})
+}

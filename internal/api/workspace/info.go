@@ -1,0 +1,113 @@
+package workspace
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/belljar/belljar"
+)
+
+func (c *call) config() error {
+	write(c.w, http.StatusOK, struct {
+		Root      string            `json:"workspace_root"`
+		Mode      string            `json:"workspace_mode"`
+		Providers []string          `json:"pty_providers"`
+		Paths     map[string]string `json:"paths"`
+		Isolated  bool              `json:"isolated"` // whether programs run in a sandbox
+	}{c.Root, c.door.opts.Source.Mode(), c.door.opts.Templates.names(templatePTY), map[string]string{"files": "."}, c.door.opts.Source.Mode() != "local"})
+	return nil
+}
+
+func (c *call) project() error {
+	write(c.w, http.StatusOK, struct {
+		Root string `json:"root"`
+	}{c.Root})
+	return nil
+}
+
+// router is one part of the API.
+type router struct {
+	Name    string `json:"name"`
+	Prefix  string `json:"prefix"`
+	Enabled bool   `json:"enabled"`
+}
+
+func (c *call) capabilities() error {
+	chat := len(c.door.opts.Templates.names(templateChat)) > 0
+	pty := len(c.door.opts.Templates.names(templatePTY)) > 0
+	write(c.w, http.StatusOK, struct {
+		Version  string          `json:"version"`
+		Features map[string]bool `json:"features"`
+		Routers  []router        `json:"routers"`
+	}{c.door.opts.Version, map[string]bool{
+		"files": true, "git": true, "pty": pty, "chat_claude_code": chat, "stream": chat, "approval": chat, "sandbox": c.door.opts.Source.Mode() != "local",
+	}, []router{
+		{"files", "/api", true}, {"git", "/api/git", true}, {"pty", "/ws", pty}, {"stream", "/ws", chat},
+	}})
+	return nil
+}
+
+// session is a terminal or a chat in GET /api/sessions.
+type session struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"` // pty | stream
+	Alive   bool   `json:"alive"`
+	Clients int    `json:"clients"`
+	History int    `json:"history_count"` // entries of a chat's log
+	Name    string `json:"name,omitempty"`
+}
+
+func (c *call) sessions() error {
+	list := []session{}
+	terminals, err := c.Engine.Terminals().List(c.r.Context(), c.Session)
+	if err != nil {
+		return err
+	}
+	for _, t := range terminals {
+		token, _, err := c.token(kindPTY, t.ID)
+		if err != nil {
+			return err
+		}
+		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: nameOf(t)})
+	}
+	chats, err := c.running("")
+	if err != nil {
+		return err
+	}
+	for _, run := range slices.Backward(chats) {
+		token, _, err := c.token(kindChat, run.Labels[chatLabel])
+		if err != nil {
+			return err
+		}
+		if now, err := c.Engine.Runs().Get(c.r.Context(), run.ID); err == nil { // only then it has its last seq
+			run = now
+		}
+		list = append(list, session{
+			ID: token, Type: kindChat, Alive: true, Clients: c.door.chats.count(run.Labels[chatLabel]), History: int(run.LastSeq),
+		})
+	}
+	write(c.w, http.StatusOK, struct {
+		Sessions []session `json:"sessions"`
+	}{list})
+	return nil
+}
+
+// nameOf returns the name of a terminal as its client gave it.
+func nameOf(t belljar.Terminal) string {
+	if len(t.Name) > len(pendingMark) && t.Name[:len(pendingMark)] == pendingMark {
+		return ""
+	}
+	return t.Name
+}
+
+// newSession responds with a token whose first use opens a terminal or a chat.
+func (c *call) newSession() error {
+	token, _, err := c.token(kindPending, belljar.NewID())
+	if err != nil {
+		return err
+	}
+	write(c.w, http.StatusOK, struct {
+		SessionID string `json:"session_id"`
+	}{token})
+	return nil
+}

@@ -1,0 +1,231 @@
+//go:build linux
+
+package workspace_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	door "github.com/belljar/belljar/internal/api/workspace"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/workspace"
+	"github.com/belljar/belljar/internal/workspace/sandbox"
+	"github.com/belljar/belljar/test/apitest"
+)
+
+// refuses checks that a token finds nothing, and that nothing else is told.
+func (w *world) refuses(what, path string) {
+	w.Helper()
+	conn := w.socket(path)
+	m, _ := w.next(conn)
+	if len(m) != 1 || m["type"] != "session_not_found" {
+		w.Errorf("%s: %v", what, m)
+	}
+	if _, code := w.next(conn); code != 4004 {
+		w.Errorf("%s: closes with %d", what, code)
+	}
+}
+
+// TestEdgeCases is the matrix of edge cases, row by row, for terminals and chats.
+func TestEdgeCases(t *testing.T) {
+	for _, s := range sources() {
+		t.Run(s.name, func(t *testing.T) {
+			w := newWorld(t, s)
+			for _, kind := range []struct{ path, first string }{{"/ws/pty", "session"}, {"/ws/claude-stream", "system"}} {
+				conn := w.socket(kind.path)
+				token := w.await(conn, kind.first, "")["session_id"].(string)
+				at := kind.path + "?session_id=" + token
+
+				// Token invalid at attach: forged, cut, longer, of the other kind of WebSocket, of an id that is none.
+				for i := 3; i < len(token); i += 7 {
+					bad := []byte(token)
+					bad[i] ^= 1
+					w.refuses("changed", kind.path+"?session_id="+string(bad))
+				}
+				other := map[string]string{"/ws/pty": "/ws/claude-stream", "/ws/claude-stream": "/ws/pty"}[kind.path]
+				w.refuses("other kind", other+"?session_id="+token)
+				w.refuses("cut", kind.path+"?session_id="+token[:len(token)-4])
+				w.refuses("longer", kind.path+"?session_id="+token+"AAAA")
+				w.refuses("an id", kind.path+"?session_id="+belljar.NewID())
+				w.refuses("resume=false does not help", kind.path+"?resume=false&session_id=x")
+
+				// Token expires while a WebSocket is attached: the stream goes on, and only a new attach is refused.
+				w.advance(30*time.Minute + time.Second)
+				w.refuses("expired", at)
+				w.say(conn, `{"type":"ping"}`)
+				w.await(conn, "pong", "")
+
+				// force_new with a token that is no good begins anew.
+				fresh := w.socket(at + "&force_new=1")
+				m := w.await(fresh, kind.first, "")
+				if m["resumed"] != false || m["session_id"] == token {
+					t.Errorf("force_new: %v", m)
+				}
+				// Token valid but the program is gone.
+				again := kind.path + "?session_id=" + m["session_id"].(string)
+				want := websocket.StatusNormalClosure
+				if kind.first == "session" {
+					want = 4004
+					at := w.open()
+					list, err := at.Engine.Terminals().List(t.Context(), at.Session)
+					if err != nil || len(list) != 2 {
+						t.Fatal(list, err)
+					}
+					if err := at.Engine.Terminals().Close(t.Context(), list[1].ID); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					w.say(fresh, "bye")
+				}
+				if _, code := w.ends(fresh); code != want {
+					t.Errorf("the end: %d", code)
+				}
+				w.refuses("gone", again)
+				_ = conn.CloseNow()
+			}
+
+			// Large and binary files: truncation within the schema, never raw bytes.
+			w.sh(`yes é | head -c 6000000 > big; head -c 100 /dev/zero > zero; printf '\303' > half`)
+			for file, want := range map[string]string{
+				"big": `"path":"big","truncated":true,"size":6000000}`, "zero": `{"content":"","path":"zero","binary":true,"size":100}`,
+				"half": `{"content":"","path":"half","binary":true,"size":1}`,
+			} {
+				if got := w.ask(w.key, "GET", "/api/file?path="+file, ""); got.status != 200 || !strings.HasSuffix(got.body, want) {
+					t.Errorf("%s answers %d with %d bytes: …%s", file, got.status, len(got.body), got.body[max(0, len(got.body)-80):])
+				}
+			}
+			for _, kept := range []string{w.key + "\"", "w1."} {
+				if strings.Contains(w.log(), kept) {
+					t.Errorf("the log has %s", kept)
+				}
+			}
+		})
+	}
+}
+
+// Tokens are of one user and one workspace: theft and replay find nothing.
+func TestTokensAreTheCallers(t *testing.T) {
+	w := newWorld(t, sources()[0])
+	conn := w.socket("/ws/pty")
+	token := w.await(conn, "session", "")["session_id"].(string)
+	if strings.Contains(token, w.open().Session) {
+		t.Error("the token names the session")
+	}
+	bob, _, err := w.dial("bob", "/ws/pty?session_id="+token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, _ := w.next(bob); m["type"] != "session_not_found" {
+		t.Error(m)
+	}
+	mine := w.open()
+	other, err := mine.Engine.(belljar.Service).Sessions().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("another workspace", "/workspace/"+other.ID+"/ws/pty?session_id="+token)
+	same := w.socket("/workspace/" + mine.Session + "/ws/pty?session_id=" + token)
+	if m, _ := w.next(same); m["resumed"] != true {
+		t.Error(m)
+	}
+	if got := w.ask("bob", "GET", "/workspace/"+mine.Session+"/api/tree", ""); got.status != 404 || got.body != `{"detail":"session not found"}` && !strings.Contains(got.body, "detail") {
+		t.Error(got)
+	}
+	stranger, _, err := w.dial("", "/ws/pty?session_id="+token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if types, code := w.ends(stranger); code != 4001 || len(types) != 1 {
+		t.Error(types, code)
+	}
+	// A token of a door with another secret.
+	elsewhere := newWorld(t, source{"sandbox", "alice", func(*testing.T) workspace.Source { return w.source }}, func(o *door.Options) { o.Secret = []byte(strings.Repeat("z", 32)) })
+	elsewhere.refuses("another secret", "/ws/pty?session_id="+token)
+}
+
+// A terminal that no client has had for the reattach window is gone.
+func TestReattachWindow(t *testing.T) {
+	s := source{"sandbox", "alice", func(t *testing.T) workspace.Source {
+		return sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Terminals.Reattach = time.Millisecond }).Service}
+	}}
+	w := newWorld(t, s)
+	conn := w.socket("/ws/pty")
+	token := w.await(conn, "session", "")["session_id"].(string)
+	keep := w.socket("/ws/pty") // its clock shows when the window is over
+	w.await(keep, "session", "")
+	_ = conn.Close(websocket.StatusNormalClosure, "")
+	at := w.open()
+	for late := time.Now().Add(patience); ; {
+		list, err := at.Engine.Terminals().List(t.Context(), at.Session)
+		if err != nil || time.Now().After(late) {
+			t.Fatal(err, list)
+		}
+		if len(list) == 1 {
+			break
+		}
+		w.say(keep, `{"type":"ping"}`)
+		w.await(keep, "pong", "")
+	}
+	w.refuses("beyond the window", "/ws/pty?session_id="+token)
+}
+
+// Each limit of a route has its answer.
+func TestRouteLimits(t *testing.T) {
+	w := newWorld(t, sources()[0], func(o *door.Options) {
+		o.Trees, o.Searches = api.NewBuckets(2, 0, nil), api.NewBuckets(1, 0, nil)
+	})
+	for path, n := range map[string]int{"/api/tree": 2, "/api/search?q=x": 1} {
+		for i := range n + 1 {
+			got := w.ask("alice", "GET", path, "")
+			if want := map[bool]int{true: 200, false: 429}[i < n]; got.status != want || want == 429 && (got.body != `{"detail":"Rate limit exceeded"}` || got.header.Get("Retry-After") == "") {
+				t.Errorf("%s, %d: %d %s %v", path, i, got.status, got.body, got.header)
+			}
+		}
+		if got := w.ask("bob", "GET", path, ""); got.status != 200 {
+			t.Errorf("another user: %v", got)
+		}
+	}
+}
+
+// A polling client is told that nothing has changed, also within the second of a change.
+func TestETag(t *testing.T) {
+	w := newWorld(t, sources()[0])
+	w.sh("echo a > x")
+	for _, path := range []string{"/api/tree", "/api/file?path=x"} {
+		w.sh("echo a > x")
+		tag := w.ask("alice", "GET", path, "").header.Get("ETag")
+		if got := w.ask("alice", "GET", path, "", "If-None-Match", tag); got.status != 304 || got.body != "" {
+			t.Errorf("%s: %v", path, got)
+		}
+		w.sh("echo bb > x")
+		if got := w.ask("alice", "GET", path, "", "If-None-Match", tag); got.status != 200 {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
+// Errors: who is nobody, in both forms, and the id of the request.
+func TestErrors(t *testing.T) {
+	w := newWorld(t, sources()[0])
+	got := w.ask("", "GET", "/api/tree", "", "X-Request-Id", "hop-1")
+	if got.status != 401 || got.body != `{"detail":"Authentication required"}` || got.header.Get("X-Request-Id") != "hop-1" {
+		t.Error(got)
+	}
+	got = w.ask("alice", "GET", "/workspace/none/api/tree", "", "Accept", "application/problem+json")
+	if got.status != 404 || !strings.Contains(got.body, "urn:belljar:error:not_found") {
+		t.Error(got)
+	}
+	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 6<<20)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) {
+		t.Error(got.status, got.body)
+	}
+	conn := w.socket("/ws/claude-stream?provider=broken")
+	w.await(conn, "system", "connected")
+	if m := w.await(conn, "system", "error"); m["message"] == "" {
+		t.Error(m)
+	}
+}

@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// Templates are the programs that clients may start, by name. Clients choose a name and listed values, and never a command.
+type Templates map[string]Template
+
+// Template is one program.
+type Template struct {
+	Kind       string               `json:"kind"`              // pty | chat
+	Command    []string             `json:"command,omitempty"` // of a pty, none is the session's shell
+	Env        map[string]string    `json:"env,omitempty"`
+	Parameters map[string]Parameter `json:"parameters,omitempty"`
+	// Start and Resume are further arguments of a chat's program when the chat begins, and when it goes on with a new program. {chat}
+	// in them is the chat's id, a UUID.
+	Start  []string `json:"start,omitempty"`
+	Resume []string `json:"resume,omitempty"`
+}
+
+// Parameter is a query parameter that adds arguments. Its value is one of Values, or matches all of Pattern; {value} in the
+// arguments is replaced by it.
+type Parameter struct {
+	Values    []string `json:"values,omitempty"`
+	Pattern   string   `json:"pattern,omitempty"` // RE2
+	Arguments []string `json:"arguments"`
+
+	matches *regexp.Regexp
+}
+
+const (
+	templatePTY  = "pty"
+	templateChat = "chat"
+	chatMark     = "{chat}"
+	valueMark    = "{value}"
+	maxValue     = 256 // bytes of a parameter's value
+)
+
+// DefaultTemplates are those of a server that sets none: the session's shell.
+func DefaultTemplates() Templates { return Templates{"shell": {Kind: templatePTY}} }
+
+// ParseTemplates reads templates: a JSON object of names and templates; "" is [DefaultTemplates].
+func ParseTemplates(text string) (Templates, error) {
+	if text == "" {
+		return DefaultTemplates(), nil
+	}
+	var list Templates
+	if err := api.Decode([]byte(text), &list); err != nil {
+		return nil, err
+	}
+	names := regexp.MustCompile(`\A[a-z][a-z0-9_-]{0,63}\z`)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		t := list[name]
+		if !names.MatchString(name) {
+			return nil, fmt.Errorf("template %.80q: a name is lower-case letters, digits, _ and -, and begins with a letter", name)
+		}
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("template %s: %w", name, err)
+		}
+		list[name] = t
+	}
+	return list, nil
+}
+
+func (t *Template) check() error {
+	switch {
+	case t.Kind != templatePTY && t.Kind != templateChat:
+		return fmt.Errorf("kind is pty or chat, not %.40q", t.Kind)
+	case t.Kind == templateChat && len(t.Command) == 0:
+		return fmt.Errorf("a chat needs a command")
+	case t.Kind == templatePTY && len(t.Start)+len(t.Resume) > 0:
+		return fmt.Errorf("start and resume are for chats")
+	case t.Kind == templatePTY && len(t.Env) > 0:
+		return fmt.Errorf("env is for chats")
+	case len(t.Command) == 0 && len(t.Parameters) > 0:
+		return fmt.Errorf("parameters need a command")
+	}
+	for name, p := range t.Parameters {
+		if (len(p.Values) == 0) == (p.Pattern == "") {
+			return fmt.Errorf("parameter %s has either values or a pattern", name)
+		}
+		if !slices.Contains(optionNames(), name) {
+			return fmt.Errorf("parameter %s is not known; there are %s", name, strings.Join(optionNames(), ", "))
+		}
+		if len(p.Arguments) == 0 {
+			return fmt.Errorf("parameter %s has no arguments", name)
+		}
+		if p.Pattern != "" {
+			re, err := regexp.Compile(`\A(?:` + p.Pattern + `)\z`)
+			if err != nil {
+				return fmt.Errorf("parameter %s: %w", name, err)
+			}
+			p.matches = re
+			t.Parameters[name] = p
+		}
+	}
+	return nil
+}
+
+// names returns the names of the templates of a kind.
+func (t Templates) names(kind string) []string {
+	list := []string{}
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		if t[name].Kind == kind {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// pick returns the template of a kind that a client names. Without a name, it is the first choice if that exists, else the only one.
+func (t Templates) pick(kind, name, first string) (string, Template, bool) {
+	if name == "" {
+		names := t.names(kind)
+		if name = first; !slices.Contains(names, first) && len(names) == 1 {
+			name = names[0]
+		}
+	}
+	one, ok := t[name]
+	return name, one, ok && one.Kind == kind
+}
+
+// optionNames are the query parameters that templates may use.
+func optionNames() []string {
+	return []string{"allowed_tools", "disallowed_tools", "max_budget_usd", "max_thinking_tokens", "max_turns", "mode", "model"}
+}
+
+// options are the parameters of a request, by their names in snake case.
+type options map[string]string
+
+// optionsOf returns the options in a query, also in camel case. Those that a template does not have are left out.
+func optionsOf(t Template, q url.Values) options {
+	out := options{}
+	for _, name := range optionNames() {
+		if _, used := t.Parameters[name]; !used {
+			continue
+		}
+		if v := cmp.Or(q.Get(name), q.Get(camel(name))); v != "" {
+			out[name] = v
+		}
+	}
+	if m, ok := map[string]string{"ask": "default", "act": "acceptEdits"}[out["mode"]]; ok {
+		out["mode"] = m
+	}
+	return out
+}
+
+// camel returns a name in camel case.
+func camel(name string) string {
+	parts := strings.Split(name, "_")
+	for i, p := range parts[1:] {
+		parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
+	}
+	return strings.Join(parts, "")
+}
+
+// command returns the arguments of a template with these options. chat is the id of a chat, and more its further arguments.
+func (t Template) command(o options, chat string, more []string) ([]string, error) {
+	out := slices.Clone(t.Command)
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		p, v := t.Parameters[name], o[name]
+		listed := slices.Contains(p.Values, v)
+		if p.matches != nil {
+			listed = p.matches.MatchString(v) && !strings.HasPrefix(v, "-")
+		}
+		if !listed || len(v) > maxValue || strings.ContainsRune(v, 0) {
+			e := &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s %.80q is not allowed", name, v), Details: map[string]any{"field": name},
+			}
+			return nil, e
+		}
+		for _, a := range p.Arguments {
+			out = append(out, strings.ReplaceAll(a, valueMark, v))
+		}
+	}
+	for _, a := range more {
+		out = append(out, strings.ReplaceAll(a, chatMark, chat))
+	}
+	return out, nil
+}

@@ -1,0 +1,169 @@
+//go:build linux
+
+package workspace_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestTranscripts replays the transcripts in testdata with every source: the same answers, to the last field. A part is named
+//
+//	sh                    its text is run in the workspace
+//	http METHOD PATH      > is the body, < the status and then the answer
+//	ws NAME PATH          opens a WebSocket; a later part "ws NAME" goes on with it. > is sent, < is the next message, ~ is text that a
+//	                      terminal prints, ! is the close code
+//
+// In what is sent, $name is what an earlier answer had: "=name" keeps a value, "*" is any value.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts: ", err)
+	}
+	for _, s := range sources() {
+		t.Run(s.name, func(t *testing.T) {
+			for _, file := range files {
+				t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+					talk, err := txtar.ParseFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					w := newWorld(t, s)
+					w.vars["root"], w.vars["mode"] = w.open().Root, w.source.Mode()
+					w.vars["isolated"] = strconv.FormatBool(s.name != "local")
+					conns := map[string]*websocket.Conn{}
+					for _, part := range talk.Files {
+						w.part(conns, part.Name, string(part.Data))
+					}
+				})
+			}
+		})
+	}
+}
+
+func (w *world) fill(text string) string {
+	for name, value := range w.vars {
+		text = strings.ReplaceAll(text, "$"+name, value)
+	}
+	return text
+}
+
+func (w *world) part(conns map[string]*websocket.Conn, title, text string) {
+	w.Helper()
+	kind, rest, _ := strings.Cut(title, " ")
+	switch kind {
+	case "sh":
+		w.sh(text)
+	case "http":
+		method, path, _ := strings.Cut(w.fill(rest), " ")
+		var body string
+		var want []string
+		for line := range strings.Lines(text) {
+			if sent, ok := strings.CutPrefix(line, "> "); ok {
+				body += w.fill(sent)
+			} else if line, ok := strings.CutPrefix(line, "< "); ok {
+				want = append(want, strings.TrimSpace(line))
+			}
+		}
+		got := w.ask(w.key, method, path, body)
+		if len(want) != 2 || strconv.Itoa(got.status) != want[0] {
+			w.Fatalf("%s\nanswers %d %s", title, got.status, got.body)
+		}
+		w.match(title, []byte(got.body), want[1])
+	case "ws":
+		name, path, opens := strings.Cut(rest, " ")
+		if opens {
+			conns[name] = w.socket(w.fill(path))
+		}
+		conn := conns[name]
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			if len(line) < 3 {
+				continue
+			}
+			switch mark, line := line[0], line[2:]; mark {
+			case '>':
+				w.say(conn, w.fill(line))
+			case '~':
+				w.shows(conn, line)
+			case '<':
+				_, raw, err := conn.Read(w.context())
+				if err != nil {
+					w.Fatalf("%s: %v, want %s", title, err, line)
+				}
+				w.match(title, raw, line)
+			case '!':
+				if types, code := w.ends(conn); strconv.Itoa(int(code)) != line || len(types) > 0 {
+					w.Fatalf("%s: closes with %d after %v, want %s", title, code, types, line)
+				}
+			}
+		}
+	default:
+		w.Fatalf("part %q is none", title)
+	}
+}
+
+// match compares an answer with what a transcript has.
+func (w *world) match(title string, raw []byte, want string) {
+	w.Helper()
+	var got, wanted any
+	if err := json.Unmarshal([]byte(w.fill(want)), &wanted); err != nil {
+		w.Fatalf("%s: the transcript's %s: %v", title, want, err)
+	}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		w.Fatalf("%s: %v in %s", title, err, raw)
+	}
+	if at := w.differs(got, wanted, ""); at != "" {
+		w.Fatalf("%s: %s\nin   %s\nwant %s", title, at, raw, want)
+	}
+}
+
+// differs returns where got is not want, or "".
+func (w *world) differs(got, want any, at string) string {
+	switch is := want.(type) {
+	case string:
+		if is == "*" {
+			return ""
+		}
+		if name, ok := strings.CutPrefix(is, "="); ok {
+			w.vars[name] = fmt.Sprint(got)
+			return ""
+		}
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok || len(g) != len(is) {
+			return fmt.Sprintf("%s is %v", at, got)
+		}
+		for name, value := range is {
+			if _, there := g[name]; !there {
+				return at + "." + name + " is missing"
+			}
+			if d := w.differs(g[name], value, at+"."+name); d != "" {
+				return d
+			}
+		}
+		return ""
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(is) {
+			return fmt.Sprintf("%s is %v, want %d elements", at, got, len(is))
+		}
+		for i := range is {
+			if d := w.differs(g[i], is[i], fmt.Sprintf("%s[%d]", at, i)); d != "" {
+				return d
+			}
+		}
+		return ""
+	}
+	if got != want {
+		return fmt.Sprintf("%s is %v, want %v", at, got, want)
+	}
+	return ""
+}

@@ -1,0 +1,99 @@
+package workspace
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestStatusOf(t *testing.T) {
+	in := " M a\x00?? new file\x00UU c\x00AA both\x00 D gone\x00A  added\x00R  to\x00from\x00 T link\x00MM quo\"te\nline\x00D  x\xff\x00AD ad\x00"
+	want := map[string]string{
+		"a": "M", "new file": "U", "c": "C", "both": "C", "gone": "D", "added": "A", "to": "M", "link": "M", "quo\"te\nline": "M", "x\uFFFD": "D", "ad": "D",
+	}
+	if got := statusOf([]byte(in)); !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	for _, bad := range []string{"", "x", "\x00\x00", "R  a", "R  a\x00"} {
+		statusOf([]byte(bad)) // does not panic
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for pattern, names := range map[string]string{
+		"*.py": "a.py A.PY .py !a.pyc", "m?in": "main MAIN !mn", "[ab]x": "ax Bx !cx", "[!a]": "b !a", "[": "[ !x", "a[": "a[", "x.y": "x.y !xzy", "[]]": "]",
+		"[a-c]*": "abc Cde !d", "": "", "^": "^ !a", "[^a]": "^ a !b", "*": "x é",
+	} {
+		match, err := glob(pattern)
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+			continue
+		}
+		for _, name := range strings.Fields(names) {
+			bare := strings.TrimPrefix(name, "!")
+			if match(bare) == (bare != name) {
+				t.Errorf("%s and %s", pattern, name)
+			}
+		}
+	}
+}
+
+func FuzzGlob(f *testing.F) {
+	for _, seed := range []string{"*", "[a", "[!]", "[z-a]", "\\", "[[:alpha:]]", "é?"} {
+		f.Add(seed, "name")
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if match, err := glob(pattern); err == nil {
+			match(name)
+		}
+	})
+}
+
+func TestTemplates(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"A":{"kind":"pty"}}`: "lower-case", `{"a":{"kind":"x"}}`: "pty or chat", `{"a":{"kind":"chat"}}`: "needs a command",
+		`{"a":{"kind":"pty","start":["x"],"command":["x"]}}`: "for chats", `{"a":{"kind":"pty","surprise":1}}`: "surprise",
+		`{"a":{"kind":"chat","command":["x"],"parameters":{"model":{"arguments":["x"]}}}}`:                "values or a pattern",
+		`{"a":{"kind":"chat","command":["x"],"parameters":{"model":{"pattern":"(","arguments":["x"]}}}}`:  "model",
+		`{"a":{"kind":"chat","command":["x"],"parameters":{"shell":{"values":["x"],"arguments":["x"]}}}}`: "not known",
+		`{"a":{"kind":"chat","command":["x"],"parameters":{"model":{"values":["x"],"arguments":[]}}}}`:    "no arguments",
+		`{"a":{"kind":"pty","parameters":{"model":{"values":["x"],"arguments":["x"]}}}}`:                  "need a command",
+		`[]`: "",
+	} {
+		if _, err := ParseTemplates(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	list, err := ParseTemplates(`{"c":{"kind":"chat","command":["p"],"parameters":{"model":{"values":["a b","-x"],"arguments":["--m","{value}"]},"max_turns":{"pattern":".*","arguments":["--t={value}"]}}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := list["c"]
+	for query, want := range map[string][]string{
+		"model=a+b&maxTurns=7": {"p", "--t=7", "--m", "a b"}, "model=-x": {"p", "--m", "-x"}, "": {"p"}, "provider=x&command=rm": {"p"},
+		"model=c": nil, "max_turns=-x": nil, "model=a%20b%3Brm": nil, "max_turns=a%00": nil, "max_turns=" + strings.Repeat("9", 300): nil,
+	} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.command(optionsOf(c, q), "id", nil); !slices.Equal(got, want) || (err != nil) != (want == nil) {
+			t.Errorf("%s: %q, %v", query, got, err)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	var l lines
+	var got []string
+	for _, piece := range []string{"a", "b\r\n", "\n", "c\nd", "", "e\n" + strings.Repeat("x", maxLine+10), "y\nz"} {
+		for line := range l.add([]byte(piece)) {
+			got = append(got, string(line))
+		}
+	}
+	if len(got) != 4 || got[0] != "ab" || got[1] != "c" || got[2] != "de" || len(got[3]) != maxLine || string(l.held) != "z" {
+		t.Errorf("%d lines: %.20q", len(got), got)
+	}
+}

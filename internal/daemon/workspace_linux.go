@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob/spool"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/event"
+	logs "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/folder"
+	"github.com/belljar/belljar/internal/service"
+	records "github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/internal/workspace"
+	"github.com/belljar/belljar/internal/workspace/local"
+)
+
+// openLocal opens a service of its own over one folder of this machine: its runs and terminals are not those of sandboxes, and end with
+// this process.
+func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDir, events event.Sink) (workspace.Source, error) {
+	rt, err := folder.New(cfg.WorkspaceDir, data.in("local"))
+	if err != nil {
+		return nil, mistake("SANDBOX_WORKSPACE_DIR names a folder that exists", "the workspace folder cannot be used: %v", err)
+	}
+	d.closers = append(d.closers, rt.Close)
+	o := serviceOptions(cfg)
+	o.Runtimes, o.Store, o.Logs, o.Blobs = []runtime.Runtime{rt}, records.New(), logs.New(), &spool.Store{Dir: data.path}
+	o.Require, o.TempDir, o.Events, o.Logger = []string{}, data.path, events, d.log
+	o.DefaultImage, o.SessionRest, o.Limits.NProc = runtime.HostRef, 0, belljar.MaxLimits().NProc
+	o.Warm, o.Snapshots, o.Volumes = service.WarmOptions{}, service.SnapshotOptions{}, service.VolumeOptions{}
+	engine, err := service.New(o)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, engine.Close)
+	return local.Source{Engine: engine, Dir: cfg.WorkspaceDir}, engine.Recover(ctx)
+}

@@ -1,0 +1,212 @@
+//go:build linux
+
+// Package folder is a runtime that isolates nothing: an agent in this process whose workspace is one folder of this machine, and
+// whose programs are those of the user who runs the server. It serves the workspace API's mode local. It is never one of the
+// runtimes that requests can name, so it does not pass the suite of those: sandboxes share the folder, which outlives them.
+package folder
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Runtime makes sandboxes of a folder.
+type Runtime struct {
+	dir, state string
+
+	mu    sync.Mutex
+	boxes map[string]*box
+}
+
+var _ runtime.Runtime = (*Runtime)(nil)
+
+// New returns a runtime whose sandboxes work in the folder dir. state is a folder of its own, which other users cannot read; it is
+// made.
+func New(dir, state string) (*Runtime, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder", dir)
+	}
+	if err := os.RemoveAll(state); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, err
+	}
+	return &Runtime{dir: dir, state: state, boxes: map[string]*box{}}, nil
+}
+
+// Name is folder.
+func (*Runtime) Name() string { return "folder" }
+
+// Probe reports that limits of time are enforced, and nothing else.
+func (*Runtime) Probe(context.Context) (runtime.Capabilities, error) {
+	return runtime.Capabilities{
+		Available: true, HostImage: true, State: runtime.StateSupported, Isolation: runtime.IsolationNone, AgentUID: "shared", OOMScope: "process",
+		SharedTmp:   true, // a workspace of the operator's gets no folder for temporary files
+		Protections: []runtime.Protection{runtime.WallTime(), {Name: runtime.ProtectCPUTime, Enforced: true, By: "agent"}},
+	}, nil
+}
+
+// Create starts an agent.
+func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(r.state, spec.ID)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return nil, &runtime.StepError{Step: "spec", Err: err}
+	}
+	l, err := net.Listen("unix", filepath.Join(path, "agent"))
+	if err != nil {
+		os.RemoveAll(path)
+		return nil, &runtime.StepError{Step: "socket", Err: err}
+	}
+	agent, err := guest.New(guest.Config{
+		Workspace: r.dir, Secrets: filepath.Join(path, "secrets"), LeaseMS: spec.Lease.Milliseconds(), Build: "folder",
+	})
+	if err != nil {
+		l.Close()
+		os.RemoveAll(path)
+		return nil, &runtime.StepError{Step: "agent", Err: err}
+	}
+	b := &box{runtime: r, id: spec.ID, path: path, agent: agent, listener: l, gone: make(chan struct{})}
+	r.mu.Lock()
+	r.boxes[spec.ID] = b
+	r.mu.Unlock()
+	b.serving.Go(func() { _ = agent.Serve(l) })
+	b.serving.Go(func() {
+		select {
+		case <-agent.Done():
+			go b.end(runtime.Exit{Reason: runtime.ExitAgent, Detail: "lease over"})
+		case <-b.gone:
+		}
+	})
+	return b, nil
+}
+
+// Attach finds nothing: sandboxes end with this process.
+func (r *Runtime) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
+	if b := r.find(id); b != nil {
+		return b, nil
+	}
+	return nil, fmt.Errorf("attach to %s: %w", id, runtime.ErrNotFound)
+}
+
+// List names the sandboxes.
+func (r *Runtime) List(context.Context) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.boxes)), nil
+}
+
+// Remove ends a sandbox.
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	if b := r.find(id); b != nil {
+		return b.Destroy(ctx)
+	}
+	return nil
+}
+
+func (r *Runtime) find(id string) *box {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.boxes[id]
+}
+
+// Close ends all sandboxes.
+func (r *Runtime) Close() error {
+	ids, _ := r.List(context.Background()) // never fails
+	var first error
+	for _, id := range ids {
+		if err := r.Remove(context.Background(), id); err != nil && first == nil {
+			first = err
+		}
+	}
+	if err := os.RemoveAll(r.state); err != nil && first == nil {
+		first = err
+	}
+	return first
+}
+
+// box is a sandbox.
+type box struct {
+	runtime  *Runtime
+	id, path string
+	agent    *guest.Agent
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	once sync.Once
+	gone chan struct{} // closed when nothing is left; the following fields are set then
+	exit runtime.Exit
+	err  error
+}
+
+// ID is that of its spec.
+func (b *box) ID() string { return b.id }
+
+// Dial connects to the agent.
+func (b *box) Dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case <-b.gone:
+		return nil, fmt.Errorf("dial %s: %w", b.id, runtime.ErrGone)
+	default:
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", b.listener.Addr().String())
+}
+
+// Usage has no figure: nothing separates the use of a sandbox.
+func (b *box) Usage(context.Context) (runtime.Usage, error) {
+	select {
+	case <-b.gone:
+		return runtime.Usage{}, fmt.Errorf("usage of %s: %w", b.id, runtime.ErrGone)
+	default:
+		return runtime.Usage{}, nil
+	}
+}
+
+// Wait waits for the end.
+func (b *box) Wait(ctx context.Context) (runtime.Exit, error) {
+	select {
+	case <-b.gone:
+		return b.exit, nil
+	case <-ctx.Done():
+		return runtime.Exit{}, context.Cause(ctx)
+	}
+}
+
+// Destroy ends the agent and its programs. The folder stays.
+func (b *box) Destroy(context.Context) error {
+	b.end(runtime.Exit{Reason: runtime.ExitDestroyed})
+	<-b.gone
+	b.serving.Wait()
+	return b.err
+}
+
+// end ends the agent, for the reason that comes first.
+func (b *box) end(why runtime.Exit) {
+	b.once.Do(func() {
+		err := b.agent.Close()
+		b.listener.Close()
+		if e := os.RemoveAll(b.path); err == nil {
+			err = e
+		}
+		b.runtime.mu.Lock()
+		delete(b.runtime.boxes, b.id)
+		b.runtime.mu.Unlock()
+		b.exit, b.err = why, err
+		close(b.gone)
+	})
+}

@@ -1,0 +1,204 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar/test/tier"
+)
+
+// front is a front end's WebSocket.
+type front struct {
+	*testing.T
+	conn *websocket.Conn
+}
+
+func (s *server) front(path string) front {
+	s.t.Helper()
+	conn, _, err := websocket.Dial(s.t.Context(), s.URL+"/workspace/ws/"+path, &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {s.Key}}})
+	if err != nil {
+		s.t.Fatalf("%s: %v", path, err)
+	}
+	conn.SetReadLimit(16 << 20)
+	s.t.Cleanup(func() { _ = conn.CloseNow() })
+	return front{s.t, conn}
+}
+
+func (p front) say(text string) {
+	p.Helper()
+	if err := p.conn.Write(p.Context(), websocket.MessageText, []byte(text)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p front) next() (m map[string]any) {
+	p.Helper()
+	_, raw, err := p.conn.Read(p.Context())
+	if err == nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err != nil {
+		p.Fatalf("%v in %s", err, raw)
+	}
+	return m
+}
+
+// shows reads a terminal until it has printed a text.
+func (p front) shows(text string) {
+	p.Helper()
+	for seen := ""; !strings.Contains(seen, text); {
+		if data, ok := p.next()["data"].(string); ok {
+			seen += data
+		}
+	}
+}
+
+// TestWorkspaceKill kills the server in mid-terminal and in mid-chat. With the tokens from before, a front end comes back to the same
+// shell, and gets what the chat's program has printed meanwhile without a gap or a duplicate.
+func TestWorkspaceKill(t *testing.T) {
+	const lines = 60
+	program := fmt.Sprintf(`trap : INT; while read -r l; do i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "{\"n\":$i}"; sleep 0.01; done; done`, lines)
+	templates, err := json.Marshal(map[string]any{
+		"shell": map[string]any{"kind": "pty"}, "count": map[string]any{"kind": "chat", "command": []string{"/bin/sh", "-c", program}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, set := t.TempDir(), "workspace_templates="+string(templates)
+	s := serve(t, data, "--set", set)
+	shell, chat := s.front("pty"), s.front("claude-stream")
+	pty := shell.next()["session_id"].(string)
+	shell.say("A=kept; echo rea''dy\n")
+	shell.shows("ready")
+	hello := chat.next()
+	chat.say("go")
+	got := 0
+	for got < 5 {
+		if n := chat.next()["n"]; n != float64(got+1) {
+			t.Fatalf("line %v after %d", n, got)
+		}
+		got++
+	}
+	s.kill()
+	s = serve(t, data, "--set", set)
+
+	shell = s.front("pty?session_id=" + pty)
+	if m := shell.next(); m["type"] != "session" || m["resumed"] != true {
+		t.Fatal(m)
+	}
+	shell.shows("ready") // of the history
+	shell.say("echo still-$A\n")
+	shell.shows("still-kept")
+	chat = s.front(fmt.Sprintf("claude-stream?session_id=%s&from_seq=%d", hello["session_id"], got+1))
+	if m := chat.next(); m["subtype"] != "connected" || m["resumed"] != true || m["seq"] != float64(got) {
+		t.Fatal(m)
+	}
+	for got < lines {
+		if n := chat.next()["n"]; n != float64(got+1) {
+			t.Fatalf("line %v after %d", n, got)
+		}
+		got++
+	}
+	chat.say("more")
+	if n := chat.next()["n"]; n != float64(1) {
+		t.Fatal(n)
+	}
+	chat.say(`{"type":"interrupt"}`)
+	for m := chat.next(); m["subtype"] != "interrupted"; m = chat.next() {
+		if m["subtype"] == "error" {
+			t.Fatal(m)
+		}
+	}
+
+	// Clients that come back, many times.
+	begun, slowest := time.Now(), time.Duration(0)
+	rounds := tier.Rounds(t, 20, 1000)
+	for range rounds {
+		at := time.Now()
+		p := s.front("pty?session_id=" + pty)
+		if m := p.next(); m["resumed"] != true {
+			t.Fatal(m)
+		}
+		slowest = max(slowest, time.Since(at))
+		_ = p.conn.CloseNow()
+	}
+	if slowest > 10*time.Second {
+		t.Errorf("the slowest of %d reattachments took %v", rounds, slowest)
+	}
+	t.Logf("%d reattachments in %v, the slowest %v", rounds, time.Since(begun), slowest)
+	s.pace(shell)
+}
+
+// pace measures what a front end waits for, against the bounds of docs/workspace.md.
+func (s *server) pace(shell front) {
+	s.t.Helper()
+	shell.say("mkdir -p many; cd many; i=0; while [ $i -lt 1000 ]; do : > f$i; i=$((i+1)); done; stty -echo; echo al''l\n")
+	shell.shows("all")
+	measure := func(what string, do func(i int)) []time.Duration {
+		all := make([]time.Duration, 50)
+		for i := range all {
+			begun := time.Now()
+			do(i)
+			all[i] = time.Since(begun)
+		}
+		slices.Sort(all)
+		s.t.Logf("%s: median %v, p95 %v", what, all[len(all)/2], all[len(all)*95/100])
+		return all
+	}
+	echo := measure("input to output of a terminal", func(i int) {
+		shell.say(fmt.Sprintf("echo x''%d.\n", i))
+		shell.shows(fmt.Sprintf("x%d.", i))
+	})
+	if median := echo[len(echo)/2]; median > 150*time.Millisecond {
+		s.t.Errorf("input to output takes %v", median)
+	}
+	measure("a tree of 1,000 files", func(int) { s.text("/workspace/api/tree?path=many") })
+	ready := measure("ready", func(int) { s.text("/workspace/api/project") })
+	if last := ready[len(ready)-1]; last > 5*time.Second {
+		s.t.Errorf("a workspace is ready after %v", last)
+	}
+}
+
+// TestWorkspaceLocal is a server over a folder of this machine: it needs the operator's word, and its folder is left as it is.
+func TestWorkspaceLocal(t *testing.T) {
+	data, work := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(work, "note"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, ready := launch(t, t.TempDir(), "--set", "workspace_mode=local", "--set", "workspace_dir="+work)
+	if err := <-ready; err == nil {
+		t.Error("the mode local needs no word of the operator")
+	}
+	s := serve(t, data, "--set", "workspace_mode=local", "--set", "workspace_dir="+work, "--set", "allow_weak=workspace_local")
+	p := s.front("pty")
+	p.next()
+	p.say("pwd; cat note; echo done > made\n")
+	p.shows("mine")
+	s.pace(p)
+	if status, got, err := s.try("GET", "/workspace/api/config", nil); err != nil || status != 200 || got["workspace_root"] != work || got["isolated"] != false {
+		t.Error(status, got, err)
+	}
+	if status, got, err := s.try("GET", "/readyz", nil); err != nil || status != 200 || !strings.Contains(fmt.Sprint(got), "circuit:closed") {
+		t.Error(status, got, err)
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("the server ended with %d\n%s", code, s.said)
+	}
+	if raw, err := os.ReadFile(filepath.Join(work, "note")); err != nil || string(raw) != "mine" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if left, err := os.ReadDir(work); err != nil || len(left) != 3 {
+		t.Errorf("the folder has %v, %v", left, err)
+	}
+}
