@@ -49,8 +49,8 @@ func TestEveryDocumentedRoute(t *testing.T) {
 			doors[op.Tags[0]]++
 		}
 	}
-	// The thread API has eight routes, the workspace API seventeen; the shell API has seven, and lists and deletes files besides, and streams.
-	if doors["threads"] != 8 || doors["workspace"] != 17 || doors["shell"] != 10 || doors["sessions"] < 12 || doors["files"] < 13 || doors["terminals"] < 4 {
+	// The thread API has eight routes, the workspace API nineteen; the shell API has seven, and lists and deletes files besides, and streams.
+	if doors["threads"] != 8 || doors["workspace"] != 19 || doors["shell"] != 10 || doors["sessions"] < 12 || doors["files"] < 13 || doors["terminals"] < 4 {
 		t.Errorf("documented: %v", doors)
 	}
 }

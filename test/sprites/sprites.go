@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package sprites stands in for the public API of a sprite, for tests: exec sessions over WebSockets, files and services, as the API is
 // documented. Programs run on this machine with the rights of the test, so it is given our own only. Faults can be injected.
 package sprites

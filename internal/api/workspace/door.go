@@ -149,6 +149,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 			mux.HandleFunc(r.method+" "+mount+r.path, r.handler)
 		}
 	}
+	d.registerMeta(mux)
 	for path, methods := range allowed {
 		for _, mount := range mounts {
 			mux.HandleFunc(mount+path, d.notAllowed(methods))
