@@ -22,7 +22,7 @@ func (d *server) openSource(ctx context.Context, cfg *config.Config, data *dataD
 		if d.machine != nil {
 			return d.openSprite(ctx, cfg)
 		}
-		return sandbox.Source{Engine: d.service, Image: cfg.WorkspaceImage}, nil
+		return &sandbox.Source{Engine: d.service, Image: cfg.WorkspaceImage}, nil
 	case "remote":
 		return d.openRemote(ctx, cfg)
 	case "local":

@@ -34,5 +34,5 @@ func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDi
 		return nil, err
 	}
 	d.closers = append(d.closers, engine.Close)
-	return local.Source{Engine: engine, Dir: cfg.WorkspaceDir}, engine.Recover(ctx)
+	return &local.Source{Engine: engine, Dir: cfg.WorkspaceDir}, engine.Recover(ctx)
 }

@@ -3,6 +3,8 @@ package terminal
 import (
 	"encoding/base64"
 	"unicode/utf8"
+
+	"github.com/belljar/belljar/internal/api"
 )
 
 // splitter makes messages from a stream of bytes. It holds an incomplete character back until the rest arrives.
@@ -14,7 +16,7 @@ func (s *splitter) next(kind string, b []byte) (text, bool) {
 		b = append(s.held, b...)
 		s.held = nil
 	}
-	if n := unfinished(b); n > 0 {
+	if n := api.Unfinished(b); n > 0 {
 		s.held = append([]byte(nil), b[len(b)-n:]...)
 		b = b[:len(b)-n]
 	}
@@ -32,20 +34,6 @@ func (s *splitter) flush(kind string) (text, bool) {
 	b := s.held
 	s.held = nil
 	return textOf(kind, b), true
-}
-
-// unfinished returns how many bytes at the end of b are an incomplete character.
-func unfinished(b []byte) int {
-	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
-		tail := b[len(b)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }
 
 // textOf returns b as a message: text if it is UTF-8 and JSON escapes would not make it much longer, else base64.

@@ -6,6 +6,7 @@
 //	GET /api/git/status  GET /api/git/diff              GET /api/git/show
 //	GET, POST /api/sessions   GET /api/{config,project,capabilities}   POST /api/{login,logout}
 //	WebSockets: /ws/pty, /ws/claude-stream
+//	GET /healthz, /__meta/version, below /workspace only
 //
 // The API fixes fields, statuses and texts. Errors are {"detail": text}, and {"detail": [{loc, msg, type}]} for a request that
 // lacks something. What holds the files and runs the programs is a [workspace.Source].
@@ -149,7 +150,16 @@ func (d *Door) Register(mux *http.ServeMux) {
 			mux.HandleFunc(r.method+" "+mount+r.path, r.handler)
 		}
 	}
-	d.registerMeta(mux)
+	mux.HandleFunc("GET "+Prefix+"/healthz", d.meta(func(w http.ResponseWriter) {
+		write(w, http.StatusOK, struct {
+			Status string `json:"status"`
+		}{"ok"})
+	}))
+	mux.HandleFunc("GET "+Prefix+"/__meta/version", d.meta(func(w http.ResponseWriter) {
+		write(w, http.StatusOK, struct {
+			Version string `json:"version"`
+		}{workspace.APIVersion})
+	}))
 	for path, methods := range allowed {
 		for _, mount := range mounts {
 			mux.HandleFunc(mount+path, d.notAllowed(methods))
@@ -198,6 +208,20 @@ func (d *Door) http(limit *api.Buckets, handler func(*call) error) http.HandlerF
 		if err != nil {
 			fail(w, r, err)
 		}
+	}
+}
+
+// meta wraps an answer to a server that depends on this one, which compares versions first. It opens no workspace.
+func (d *Door) meta(answer func(http.ResponseWriter)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		api.Route(r.Context(), r.Pattern)
+		r, _, err := d.identify(d.opts.Auth, r)
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		w.Header().Set("X-Workspace-Api-Version", workspace.APIVersion)
+		answer(w)
 	}
 }
 

@@ -46,7 +46,7 @@ func another(t *testing.T) workspace.Source {
 	terminals := must[*terminal.Door](t)(terminal.New(terminal.Options{Engine: engine, Auth: apitest.Callers(), Secret: secret, OriginAllowed: func(*http.Request) bool { return true }}))
 	canonical := must[*rest.Door](t)(rest.New(rest.Options{Engine: engine, Auth: apitest.Callers(), MaxUpload: 64 << 20, Terminal: terminals.New}))
 	inner := must[*door.Door](t)(door.New(door.Options{
-		Source: sandbox.Source{Engine: engine}, Auth: apitest.Callers(), Sockets: apitest.Callers(), Secret: secret,
+		Source: &sandbox.Source{Engine: engine}, Auth: apitest.Callers(), Sockets: apitest.Callers(), Secret: secret,
 		Origin: func(*http.Request) bool { return true }, OriginAllowed: func(*http.Request) bool { return true },
 	}))
 	edge := must[*api.Edge](t)(api.NewEdge(api.EdgeOptions{}))

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -227,7 +228,7 @@ type content struct {
 func contentOf(p string, b []byte, size int64) content {
 	out := content{Path: p, Truncated: size > int64(len(b))}
 	if out.Truncated {
-		b = b[:len(b)-unfinished(b)]
+		b = b[:len(b)-api.Unfinished(b)]
 	}
 	text := string(b)
 	if !utf8.Valid(b) || strings.ContainsRune(text, 0) {
@@ -448,19 +449,6 @@ func (c *call) search() error {
 	}
 	write(c.w, http.StatusOK, out)
 	return nil
-}
-
-// unfinished returns how many bytes at the end of b are an incomplete character.
-func unfinished(b []byte) int {
-	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
-		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }
 
 var errPattern = errors.New("not a pattern")

@@ -151,7 +151,7 @@ func TestTokensAreTheCallers(t *testing.T) {
 // A terminal that no client has had for the reattach window is gone.
 func TestReattachWindow(t *testing.T) {
 	s := source{"sandbox", "alice", func(t *testing.T) workspace.Source {
-		return sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Terminals.Reattach = time.Millisecond }).Service}
+		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Terminals.Reattach = time.Millisecond }).Service}
 	}}
 	w := newWorld(t, s)
 	conn := w.socket("/ws/pty")
@@ -223,9 +223,37 @@ func TestErrors(t *testing.T) {
 	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 6<<20)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) {
 		t.Error(got.status, got.body)
 	}
+	for path, body := range map[string]string{"/workspace/healthz": `{"status":"ok"}`, "/workspace/__meta/version": `{"version":"` + workspace.APIVersion + `"}`} {
+		if got := w.ask("bob", "GET", path, ""); got.status != 200 || got.body != body || got.header.Get("X-Workspace-API-Version") != workspace.APIVersion {
+			t.Error(path, got)
+		}
+		if got := w.ask("", "GET", path, ""); got.status != 401 {
+			t.Error(path, got)
+		}
+	}
 	conn := w.socket("/ws/claude-stream?provider=broken")
 	w.await(conn, "system", "connected")
 	if m := w.await(conn, "system", "error"); m["message"] == "" {
 		t.Error(m)
+	}
+}
+
+// A front end that polls does not open its workspace anew each time; one whose workspace has ended gets another.
+func TestPollingOpensOnce(t *testing.T) {
+	w := newWorld(t, sources()[0])
+	first := w.open()
+	for range 3 {
+		if got := w.ask("alice", "GET", "/api/tree", ""); got.status != 200 {
+			t.Fatal(got)
+		}
+	}
+	if err := first.Engine.(belljar.Service).Sessions().Delete(t.Context(), first.Session); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.ask("alice", "GET", "/api/tree", ""); got.status != 200 || w.open().Session == first.Session {
+		t.Error(got)
+	}
+	if got := w.ask("alice", "GET", "/workspace/"+first.Session+"/api/tree", ""); got.status != 404 || !strings.Contains(got.body, "detail") {
+		t.Error(got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // pty is a terminal of a workspace, as one client sees it.
@@ -182,7 +183,7 @@ func (p *pty) follow(ctx context.Context, emit func(any) error) verdict {
 // show emits text. It never ends within a character; bytes that are none are replaced.
 func (p *pty) show(kind string, b []byte, emit func(any) error) error {
 	b = append(p.held, b...)
-	n := len(b) - unfinished(b)
+	n := len(b) - api.Unfinished(b)
 	p.held = append([]byte(nil), b[n:]...)
 	if n == 0 {
 		return nil

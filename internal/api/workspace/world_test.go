@@ -47,7 +47,7 @@ type source struct {
 func sources() []source {
 	return []source{
 		{"sandbox", "alice", func(t *testing.T) workspace.Source {
-			return sandbox.Source{Engine: apitest.NewWorld(t, nil, unbounded).Service}
+			return &sandbox.Source{Engine: apitest.NewWorld(t, nil, unbounded).Service}
 		}},
 		{"local", "root", func(t *testing.T) workspace.Source {
 			dir := filepath.Join(t.TempDir(), "work")
@@ -64,7 +64,7 @@ func sources() []source {
 				}
 			})
 			engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
-			return local.Source{Engine: engine, Dir: dir}
+			return &local.Source{Engine: engine, Dir: dir}
 		}},
 		{"remote", "alice", another},
 		{"sprite", "alice", spriteWorld},

@@ -16,15 +16,17 @@ import (
 type Source struct {
 	Engine belljar.Engine
 	Dir    string
+
+	known workspace.Known
 }
 
-var _ workspace.Source = Source{}
+var _ workspace.Source = (*Source)(nil)
 
 // Mode is local.
-func (Source) Mode() string { return "local" }
+func (*Source) Mode() string { return "local" }
 
 // Open returns the workspace, for operators on this machine only.
-func (s Source) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
+func (s *Source) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
 	switch address, err := netip.ParseAddr(caller.Address); {
 	case !caller.Admin():
 		return workspace.Workspace{}, forbidden("the mode local is for operators")
@@ -36,7 +38,7 @@ func (s Source) Open(ctx context.Context, caller belljar.Caller, session string)
 	spec := workspace.Spec("")
 	spec.WorkspaceExec = false // which would have a folder for temporary files made there
 	spec.Env = map[string]string{"HOME": s.Dir, "PWD": s.Dir}
-	w, err := workspace.Open(ctx, s.Engine.As(caller), "", spec)
+	w, err := s.known.Open(ctx, s.Engine.As(caller), caller.ID, spec)
 	w.Root, w.Git = s.Dir, s.git
 	return w, err
 }
@@ -44,7 +46,7 @@ func (s Source) Open(ctx context.Context, caller belljar.Caller, session string)
 func forbidden(text string) error { return &belljar.Error{Code: belljar.CodeForbidden, Message: text} }
 
 // Ready looks whether the folder is there.
-func (s Source) Ready(context.Context) workspace.Readiness {
+func (s *Source) Ready(context.Context) workspace.Readiness {
 	if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() {
 		return workspace.Readiness{State: "down", Circuit: "closed", Reason: "unreachable"}
 	}
@@ -52,7 +54,7 @@ func (s Source) Ready(context.Context) workspace.Readiness {
 }
 
 // git refuses a repository that is not plainly in the folder, or whose configuration can name programs.
-func (s Source) git(ctx context.Context) error {
+func (s *Source) git(ctx context.Context) error {
 	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return unsafe("the folder cannot be read")
