@@ -14,8 +14,8 @@ const WeakWorkspace = "workspace_local"
 
 func workspaces(c *Config) []row {
 	return []row{
-		{name: "WORKSPACE_MODE", value: oneOf(&c.WorkspaceMode, "sandbox", "local"), def: "sandbox", alias: "WORKSPACE_MODE",
-			doc: "What the workspaces of the workspace API are: sandbox, a session of this server; or local, the folder SANDBOX_WORKSPACE_DIR of this machine, without a sandbox, for operators only. WORKSPACE_MODE without a prefix works, too."},
+		{name: "WORKSPACE_MODE", value: oneOf(&c.WorkspaceMode, "sandbox", "local", "remote"), def: "sandbox", alias: "WORKSPACE_MODE",
+			doc: "What the workspaces of the workspace API are: sandbox, a session of this server; or local, the folder SANDBOX_WORKSPACE_DIR of this machine, without a sandbox, for operators only; or remote, a session of the belljar SANDBOX_WORKSPACE_URL. With SANDBOX_SPRITES_BASE_URL, sandbox is a sprite. WORKSPACE_MODE without a prefix works, too."},
 		{name: "WORKSPACE_DIR", value: text(&c.WorkspaceDir, checkAbsolute), doc: "Folder of the mode local. Programs run as the user of the server and can do what that user can: the mode needs " + WeakWorkspace + " in SANDBOX_ALLOW_WEAK and a loopback address in SANDBOX_LISTEN."},
 		{name: "WORKSPACE_IMAGE", value: text(&c.WorkspaceImage, checkImage), doc: "Image of the workspaces that the workspace API makes. If unset, SANDBOX_DEFAULT_IMAGE."},
 		{name: "WORKSPACE_TEMPLATES", value: text(&c.WorkspaceTemplates, checkObject), doc: "Programs that clients of the workspace API may start, as a JSON object; see docs/workspace.md. If unset, the session's shell."},

@@ -73,6 +73,12 @@ func (c *Config) checkElsewhere(bad func(string, ...any)) {
 	if (c.WorkspaceURL == "") != (c.WorkspaceKey == "") {
 		bad("SANDBOX_WORKSPACE_URL and SANDBOX_WORKSPACE_KEY go together, and one is missing")
 	}
+	switch remote := c.WorkspaceMode == "remote"; {
+	case remote && c.WorkspaceURL == "":
+		bad("SANDBOX_WORKSPACE_MODE=remote needs SANDBOX_WORKSPACE_URL and SANDBOX_WORKSPACE_KEY")
+	case !remote && c.WorkspaceURL != "":
+		bad("SANDBOX_WORKSPACE_URL has no meaning without SANDBOX_WORKSPACE_MODE=remote")
+	}
 	needed := []struct{ name, value string }{
 		{"SPRITES_BASE_URL", c.SpritesBaseURL}, {"SPRITES_SPRITE_NAME", c.SpriteName}, {"SPRITES_TOKEN", c.SpritesToken}, {"SPRITES_WORKSPACE_SERVICE_HOST", c.SpriteHost},
 	}

@@ -30,6 +30,8 @@ func TestElsewhere(t *testing.T) {
 		"SANDBOX_HIBERNATE_SEC":                    append([]string{"SANDBOX_HIBERNATE_SEC=60"}, full...),
 		"at least 32 bytes":                        append([]string{"SPRITES_WORKSPACE_SERVICE_TOKEN=short"}, full...),
 		"SANDBOX_WORKSPACE_KEY go together":        {"SANDBOX_WORKSPACE_URL=https://other"},
+		"needs SANDBOX_WORKSPACE_URL":              {"WORKSPACE_MODE=remote"},
+		"has no meaning without":                   {"SANDBOX_WORKSPACE_URL=https://other", "SANDBOX_WORKSPACE_KEY=k"},
 		"must be printable ASCII without spaces":   {"SANDBOX_WORKSPACE_URL=https://other", "SANDBOX_WORKSPACE_KEY=a b"},
 		"SANDBOX_SPRITES_WORKSPACE_SERVICE_HOST, ": full[:3],
 	} {

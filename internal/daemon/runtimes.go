@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/workspace/remote"
 )
 
 // openRuntimes opens the server's runtimes, the default first. It fails if the default is unavailable, and never substitutes
@@ -32,6 +33,9 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 	for _, u := range units {
 		d.closers = append(d.closers, u.close)
 		list = append(list, u.Runtime)
+		if m, ok := u.Runtime.(remote.Machine); ok {
+			d.machine = m
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()

@@ -37,6 +37,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 	"github.com/belljar/belljar/internal/store/sqlite"
 	"github.com/belljar/belljar/internal/workspace"
+	"github.com/belljar/belljar/internal/workspace/remote"
 )
 
 // server holds everything that serves the server's address.
@@ -64,6 +65,7 @@ type server struct {
 
 	goImages chan runtime.Root // images that need a Go build cache; nil if disabled
 
+	machine   remote.Machine              // elsewhere, whose runtime is among the runtimes; nil if there is none
 	elsewhere atomic.Pointer[event.Sinks] // what learns of requests to other servers; nil at first
 
 	closers []func() error // in the order of opening

@@ -19,7 +19,12 @@ import (
 func (d *server) openSource(ctx context.Context, cfg *config.Config, data *dataDir, events event.Sink) (workspace.Source, error) {
 	switch cfg.WorkspaceMode {
 	case "sandbox":
+		if d.machine != nil {
+			return d.openSprite(ctx, cfg)
+		}
 		return &sandbox.Source{Engine: d.service, Image: cfg.WorkspaceImage}, nil
+	case "remote":
+		return d.openRemote(ctx, cfg)
 	case "local":
 		return d.openLocal(ctx, cfg, data, events)
 	}

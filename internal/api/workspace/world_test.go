@@ -66,6 +66,8 @@ func sources() []source {
 			engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
 			return &local.Source{Engine: engine, Dir: dir}
 		}},
+		{"remote", "alice", another},
+		{"sprite", "alice", spriteWorld},
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *Source) Check(ctx context.Context) error { return s.check.Ready(ctx) }
 
 // Ready returns the state of the other belljar.
 func (s *Source) Ready(ctx context.Context) workspace.Readiness {
-	return readiness(s.Check(ctx), s.guard.Circuit())
+	return readiness(ctx, s.Check, s.guard.Circuit)
 }
 
 // patience is how long a request is repeated while the other belljar does not answer. A browser waits meanwhile.

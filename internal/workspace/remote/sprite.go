@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/upstream"
@@ -19,6 +21,7 @@ type Machine interface {
 type Sprite struct {
 	Engine  belljar.Engine
 	Machine Machine
+	Root    string // folder of the files there
 }
 
 var _ workspace.Source = Sprite{}
@@ -37,26 +40,34 @@ func (s Sprite) Open(ctx context.Context, caller belljar.Caller, session string)
 	}
 	w, err := workspace.Open(ctx, s.Engine.As(opens), session, spec)
 	if err == nil {
-		w.Engine = s.Engine.As(caller)
+		w.Engine, w.Root = steady{s.Engine.As(caller)}, s.Root
 	}
 	return w, err
 }
 
 // Ready returns the state of the machine.
 func (s Sprite) Ready(ctx context.Context) workspace.Readiness {
-	return readiness(s.Machine.Ready(ctx), s.Machine.Circuit())
+	return readiness(ctx, s.Machine.Ready, s.Machine.Circuit)
 }
 
+// readyTime is how long a question for the state may take. The check goes on, and a later question has its answer.
+const readyTime = 800 * time.Millisecond
+
 // readiness puts a check into words without anything of what it asked.
-func readiness(err error, circuit string) workspace.Readiness {
-	r := workspace.Readiness{State: "ready", Circuit: circuit}
+func readiness(ctx context.Context, check func(context.Context) error, circuit func() string) workspace.Readiness {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	err := check(ctx)
+	r := workspace.Readiness{State: "ready", Circuit: circuit()}
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.State = "degraded"
 	case err != nil:
 		r.State, r.Reason = "down", string(upstream.ReasonOf(err))
 		if r.Reason == "" {
 			r.Reason = string(upstream.Unreachable)
 		}
-	case circuit != upstream.Closed:
+	case r.Circuit != upstream.Closed:
 		r.State = "degraded"
 	}
 	return r

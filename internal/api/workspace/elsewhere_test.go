@@ -1,0 +1,128 @@
+//go:build linux
+
+package workspace_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/guest/health"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/stream"
+	"github.com/belljar/belljar/internal/api/terminal"
+	door "github.com/belljar/belljar/internal/api/workspace"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/sprites"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/upstream"
+	"github.com/belljar/belljar/internal/workspace"
+	"github.com/belljar/belljar/internal/workspace/remote"
+	"github.com/belljar/belljar/internal/workspace/sandbox"
+	"github.com/belljar/belljar/test/apitest"
+	"github.com/belljar/belljar/test/build"
+	stand "github.com/belljar/belljar/test/sprites"
+)
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// another is another belljar, whose workspaces a source has.
+func another(t *testing.T) workspace.Source {
+	engine, secret := apitest.NewWorld(t, nil, unbounded).Service, []byte(strings.Repeat("o", 32))
+	streams := must[*stream.Door](t)(stream.New(stream.Options{Engine: engine, Auth: apitest.Callers(), Secret: secret}))
+	terminals := must[*terminal.Door](t)(terminal.New(terminal.Options{Engine: engine, Auth: apitest.Callers(), Secret: secret, OriginAllowed: func(*http.Request) bool { return true }}))
+	canonical := must[*rest.Door](t)(rest.New(rest.Options{Engine: engine, Auth: apitest.Callers(), MaxUpload: 64 << 20, Terminal: terminals.New}))
+	inner := must[*door.Door](t)(door.New(door.Options{
+		Source: &sandbox.Source{Engine: engine}, Auth: apitest.Callers(), Sockets: apitest.Callers(), Secret: secret,
+		Origin: func(*http.Request) bool { return true }, OriginAllowed: func(*http.Request) bool { return true },
+	}))
+	edge := must[*api.Edge](t)(api.NewEdge(api.EdgeOptions{}))
+	mux := http.NewServeMux()
+	canonical.Register(mux)
+	streams.Register(mux)
+	terminals.Register(mux)
+	inner.Register(mux)
+	server := httptest.NewServer(edge.Wrap(mux))
+	s := must[*remote.Source](t)(remote.New(remote.Options{URL: server.URL, Key: "alice", Image: "host"}))
+	t.Cleanup(func() {
+		s.Close()
+		streams.Close()
+		terminals.Close()
+		inner.Close()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// spriteWorld is an engine over a stand-in of a sprite, with the real agent in it.
+func spriteWorld(t *testing.T) workspace.Source {
+	const token = "0123456789abcdef0123456789abcdef"
+	dir := t.TempDir()
+	api := stand.New("box", dir)
+	t.Cleanup(api.End)
+	for _, d := range []string{"/srv/workspace-api/run/secrets", "/home/sprite/workspace"} {
+		if err := os.MkdirAll(dir+d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(dir+"/srv/workspace-api/belljar-agent", must[[]byte](t)(build.AgentProgram()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := must[*health.Service](t)(health.New("", token))
+	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = h.Serve(l)
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	to := must[*upstream.Guard](t)(upstream.New(upstream.Options{URL: api.URL, Token: stand.Token, Allow: sprites.Rules("box")}))
+	at := must[*upstream.Guard](t)(upstream.New(upstream.Options{URL: "http://" + l.Addr().String(), Token: token, Allow: []upstream.Rule{
+		{Methods: []string{"GET"}, Path: "/healthz"}, {Methods: []string{"GET"}, Path: "/__meta/version"},
+	}}))
+	rt := must[*sprites.Runtime](t)(sprites.New(sprites.Options{
+		API: to, Service: upstream.CheckOptions{Guard: at, Version: wire.WorkspaceAPI}, Sprite: "box", State: t.TempDir(),
+		Agent: "/srv/workspace-api/belljar-agent", Workspace: "/home/sprite/workspace", Secrets: "/srv/workspace-api/run/secrets",
+	}))
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
+	return remote.Sprite{Engine: engine, Machine: rt, Root: dir + "/home/sprite/workspace"}
+}
+
+// A belljar and the service in a sprite speak one version, and only those that have a key may ask for it.
+func TestMeta(t *testing.T) {
+	if wire.WorkspaceAPI != workspace.APIVersion {
+		t.Errorf("%s and %s", wire.WorkspaceAPI, workspace.APIVersion)
+	}
+	w := newWorld(t, sources()[0])
+	for path, body := range map[string]string{"/workspace/healthz": `{"status":"ok"}`, "/workspace/__meta/version": `"version":"` + workspace.APIVersion + `"`} {
+		got := w.ask("alice", "GET", path, "")
+		if got.status != 200 || !strings.Contains(got.body, body) || got.header.Get("X-Workspace-API-Version") != workspace.APIVersion {
+			t.Errorf("%s: %+v", path, got)
+		}
+		if got := w.ask("", "GET", path, ""); got.status != 401 {
+			t.Errorf("%s without a key: %+v", path, got)
+		}
+	}
+}
