@@ -1949,6 +1949,281 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspace/__meta/version": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell the version of this API, also in X-Workspace-API-Version */
+        get: operations["workspace-version"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/capabilities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what the API can do here */
+        get: operations["workspace-capabilities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Describe the workspace */
+        get: operations["workspace-config"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a file */
+        get: operations["workspace-read-file"];
+        /** Write a file */
+        put: operations["workspace-write-file"];
+        post?: never;
+        /** Delete a file, or a folder with all in it */
+        delete: operations["workspace-delete-file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/file/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a file to a folder */
+        post: operations["workspace-move-file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/file/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give a file another path */
+        post: operations["workspace-rename-file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/git/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compare a file with the last commit */
+        get: operations["workspace-git-diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/git/show": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a file of the last commit */
+        get: operations["workspace-git-show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/git/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what has changed since the last commit */
+        get: operations["workspace-git-status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Exchange a key for a cookie of this API */
+        post: operations["workspace-login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the cookie */
+        post: operations["workspace-logout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/project": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Name the root of the workspace */
+        get: operations["workspace-project"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Look for files by name */
+        get: operations["workspace-search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List terminals and chats */
+        get: operations["workspace-list-sessions"];
+        put?: never;
+        /** Make a token for a terminal or a chat to be */
+        post: operations["workspace-new-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/api/tree": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List a folder */
+        get: operations["workspace-tree"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspace/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Answer a server that depends on this one */
+        get: operations["workspace-health"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2279,10 +2554,20 @@ export interface components {
             status: "canceling" | "finished";
         };
         Check: {
+            /**
+             * @description Whether that is asked: open after failures, half-open for an attempt
+             * @enum {string}
+             */
+            circuit?: "closed" | "half-open" | "open";
             /** @description Details, as text */
             detail?: string;
             /** @description Whether it works */
             ok: boolean;
+            /**
+             * @description State of what a part depends on
+             * @enum {string}
+             */
+            state?: "ready" | "degraded" | "down";
         };
         Chunk: {
             /**
@@ -9065,6 +9350,802 @@ export interface operations {
                 };
             };
             default: components["responses"]["Failure"];
+        };
+    };
+    "workspace-version": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The version */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        version: string;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-capabilities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Features and routes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        features: {
+                            [key: string]: boolean;
+                        };
+                        routers: {
+                            enabled: boolean;
+                            name: string;
+                            prefix: string;
+                        }[];
+                        version: string;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its root, mode and programs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Whether programs run in a sandbox */
+                        isolated: boolean;
+                        paths: {
+                            files: string;
+                        };
+                        pty_providers: string[];
+                        /** @enum {string} */
+                        workspace_mode: "sandbox" | "local" | "remote";
+                        workspace_root: string;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-read-file": {
+        parameters: {
+            query: {
+                /** @description A path in the workspace, relative to it */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its text, at most 5 MiB */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Whether it is not text */
+                        binary?: boolean;
+                        content: string | null;
+                        /** @description Why there is no content */
+                        error?: string;
+                        path: string;
+                        /**
+                         * Format: int64
+                         * @description Bytes of the file, if it is truncated or binary
+                         */
+                        size?: number;
+                        /** @description Whether content is the beginning */
+                        truncated?: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-write-file": {
+        parameters: {
+            query: {
+                /** @description A path in the workspace, relative to it */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    content: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        path: string;
+                        /** @description true */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-delete-file": {
+        parameters: {
+            query: {
+                /** @description A path in the workspace, relative to it */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        path: string;
+                        /** @description true */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-move-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    dest_dir: string;
+                    src_path: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        dest_path: string;
+                        old_path: string;
+                        /** @description true */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-rename-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    new_path: string;
+                    old_path: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        new_path: string;
+                        old_path: string;
+                        /** @description true */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-git-diff": {
+        parameters: {
+            query: {
+                /** @description A path in the workspace, relative to it */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A unified diff */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        diff: string;
+                        error?: string;
+                        path: string;
+                        truncated?: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-git-show": {
+        parameters: {
+            query: {
+                /** @description A path in the workspace, relative to it */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its text */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Whether it is not text */
+                        binary?: boolean;
+                        content: string | null;
+                        /** @description Why there is no content */
+                        error?: string;
+                        path: string;
+                        /**
+                         * Format: int64
+                         * @description Bytes of the file, if it is truncated or binary
+                         */
+                        size?: number;
+                        /** @description Whether content is the beginning */
+                        truncated?: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-git-status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description M, A, D, U (untracked) or C (conflict) by path; without a repository, files is an empty list */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Whether there is git */
+                        available?: boolean;
+                        /** @description An object, or an empty list */
+                        files: unknown;
+                        is_repo: boolean;
+                        truncated?: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: date-time */
+                        expires_at: string;
+                        /** @description true */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description true */
+                        success: boolean;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-project": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The root */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        root: string;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-search": {
+        parameters: {
+            query: {
+                /** @description A pattern for names: *, ?, [abc], [!abc]; case does not matter */
+                q: string;
+                /** @description A path in the workspace, relative to it */
+                path?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        path: string;
+                        pattern: string;
+                        results: {
+                            dir: string;
+                            name: string;
+                            path: string;
+                        }[];
+                        /** @description Whether a bound was reached */
+                        truncated?: boolean;
+                        /** @enum {string} */
+                        truncation_reason?: "node_limited" | "depth_limited" | "time_limited";
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-list-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Those that live */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        sessions: {
+                            alive: boolean;
+                            /** Format: int64 */
+                            clients: number;
+                            /**
+                             * Format: int64
+                             * @description Entries of a chat's log
+                             */
+                            history_count: number;
+                            /** @description A token; a pending one is of a session that its first use makes */
+                            id: string;
+                            name?: string;
+                            /** @enum {string} */
+                            type: "pty" | "stream";
+                        }[];
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-new-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The token */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A token; a pending one is of a session that its first use makes */
+                        session_id: string;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-tree": {
+        parameters: {
+            query?: {
+                /** @description A path in the workspace, relative to it */
+                path?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its entries, folders first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        entries: {
+                            is_dir: boolean;
+                            name: string;
+                            path: string;
+                            /**
+                             * Format: int64
+                             * @description Of a file, in bytes
+                             */
+                            size?: number;
+                        }[];
+                        path: string;
+                        /**
+                         * Format: int64
+                         * @description Entries listed, if there are more
+                         */
+                        total_visited?: number;
+                        /** @description Whether a bound was reached */
+                        truncated?: boolean;
+                        /** @enum {string} */
+                        truncation_reason?: "node_limited" | "depth_limited" | "time_limited";
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
+        };
+    };
+    "workspace-health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It works */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description ok */
+                        status: string;
+                    };
+                };
+            };
+            /** @description What went wrong: a text, or for a request that lacks something a list of loc, msg and type */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description A text or a list */
+                        detail: unknown;
+                    };
+                };
+            };
         };
     };
 }
