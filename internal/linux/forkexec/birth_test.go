@@ -259,7 +259,7 @@ func TestInsert(t *testing.T) {
 	say := func(p *forkexec.Program, w *os.File, what string) {
 		p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str(what), forkexec.Int(1))
 	}
-	for at, want := range []string{"?ABCE", "?ABCE", "A?BCE", "AB?CE", "ABC?E", "ABCE", "ABCE", "ABC?E", "ABCE?", "ABCE"} {
+	for at, want := range []string{"?ABCE", "?ABCE", "A?BCE", "AB?CE", "ABC?E", "ABCE", "ABCE", "ABC?E", "ABCE?", "ABCE?", "ABCE"} {
 		t.Run(strconv.Itoa(at), func(t *testing.T) {
 			r, w := pipe(t)
 			p := forkexec.New()

@@ -314,12 +314,10 @@ func (p *Program) ExecFD(fd int, argv, env []string) {
 	p.Call(unix.SYS_EXECVEAT, Int(fd), p.Str(""), p.Strs(argv), p.Strs(env), Int(unix.AT_EMPTY_PATH))
 }
 
-// unblock lets signals in again where a keeper's child has none.
+// unblock lets all signals in: a keeper's child has none, and what blocks signals in the process that started this one, such as a
+// profiler, does not concern the program.
 func (p *Program) unblock() {
-	if p.keeps {
-		mask := Arg{v: uintptr(unsafe.Pointer(&p.m.signals))}
-		p.Call(unix.SYS_RT_SIGPROCMASK, Int(unix.SIG_SETMASK), mask, Int(0), Int(8))
-	}
+	p.Call(unix.SYS_RT_SIGPROCMASK, Int(unix.SIG_SETMASK), Ptr(p, new(uint64)), Int(0), Int(8))
 }
 
 // Error is a failure of the child before it became another program.
