@@ -205,11 +205,13 @@ func (r *Relay) carry(c *conn, s Stream) {
 		_, _ = s.R.Await() // the end of the stream
 	}
 	// To close a connection with unread data would discard what the program has not received yet.
-	stop := r.closeOnStop(c.tcp)
 	_ = c.tcp.SetReadDeadline(time.Now().Add(lingerTime))
-	<-up
-	stop()
+	select {
+	case <-up:
+	case <-r.stop:
+	}
 	c.tcp.Close()
+	<-up
 }
 
 // up moves bytes from the program to the host, until its end of file. It fails if the program's connection does. What a host does
