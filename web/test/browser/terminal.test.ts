@@ -154,7 +154,8 @@ test("a server that is killed and started again: the first error stays, and noth
   v.allow(/ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|ERR_INCOMPLETE|ERR_CONNECTION_CLOSED|WebSocket|50[0-9]/);
   await open();
   await screen.run("x=alive");
-  await screen.type("sleep 1; for i in 1 2 3; do echo while-away-$((i*11)); done\n");
+  await screen.type("echo begun-$((1+1)); sleep 1; for i in 1 2 3; do echo while-away-$((i*11)); done\n");
+  await screen.shows(/begun-2/); // every key has arrived
   await server.kill();
   await screen.strip.getByText("Code 1006.").waitFor();
   await serve(t, { data: server.data, listen: new URL(server.url).host });
