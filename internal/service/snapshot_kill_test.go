@@ -260,7 +260,7 @@ func checkWhole(t *testing.T, w *world, p *process, n int) {
 	})
 }
 
-// endAll ends all sessions and removes all snapshots, of which nothing stays unpacked.
+// endAll ends all sessions and removes all templates and snapshots, of which nothing stays unpacked.
 func endAll(t *testing.T, p *process, unpacked string) {
 	t.Helper()
 	sessions, err := p.mine().List(p.context(), belljar.SessionQuery{})
@@ -268,6 +268,15 @@ func endAll(t *testing.T, p *process, unpacked string) {
 		t.Fatal(err)
 	}
 	p.end(sessions.Items...)
+	templates, err := p.templates().List(p.context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range templates {
+		if err := p.templates().Remove(p.context(), x.Name, false); err != nil {
+			t.Error(err)
+		}
+	}
 	saved, err := p.snapshots().List(p.context(), belljar.SnapshotQuery{})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func (a *Agent) freeze() *freezing {
 
 // vacantTime is how long the keepers of commands whose first processes have ended may take together to report that they were the only ones. A
 // program that survives its command, where there is no cgroup to freeze, costs a snapshot as much.
-const vacantTime = 500 * time.Millisecond
+const vacantTime = 2 * time.Second
 
 // vacant reports whether no process of a command is left. It waits for a keeper's report until leave.
 func (e *exec) vacant(leave <-chan time.Time) bool {
