@@ -68,7 +68,13 @@ func (c *conn) Write(p []byte) (int, error) {
 // WriteTo implements [io.WriterTo]. It has no buffer while it waits.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	n, err := c.Conn.WriteTo(counter{w, c})
-	return n, c.explain(err)
+	if err == nil {
+		err = io.EOF
+	}
+	if err = c.explain(err); errors.Is(err, io.EOF) {
+		return n, nil
+	}
+	return n, err
 }
 
 // ReadFrom implements [io.ReaderFrom], counted as Write is.
@@ -86,9 +92,10 @@ func (w counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// explain gives the reason of an error that the end of the session has caused.
+// explain gives the reason of an error that the end of the session has caused. So may an end of file: a killed program closes its
+// connections, and what it sent must not look complete.
 func (c *conn) explain(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || c.session.Context().Err() == nil {
+	if err == nil || c.session.Context().Err() == nil {
 		return err
 	}
 	if errors.Is(context.Cause(c.session.Context()), fault.ErrDetached) {

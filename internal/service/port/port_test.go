@@ -230,5 +230,8 @@ func TestSessionEnds(t *testing.T) {
 	if _, err := c.Write([]byte("x")); belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("writer: %v", err)
 	}
+	if err := c.(*conn).explain(io.EOF); belljar.CodeOf(err) != belljar.CodeConflict { // of a program that was killed
+		t.Errorf("an end of file: %v", err)
+	}
 	_ = c.Close()
 }
