@@ -206,6 +206,7 @@ type mortalConn struct {
 
 func (c mortalConn) Write(b []byte) (int, error) {
 	if err := c.death.alive(func() error { return nil }); err != nil {
+		c.Conn.Close() // as the kernel does: there is no answer to wait for
 		return 0, err
 	}
 	return c.Conn.Write(b) // may take long, and what was meant before a death may come after it
