@@ -27,7 +27,7 @@ type Shelf struct {
 	Links bool
 
 	mu sync.Mutex
-	// loose are folders that have, or may soon have, no key: whoever releases one sweeps.
+	// loose are folders that have, or may soon have, no key: the release of one sweeps.
 	loose map[string]bool
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// refuses checks that a token finds nothing, and that nothing else is told.
+// refuses checks that a token finds nothing, and that the answer says nothing else.
 func (w *world) refuses(what, path string) {
 	w.Helper()
 	conn := w.socket(path)
@@ -192,7 +192,7 @@ func TestRouteLimits(t *testing.T) {
 	}
 }
 
-// A polling client is told that nothing has changed, also within the second of a change.
+// The answer to a polling client is that nothing has changed, also within the second of a change.
 func TestETag(t *testing.T) {
 	w := newWorld(t, sources()[0])
 	w.sh("echo a > x")
@@ -209,7 +209,7 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// Errors: who is nobody, in both forms, and the id of the request.
+// Errors: an unknown caller, in both forms, and the id of the request.
 func TestErrors(t *testing.T) {
 	w := newWorld(t, sources()[0])
 	got := w.ask("", "GET", "/api/tree", "", "X-Request-Id", "hop-1")
