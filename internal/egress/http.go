@@ -144,8 +144,11 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// failed answers a request that the host did not.
+// failed answers a request that the host did not. A connection that is cut gets no answer.
 func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
+	if p.c.ctx.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
 	why := p.c.host + " did not answer"
 	if own, ok := errors.AsType[refusal](err); ok {
 		why = string(own)

@@ -402,3 +402,27 @@ func TestHTTPNoAnswer(t *testing.T) {
 		t.Errorf("%v %q", status, body)
 	}
 }
+
+// A connection that is cut while the host has not answered yet gets no answer from the gate in place of the host's.
+func TestHTTPCutHasNoAnswer(t *testing.T) {
+	w := newWorld(t, nil)
+	asked := make(chan struct{})
+	w.peer("a.example.com", public, 80, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		asked <- struct{}{}
+		_, _ = io.Copy(io.Discard, c)
+	})
+	var open []net.Conn
+	for range 20 { // the cut and the answer race
+		c := w.connect("a.example.com", 80)
+		write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n")
+		<-asked
+		open = append(open, c)
+	}
+	w.gate.SetPolicy(policyOf(t))
+	for _, c := range open {
+		if got, err := readAll(t, c); len(got) != 0 || err == nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
