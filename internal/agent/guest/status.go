@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -85,7 +86,7 @@ func (e *exec) begin() error {
 	case rec.Kind&forkexec.RecordFailed == 0:
 		e.pid, e.settled = int(rec.Pid), true
 		if cut != "" {
-			awaitDeath(e.pid)
+			process.AwaitDeath(e.pid) // until then it has copies of our descriptors: see [Agent.awaitLaunches]
 		}
 		return nil
 	default:
@@ -98,17 +99,6 @@ func (e *exec) begin() error {
 	e.a.reap(e.keeper)
 	e.release()
 	return failure
-}
-
-// awaitDeath waits for a process that was killed before its execve: its keeper has reported it, but until it is dead it has copies of
-// our descriptors (see [Agent.awaitLaunches]).
-func awaitDeath(pid int) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return // it is dead
-	}
-	defer unix.Close(fd)
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
 }
 
 // certain reports whether all processes of a lost command can be found: among the agent's children, if it adopts orphans, or in

@@ -40,6 +40,17 @@ func (p *Process) Ended(until time.Time) bool {
 	}
 }
 
+// AwaitDeath waits, for a second at most, until a process that was killed is dead, and has no descriptors left.
+func AwaitDeath(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it is dead
+	}
+	p := Process{fd: fd}
+	defer p.Close()
+	p.Ended(time.Now().Add(time.Second))
+}
+
 // Entry is a process's entry in /proc.
 type Entry struct {
 	Pid, Parent, Session int
