@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
 	"net/http"
 	"path"
@@ -450,5 +449,3 @@ func (c *call) search() error {
 	write(c.w, http.StatusOK, out)
 	return nil
 }
-
-var errPattern = errors.New("not a pattern")

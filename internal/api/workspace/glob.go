@@ -38,7 +38,7 @@ func glob(pattern string) (func(name string) bool, error) {
 	b.WriteString(`\z`)
 	re, err := regexp.Compile(b.String())
 	if err != nil {
-		return nil, errPattern
+		return nil, err
 	}
 	return re.MatchString, nil
 }
