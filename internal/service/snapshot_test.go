@@ -96,7 +96,7 @@ func TestSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Name != "one" || first.SessionID != x.ID || first.Kind != "workspace" || !first.Consistent || first.Files != 11 || first.Bytes != 3<<20+3+5+3+2 ||
+	if first.Name != "one" || first.SessionID != x.ID || first.Kind != "workspace" || first.Files != 11 || first.Bytes != 3<<20+3+5+3+2 ||
 		first.StoredBytes <= 0 || first.StoredBytes > 1<<16 || first.ExpiresAt == nil || !first.ExpiresAt.Equal(first.CreatedAt.Add(time.Hour)) {
 		t.Errorf("%+v", first)
 	}

@@ -444,10 +444,11 @@ func TestExecOutlivesItsClient(t *testing.T) {
 func TestExecShortWait(t *testing.T) {
 	c := newCoding(t)
 	begun := time.Now()
-	a := c.exec(map[string]any{"cmd": []string{"sleep", "300"}, "timeout_seconds": 600, "wait_seconds": 0.05})
+	a := c.exec(map[string]any{"cmd": []string{"sh", "-c", "echo; exec sleep 300"}, "timeout_seconds": 600, "wait_seconds": 0.05})
 	if a.Status != "running" || a.ExitCode != nil || time.Since(begun) > time.Minute {
 		t.Errorf("%+v", a)
 	}
+	c.read(a.ExecID, "since_seq=0&wait_seconds=200") // it runs: a signal would find no program before
 	c.ask(200, "POST", c.path("/"+a.ExecID+"/cancel"), "alice", "", nil)
 	if a := c.wait(a.ExecID); !a.Done || *a.ExitCode != 143 || a.Signal != "SIGTERM" {
 		t.Errorf("%+v", a)
