@@ -14,7 +14,8 @@ const (
 type Toolset struct {
 	Mode     ToolMode // "" is [ToolsCompute]
 	Language string   // `runtime` of the tools: what code is written in that does not say; "" leaves it to the model
-	Image    string   // "" is the server's default
+	Image    string   // "" is the server's default, or the template's
+	Template string   // the template of every sandbox; "" is none
 
 	// Runtime, Isolation and TrustLevel are as in [RunSpec]. Agent files have none of them.
 	Runtime    string
@@ -62,7 +63,7 @@ func (t Toolset) Scope() Scope {
 func (m ToolMode) Tools() []string {
 	if m == ToolsCode {
 		return []string{
-			"sandbox_open", "sandbox_exec", "sandbox_exec_read", "sandbox_exec_wait", "sandbox_code",
+			"sandbox_open", "sandbox_exec", "sandbox_exec_read", "sandbox_exec_wait", "sandbox_code", "sandbox_fork",
 			"sandbox_fs_write", "sandbox_fs_read", "sandbox_fs_list", "sandbox_fs_delete", "sandbox_close",
 		}
 	}

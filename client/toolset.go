@@ -19,7 +19,7 @@ func OpenToolset(ctx context.Context, s belljar.Service, tools belljar.Toolset) 
 		}
 	}
 	spec := belljar.SessionSpec{
-		SpecVersion: belljar.SpecVersion, BaseImage: tools.Image,
+		SpecVersion: belljar.SpecVersion, BaseImage: tools.Image, Template: tools.Template,
 		Runtime: tools.Runtime, Isolation: tools.Isolation, TrustLevel: tools.TrustLevel,
 		Resources: tools.Resources, TimeoutSec: tools.TimeoutSec,
 		// Runs extend the TTL but not the idle time. Neither may end the session before the toolset's idle time.

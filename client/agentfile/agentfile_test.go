@@ -64,7 +64,7 @@ func TestSpecification(t *testing.T) {
 	}) || tools.Scope().String() != "workflow:run_1:default" {
 		t.Errorf("%+v", tools)
 	}
-	if got := f.Sandbox.Tools(); len(got) != 10 || got[0] != "sandbox_open" || got[9] != "sandbox_close" {
+	if got := f.Sandbox.Tools(); len(got) != 11 || got[0] != "sandbox_open" || got[10] != "sandbox_close" {
 		t.Errorf("%v", got)
 	}
 }
@@ -280,7 +280,7 @@ func TestTools(t *testing.T) {
 	if _, err := none.Toolset(ExecutionContext{}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Error(err)
 	}
-	for mode, want := range map[belljar.ToolMode]int{"": 1, belljar.ToolsCompute: 1, belljar.ToolsCode: 10} {
+	for mode, want := range map[belljar.ToolMode]int{"": 1, belljar.ToolsCompute: 1, belljar.ToolsCode: 11} {
 		if got := (&Sandbox{Mode: mode}).Tools(); len(got) != want {
 			t.Errorf("%q: %v", mode, got)
 		}

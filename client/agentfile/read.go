@@ -58,6 +58,7 @@ func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) 
 		"mode":          func(f string, n *yaml.Node) { r.text(f, n, (*string)(&s.Mode)) },
 		"runtime":       func(f string, n *yaml.Node) { r.text(f, n, &s.Runtime) },
 		"image":         func(f string, n *yaml.Node) { r.text(f, n, &s.Image) },
+		"template":      func(f string, n *yaml.Node) { r.text(f, n, &s.Template) },
 		"session":       func(f string, n *yaml.Node) { r.text(f, n, &s.Session) },
 		"allow_network": func(f string, n *yaml.Node) { r.flag(f, n, &s.AllowNetwork) },
 		"pip_packages":  func(f string, n *yaml.Node) { r.texts(f, n, &s.PipPackages) },

@@ -12,9 +12,10 @@ import (
 
 // Sandbox is the sandbox block of an agent file. A zero field is unset.
 type Sandbox struct {
-	Mode    belljar.ToolMode // compute (the default): one-shot runs; code: a session
-	Runtime string           // the language: python, node, bash or another of [Runtimes]; "" leaves the choice to the model
-	Image   string           // "" means the server's default
+	Mode     belljar.ToolMode // compute (the default): one-shot runs; code: a session
+	Runtime  string           // the language: python, node, bash or another of [Runtimes]; "" leaves the choice to the model
+	Image    string           // "" means the server's default, or the template\'s
+	Template string           // of every sandbox; "" means none
 	// Session is the session's name in its workflow, in code mode. All agents of the workflow share the session default,
 	// which is also the default; isolated means a session of its own.
 	Session string
@@ -257,7 +258,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 		return belljar.Toolset{}, err
 	}
 	t := belljar.Toolset{
-		Mode: s.InMode(), Language: strings.ToLower(s.Runtime), Image: s.Image, TimeoutSec: float64(s.TimeoutSeconds),
+		Mode: s.InMode(), Language: strings.ToLower(s.Runtime), Image: s.Image, Template: s.Template, TimeoutSec: float64(s.TimeoutSeconds),
 		IdleTimeoutSec: float64(s.Limits.TimeoutSeconds),
 		Resources: belljar.Resources{
 			CPU: float64(s.Limits.CPUMillicores) / 1000, MemoryMB: s.Limits.MemoryMB, WorkspaceMB: s.Limits.WorkspaceMB,

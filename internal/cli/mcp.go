@@ -17,6 +17,7 @@ type mcpCommand struct {
 	Mode      string   `group:"what" placeholder:"MODE" help:"compute: one-shot runs (default); code: a sandbox that lasts, with commands and files."`
 	Language  string   `group:"what" placeholder:"NAME" help:"Language of code that does not say: python (default), node, bash …"`
 	Image     string   `group:"what" placeholder:"REF" help:"Root file system of every sandbox; the model can name no other."`
+	Template  string   `group:"what" placeholder:"NAME" help:"Template of every sandbox: its image, packages, environment and files."`
 	Runtime   string   `group:"what" placeholder:"NAME" help:"Isolation: native, gvisor, docker; the model can name no other."`
 	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
 	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
@@ -101,7 +102,7 @@ func (m *mcpCommand) toolset() (belljar.Toolset, error) {
 		field *string
 		value string
 	}{
-		{&set.Language, m.Language}, {&set.Image, m.Image}, {&set.Runtime, m.Runtime}, {&set.Isolation, m.Class},
+		{&set.Language, m.Language}, {&set.Image, m.Image}, {&set.Template, m.Template}, {&set.Runtime, m.Runtime}, {&set.Isolation, m.Class},
 		{&set.Workflow, m.Workflow}, {&set.Session, m.Session},
 	} {
 		if f.value != "" {

@@ -19,6 +19,7 @@ type (
 		Code           string `json:"code" about:"The code; the value of its last expression is shown"`
 		Language       string `json:"language,omitempty" about:"python (default), ipython, javascript or bash"`
 		TimeoutSeconds int64  `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
+		Replay         bool   `json:"replay,omitempty" about:"If the variables are gone, execute the earlier code again first"`
 	}
 	codeOutput struct {
 		ExecID string `json:"exec_id" about:"As from sandbox_exec"`
@@ -65,7 +66,7 @@ func code(c *call, in codeInput) (*reply, error) {
 		}
 	}
 	run, out, err := c.finish(belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Context: language, Language: language, Code: in.Code, TimeoutSec: timeout,
+		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Context: language, Language: language, Code: in.Code, Replay: in.Replay, TimeoutSec: timeout,
 	}, c.terms.Wait)
 	if err != nil {
 		return nil, sandboxError(renamed(err, map[string]string{"timeout_sec": "timeout_seconds"}))

@@ -75,7 +75,11 @@ func runCode(c *call, in runInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := c.oneShot(cmp.Or(c.terms.Image, c.kit.opts.Image))
+	image := c.terms.Image
+	if image == "" && c.terms.Template == "" {
+		image = c.kit.opts.Image
+	}
+	spec := c.oneShot(image)
 	file := l.FileOf(in.Code)
 	spec.Env, spec.TimeoutSec, spec.Language, spec.Command = in.Env, timeout, l.Aliases[0], append([]string{file}, in.Args...)
 	spec.WorkspaceExec = true
@@ -111,7 +115,7 @@ func (c *call) oneShot(image string) belljar.RunSpec {
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git,
+		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git, Template: t.Template,
 	}
 }
 

@@ -22,7 +22,7 @@ func TestHTTP(t *testing.T) {
 	w := newWorld(t)
 	h := w.httpServer(nil)
 	p, c := h.peer(t, "ann", "?mode=code")
-	if names, _ := toolNames(t, p); len(names) != 11 {
+	if names, _ := toolNames(t, p); len(names) != 12 {
 		t.Errorf("tools: %v", names)
 	}
 	sandbox := p.open()

@@ -34,7 +34,7 @@ func New(o Options) (*Kit, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	tools := slices.Concat(computeTools(), sandboxTools(), codeTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
+	tools := slices.Concat(computeTools(), sandboxTools(), codeTools(), forkTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
 	return &Kit{opts: o, log: o.Logger, tools: tools}, nil
 }
 

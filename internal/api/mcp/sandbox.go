@@ -125,7 +125,7 @@ func open(c *call, in openInput) (*reply, error) {
 func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	t := c.terms
 	spec := belljar.SessionSpec{
-		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
+		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Template: t.Template, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
 		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git,
 		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},

@@ -29,7 +29,7 @@ func TestArgumentsAgree(t *testing.T) {
 	}
 	takes := map[string]func([]byte) bool{
 		"sandbox_run": accepts[runInput], "sandbox_open": accepts[openInput], "sandbox_exec": accepts[execInput], "sandbox_exec_read": accepts[readInput],
-		"sandbox_exec_wait": accepts[waitInput], "sandbox_close": accepts[closeInput], "sandbox_code": accepts[codeInput], "sandbox_fs_write": accepts[writeInput],
+		"sandbox_exec_wait": accepts[waitInput], "sandbox_close": accepts[closeInput], "sandbox_code": accepts[codeInput], "sandbox_fork": accepts[forkInput], "sandbox_fs_write": accepts[writeInput],
 		"sandbox_fs_read": accepts[fileInput], "sandbox_fs_list": accepts[listInput], "sandbox_fs_delete": accepts[deleteInput],
 	}
 	for _, tool := range kit.tools {

@@ -176,7 +176,7 @@ func (t Terms) narrowed(query string) (Terms, error) {
 	wait, output := 0.0, 0
 	parameters := map[string]parameter{
 		"agent": textTo(&n.Agent), "image": textTo(&n.Image), "isolation": textTo(&n.Isolation), "language": textTo(&n.Language),
-		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "trust": textTo(&trust), "workflow": textTo(&n.Workflow),
+		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "template": textTo(&n.Template), "trust": textTo(&trust), "workflow": textTo(&n.Workflow),
 		"cpu": numberTo(&n.Resources.CPU), "idle_timeout": numberTo(&n.IdleTimeoutSec), "timeout": numberTo(&n.TimeoutSec), "wait": numberTo(&wait),
 		"max_output": integerTo(&output), "memory_mb": integerTo(&n.Resources.MemoryMB), "workspace_mb": integerTo(&n.Resources.WorkspaceMB),
 		"mode": func(name, value string) error {
