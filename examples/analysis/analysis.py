@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Has a model analyse data in one interpreter that remembers, and try several fits at once in copies of its sandbox.
 
-    python3 analysis.py FILE QUESTION
+    python3 analysis.py FILE QUESTION [QUESTION ...]
 
 The model has two tools. code executes Python in the session's context: what one call defines, the next one uses. fits executes several
-programs at once, each in a fork of the session; the session goes on as the fork whose program had the smallest error. Pictures go to
-out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model it is, BELLJAR_SERVER and BELLJAR_API_KEY where the sandboxes
+programs at once, each in a fork of the session; the session goes on as the fork whose program had the smallest error. Between two
+questions the session hibernates, as it would while people think: it holds no memory, and the next call wakes it. Pictures go to out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model it is, BELLJAR_SERVER and BELLJAR_API_KEY where the sandboxes
 are; without them a belljar of this program's own is started.
 """
 
@@ -53,7 +53,7 @@ class Analysis:
 
     def code(self, code):
         """Executes code, and returns what it has shown as text. Its pictures are a stranger's: they are kept as they are, and not looked at."""
-        run = self.session.code(code, timeout=120)
+        run = self.session.code(code, timeout=120, replay=True)  # if it has hibernated without its interpreter, its earlier code first
         told = run.stdout[-4000:] + (run.value[:4000] + "\n" if run.value else "")
         for result in run.results:
             for kind, suffix in (("image/png", "png"), ("image/svg+xml", "svg")):
@@ -94,38 +94,48 @@ def error_of(run):
     return math.inf
 
 
-def main(file, question):
+def main(file, *questions):
     data = pathlib.Path(file)
-    messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": f"{question}\n\nThe file is {data.name}."}]
+    messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": f"The file is {data.name}."}]
     with Belljar() if "BELLJAR_SERVER" in os.environ else Belljar.local() as belljar:
         analysis = Analysis(belljar.sessions.create(resources={"memory_mb": 512}))
         try:
             analysis.session.files.write(data.name, data.read_bytes())
-            for _ in range(MOST_TURNS):
-                message = ask(messages)
-                messages.append(message)
-                if message.get("content"):
-                    print(message["content"])
-                for call in message.get("tool_calls") or []:
-                    try:
-                        tool = {"code": analysis.code, "fits": analysis.fits}[call["function"]["name"]]
-                        told = tool(**json.loads(call["function"]["arguments"]))
-                    except BelljarError as e:
-                        told = f"error: {e}\n"
-                    except (KeyError, TypeError, ValueError) as e:
-                        told = f"the call is wrong: {e!r}\n"
-                    print("".join(f"  {line}\n" for line in told.splitlines()), end="")
-                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": told})
-                if not message.get("tool_calls"):
-                    return
+            for number, question in enumerate(questions):
+                if number > 0:
+                    analysis.session.hibernate(force=True)  # an interpreter that lives would keep it awake
+                    print(f"{question} (The session has hibernated.)")
+                messages.append({"role": "user", "content": question})
+                converse(analysis, messages)
         finally:
             analysis.session.close()
+
+
+def converse(analysis, messages):
+    """Lets the model work until it has answered."""
+    for _ in range(MOST_TURNS):
+        message = ask(messages)
+        messages.append(message)
+        if message.get("content"):
+            print(message["content"])
+        for call in message.get("tool_calls") or []:
+            try:
+                tool = {"code": analysis.code, "fits": analysis.fits}[call["function"]["name"]]
+                told = tool(**json.loads(call["function"]["arguments"]))
+            except BelljarError as e:
+                told = f"error: {e}\n"
+            except (KeyError, TypeError, ValueError) as e:
+                told = f"the call is wrong: {e!r}\n"
+            print("".join(f"  {line}\n" for line in told.splitlines()), end="")
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": told})
+        if not message.get("tool_calls"):
+            return
     raise SystemExit(f"analysis: it is not done after {MOST_TURNS} turns")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        raise SystemExit("usage: analysis.py FILE QUESTION")
+    if len(sys.argv) < 3:
+        raise SystemExit("usage: analysis.py FILE QUESTION [QUESTION ...]")
     for name in ("OPENAI_API_KEY", "OPENAI_MODEL"):
         if name not in os.environ:
             raise SystemExit(f"analysis: {name} is not set")
