@@ -310,6 +310,34 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.getByRole("cell", { name: "8123", exact: true }).waitFor();
 });
 
+test("a session is copied, saved and put to rest, and another begins with its files", async (t) => {
+  const { v, page, session } = await begin(t, { "kept.txt": "kept" });
+  await named(page, "Copy, save or rest").click();
+  const dialog = page.getByRole("dialog", { name: "Copy, save or rest" });
+  await dialog.getByRole("button", { name: "Make copies" }).click();
+  const copy = dialog.getByRole("link").first();
+  await copy.waitFor();
+  const id = (await copy.getAttribute("href"))!.split("/").at(-1)!;
+  assert.equal(await v.api.sessions.use(id).files.text("kept.txt"), "kept");
+  await dialog.getByLabel("Name").fill("<b>mine</b>");
+  await dialog.getByRole("button", { name: "Save", exact: true }).click();
+  await dialog.getByText("It is in the list").waitFor();
+  await accessible(page, "session-keep");
+  await dialog.getByRole("button", { name: "Hibernate" }).click();
+  await page.getByRole("heading", { name: "The session hibernates" }).waitFor();
+  assert.equal((await session.get()).state, "hibernated");
+
+  await v.open("sandbox/sessions");
+  await page.getByRole("button", { name: "New session with <b>mine</b>" }).click();
+  await page.getByText("It begins with the files of").waitFor();
+  await page.getByRole("dialog", { name: "New session" }).getByRole("button", { name: "Create" }).click();
+  await page.getByRole("treeitem").getByText("kept.txt").waitFor();
+  await v.open("sandbox/sessions");
+  await page.getByRole("button", { name: "Remove <b>mine</b>" }).click();
+  await named(page, "Remove it").click();
+  await page.getByRole("button", { name: "Remove <b>mine</b>" }).waitFor({ state: "detached" });
+});
+
 test("a session that has ended says so, and offers another", async (t) => {
   const { v, page, session } = await begin(t);
   await named(page, "End session").click();
