@@ -310,10 +310,10 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.getByRole("cell", { name: "8123", exact: true }).waitFor();
 });
 
-test("a session is copied, saved and put to rest, and another begins with its files", async (t) => {
+test("a session is copied, saved and hibernated, and another begins with its files", async (t) => {
   const { v, page, session } = await begin(t, { "kept.txt": "kept" });
-  await named(page, "Copy, save or rest").click();
-  const dialog = page.getByRole("dialog", { name: "Copy, save or rest" });
+  await named(page, "Copy, save, hibernate").click();
+  const dialog = page.getByRole("dialog", { name: "Copy, save, hibernate" });
   await dialog.getByRole("button", { name: "Make copies" }).click();
   const copy = dialog.getByRole("link").first();
   await copy.waitFor();
