@@ -37,7 +37,7 @@ const patience = 2 * time.Minute
 
 // belljar is a server that can be killed and started again over its data.
 type belljar struct {
-	t      *testing.T
+	t      testing.TB
 	data   string
 	listen string
 	env    []string
@@ -62,7 +62,7 @@ func (b *belljar) words() string {
 	return b.said.String()
 }
 
-func start(t *testing.T, env ...string) *belljar {
+func start(t testing.TB, env ...string) *belljar {
 	t.Helper()
 	program.NeedNative(t)
 	program.Agent(t)
@@ -159,82 +159,105 @@ func (b *belljar) asUser(name string, do func()) {
 	b.Key = operator
 }
 
-// terminal is a client's WebSocket of a terminal.
-type terminal struct {
+// front is a front end's WebSocket.
+type front struct {
 	b    *belljar
 	conn *websocket.Conn
-	id   string
 }
 
-func (b *belljar) terminal(id string) *terminal {
+// front opens a WebSocket below /workspace/ws/, and returns its first message, too.
+func (b *belljar) front(path string) (front, map[string]any) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	path := "/workspace/ws/pty"
-	if id != "" {
-		path += "?session_id=" + id
-	}
-	conn, _, err := websocket.Dial(ctx, b.URL+path, &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {b.Key}}})
+	conn, _, err := websocket.Dial(ctx, b.URL+"/workspace/ws/"+path, &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {b.Key}}})
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, b.words())
 	}
-	t := &terminal{b: b, conn: conn}
-	t.until("session", "")
-	return t
+	b.t.Cleanup(func() { _ = conn.CloseNow() })
+	f := front{b, conn}
+	return f, f.next()
 }
 
-// until reads messages until one of a type has a text in its data; of those before, the data counts, too.
-func (t *terminal) until(kind, text string) {
-	t.b.t.Helper()
+func (f front) next() (m map[string]any) {
+	f.b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	all := ""
-	for {
-		_, raw, err := t.conn.Read(ctx)
-		if err != nil {
-			t.b.t.Fatalf("%v after %q\n%s", err, all, t.b.words())
-		}
-		var m struct {
-			Type, Data string
-			SessionID  string `json:"session_id"`
-		}
-		if err := json.Unmarshal(raw, &m); err != nil {
-			t.b.t.Fatal(err)
-		}
-		if m.SessionID != "" {
-			t.id = m.SessionID
-		}
-		if m.Type == "error" || m.Type == "session_not_found" {
-			t.b.t.Fatalf("%s\n%s", raw, t.b.words())
-		}
-		if all += m.Data; m.Type == kind && strings.Contains(all, text) {
-			return
-		}
+	_, raw, err := f.conn.Read(ctx)
+	if err == nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err != nil || m["type"] == "error" || m["type"] == "session_not_found" || m["subtype"] == "error" {
+		f.b.t.Fatalf("%v: %s\n%s", err, raw, f.b.words())
+	}
+	return m
+}
+
+// shows reads a terminal until it has printed a text.
+func (f front) shows(text string) {
+	f.b.t.Helper()
+	for all := ""; !strings.Contains(all, text); {
+		data, _ := f.next()["data"].(string)
+		all += data
 	}
 }
 
-func (t *terminal) say(text string) {
-	t.b.t.Helper()
-	raw, _ := json.Marshal(map[string]string{"type": "input", "data": text})
-	if err := t.conn.Write(context.Background(), websocket.MessageText, raw); err != nil {
-		t.b.t.Fatal(err)
+// counts reads a chat whose program counts, from the number after got to a last one.
+func (f front) counts(got, last int) int {
+	f.b.t.Helper()
+	for ; got < last; got++ {
+		if m := f.next(); m["n"] != float64(got+1) {
+			f.b.t.Fatalf("%v after %d\n%s", m, got, f.b.words())
+		}
+	}
+	return got
+}
+
+func (f front) say(text string) {
+	f.b.t.Helper()
+	if err := f.conn.Write(context.Background(), websocket.MessageText, []byte(text)); err != nil {
+		f.b.t.Fatal(err)
 	}
 }
 
-// outlives proves that a terminal and a file go on while the server is killed.
-func (b *belljar) outlives() {
+// lines is how many lines the chat's program prints for each that it reads.
+const lines = 40
+
+// templates has a chat's program that counts.
+var templates = fmt.Sprintf(`SANDBOX_WORKSPACE_TEMPLATES={"shell":{"kind":"pty"},"count":{"kind":"chat","command":["/bin/sh","-c",%q]}}`, fmt.Sprintf(
+	`trap : INT; while read -r l; do i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "{\"n\":$i}"; sleep 0.01; done; done`, lines))
+
+// outlives proves that a terminal, a chat and a file go on while what dies is killed and started again: front ends come back to the same
+// programs, and get what these have printed meanwhile without a gap or a duplicate.
+func (b *belljar) outlives(dies *belljar) {
 	b.t.Helper()
 	b.want(200, `"success":true`, "PUT", "/workspace/api/file?path=notes/a.txt", `{"content":"hello"}`)
-	first := b.terminal("")
-	first.say("kept=4$((1+1)); echo begin-$kept\n")
-	first.until("output", "begin-42")
-	b.kill()
-	first.conn.CloseNow()
-	b.begin()
-	second := b.terminal(first.id)
-	defer second.conn.CloseNow()
-	second.say("echo again-$kept; cat notes/a.txt\n")
-	second.until("output", "hello")
+	shell, pty := b.front("pty")
+	shell.say("kept=4$((1+1)); echo begin-$kept\n")
+	shell.shows("begin-42")
+	chat, hello := b.front("claude-stream")
+	chat.say("go")
+	got := chat.counts(0, 5)
+	dies.kill()
+	_, _ = shell.conn.CloseNow(), chat.conn.CloseNow() // so that nothing is asked of what is dead
+	dies.begin()
+	shell, m := b.front(fmt.Sprintf("pty?session_id=%s", pty["session_id"]))
+	if m["resumed"] != true {
+		b.t.Errorf("%v", m)
+	}
+	shell.say("echo again-$kept-$(cat notes/a.txt)\n")
+	shell.shows("again-42-hello")
+	chat, m = b.front(fmt.Sprintf("claude-stream?session_id=%s&from_seq=%d", hello["session_id"], got+1))
+	if m["subtype"] != "connected" || m["resumed"] != true || m["seq"] != float64(got) {
+		b.t.Errorf("%v", m)
+	}
+	chat.counts(got, lines)
+	chat.say("more")
+	chat.counts(0, 1)
+	chat.say(`{"type":"interrupt"}`)
+	for m["subtype"] != "interrupted" {
+		m = chat.next()
+	}
 	b.want(200, `"content":"hello"`, "GET", "/workspace/api/file?path=notes/a.txt", "")
 	b.want(200, `"a.txt"`, "GET", "/workspace/api/tree?path=notes", "")
 }
@@ -242,10 +265,11 @@ func (b *belljar) outlives() {
 func TestAnotherBelljar(t *testing.T) {
 	far := start(t)
 	host, port, _ := net.SplitHostPort(far.listen)
-	near := start(t, "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key)
+	near := start(t, "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key, templates)
 	near.want(200, `"circuit":"closed"`, "GET", "/readyz", "")
 	near.want(200, `"workspace_mode":"remote"`, "GET", "/workspace/api/config", "")
-	near.outlives()
+	near.outlives(near)
+	near.outlives(far)
 
 	for code, token := range map[int]string{0: far.Key, 3: strings.Repeat("x", 40)} {
 		cmd := exec.Command(script(t))
@@ -290,9 +314,10 @@ func refuses(t *testing.T, reason string, env ...string) {
 
 const serviceToken = "0123456789abcdef0123456789abcdef"
 
-func TestSprite(t *testing.T) {
-	dir := t.TempDir()
-	api := sprites.New("box", dir)
+// newSprite is the API of a sprite with the agent and the workspace service in it, and the settings of a server that uses it.
+func newSprite(t testing.TB) (api *sprites.Server, dir string, env []string) {
+	dir = t.TempDir()
+	api = sprites.New("box", dir)
 	t.Cleanup(api.End)
 	for _, d := range []string{"/srv/workspace-api/run/secrets", "/home/sprite/workspace"} {
 		if err := os.MkdirAll(dir+d, 0o755); err != nil {
@@ -314,14 +339,18 @@ func TestSprite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go h.Serve(l)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	env := []string{
+	return api, dir, []string{
 		"WORKSPACE_MODE=sandbox", "SPRITES_BASE_URL=" + api.URL, "SPRITES_SPRITE_NAME=box", "SPRITES_TOKEN=" + sprites.Token,
 		"SPRITES_WORKSPACE_SERVICE_HOST=127.0.0.1", "SPRITES_WORKSPACE_SERVICE_PORT=" + port, "SPRITES_WORKSPACE_SERVICE_PATH=/internal/v1",
-		"SPRITES_WORKSPACE_SERVICE_TOKEN=" + serviceToken,
+		"SPRITES_WORKSPACE_SERVICE_TOKEN=" + serviceToken, templates,
 	}
+}
+
+func TestSprite(t *testing.T) {
+	api, dir, env := newSprite(t)
 	b := start(t, env...)
 	smoke := exec.Command(script(t))
 	belljar, err := exec.LookPath("belljar")
@@ -334,7 +363,7 @@ func TestSprite(t *testing.T) {
 	}
 	b.want(200, `"circuit":"closed"`, "GET", "/readyz", "")
 	b.want(200, `"workspace_mode":"sandbox"`, "GET", "/workspace/api/config", "")
-	b.outlives()
+	b.outlives(b)
 	if text, err := os.ReadFile(dir + "/home/sprite/workspace/notes/a.txt"); err != nil || string(text) != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
