@@ -107,7 +107,7 @@ func spriteWorld(t *testing.T) workspace.Source {
 		}
 	})
 	engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
-	return remote.Sprite{Engine: engine, Machine: rt, Root: dir + "/home/sprite/workspace"}
+	return &remote.Sprite{Engine: engine, Machine: rt, Root: dir + "/home/sprite/workspace"}
 }
 
 // A belljar and the service in a sprite speak one version, and only those that have a key may ask for it.
