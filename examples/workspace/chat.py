@@ -6,8 +6,10 @@ It has no key: Belljar adds the header x-api-key to its requests, outside of the
 """
 
 import json
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 
 URL, MODEL = sys.argv[1], sys.argv[sys.argv.index("--model") + 1]
@@ -46,6 +48,8 @@ def use(call):
     if allowed(call):
         say(type="system", subtype="running", command=call["input"]["command"])
         done = subprocess.run(["sh", "-c", call["input"]["command"]], stdin=subprocess.DEVNULL, stdout=-1, stderr=-2, text=True, check=False)
+        if done.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
+            time.sleep(10)  # an interrupt is for this program, too, and ends the sleep
         text = done.stdout or f"exit code {done.returncode}"
     return {"type": "tool_result", "tool_use_id": call["id"], "content": text}
 
