@@ -374,6 +374,13 @@ func TestSprite(t *testing.T) {
 	if got, text := b.ask("POST", "/api/v1/sandbox/runs?wait=30s", `{"spec_version":"1.0","runtime":"sprites","base_image":"host","command":["true"]}`); got < 400 {
 		t.Errorf("a run in the sprite, of which no limit is enforced: %d %s", got, text)
 	}
+	var open struct {
+		Items []root.Session `json:"items"`
+	}
+	if _, text := b.ask("GET", "/api/v1/sandbox/sessions", ""); json.Unmarshal([]byte(text), &open) != nil || len(open.Items) != 1 {
+		t.Fatal(text)
+	}
+	b.want(409, "its files stay where they are", "POST", "/api/v1/sandbox/sessions/"+open.Items[0].ID+"/hibernate", `{"force":true}`)
 	b.asUser("bob", func() { // the sprite is in use
 		if status, text := b.ask("GET", "/workspace/api/tree", ""); status != 503 || !strings.Contains(text, "could not be made") {
 			t.Errorf("a second user: %d %s", status, text)
