@@ -12,7 +12,7 @@ import (
 // everywhere starts a server with each source of workspaces, the local one first. Each has a folder many of 1,000 files, and a terminal.
 func everywhere(b *testing.B) (names []string, servers map[string]*belljar, terminals map[string]string) {
 	far := start(b)
-	_, _, sprite := newSprite(b)
+	_, sprite := newSprite(b)
 	names, servers, terminals = []string{"local", "sandbox", "remote", "sprite"}, map[string]*belljar{
 		"local":   start(b, "SANDBOX_WORKSPACE_MODE=local", "SANDBOX_WORKSPACE_DIR="+b.TempDir(), "SANDBOX_ALLOW_WEAK=workspace_local"),
 		"sandbox": start(b),

@@ -25,7 +25,6 @@ import (
 
 	root "github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
-	"github.com/belljar/belljar/internal/agent/guest/health"
 	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/program"
 	"github.com/belljar/belljar/test/sprites"
@@ -282,6 +281,11 @@ func TestAnotherBelljar(t *testing.T) {
 			t.Errorf("%d, want %d: %s", cmd.ProcessState.ExitCode(), code, out)
 		}
 	}
+	doctor := exec.Command("belljar", "doctor")
+	doctor.Env = append(os.Environ(), "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key)
+	if out, err := doctor.CombinedOutput(); err != nil || !strings.Contains(string(out), "workspace remote  available\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
 	refuses(t, "auth", "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY=wrong")
 }
 
@@ -305,52 +309,30 @@ func refuses(t *testing.T, reason string, env ...string) {
 	if err == nil || !strings.Contains(b.words(), reason) || !strings.Contains(b.words(), "hint:") {
 		t.Errorf("%s: %v\n%s", reason, err, b.words())
 	}
-	for _, secret := range []string{sprites.Token, serviceToken} {
+	for _, secret := range []string{sprites.Token, sprites.ServiceToken} {
 		if strings.Contains(b.words(), secret) {
 			t.Errorf("%s: it tells a token\n%s", reason, b.words())
 		}
 	}
 }
 
-const serviceToken = "0123456789abcdef0123456789abcdef"
-
-// newSprite is the API of a sprite with the agent and the workspace service in it, and the settings of a server that uses it.
-func newSprite(t testing.TB) (api *sprites.Server, dir string, env []string) {
-	dir = t.TempDir()
-	api = sprites.New("box", dir)
-	t.Cleanup(api.End)
-	for _, d := range []string{"/srv/workspace-api/run/secrets", "/home/sprite/workspace"} {
-		if err := os.MkdirAll(dir+d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+// newSprite is a sprite with the workspace service, and the settings of a server that uses it.
+func newSprite(t testing.TB) (api *sprites.Server, env []string) {
 	agent, err := os.ReadFile(program.Agent(t))
-	if err == nil {
-		err = os.WriteFile(dir+"/srv/workspace-api/belljar-agent", agent, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := health.New("/internal/v1", serviceToken)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go h.Serve(l)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return api, dir, []string{
+	api, service := sprites.Deployed(t, agent)
+	host, port, _ := net.SplitHostPort(service)
+	return api, []string{
 		"WORKSPACE_MODE=sandbox", "SPRITES_BASE_URL=" + api.URL, "SPRITES_SPRITE_NAME=box", "SPRITES_TOKEN=" + sprites.Token,
-		"SPRITES_WORKSPACE_SERVICE_HOST=127.0.0.1", "SPRITES_WORKSPACE_SERVICE_PORT=" + port, "SPRITES_WORKSPACE_SERVICE_PATH=/internal/v1",
-		"SPRITES_WORKSPACE_SERVICE_TOKEN=" + serviceToken, templates,
+		"SPRITES_WORKSPACE_SERVICE_HOST=" + host, "SPRITES_WORKSPACE_SERVICE_PORT=" + port, "SPRITES_WORKSPACE_SERVICE_PATH=/internal/v1",
+		"SPRITES_WORKSPACE_SERVICE_TOKEN=" + sprites.ServiceToken, templates,
 	}
 }
 
 func TestSprite(t *testing.T) {
-	api, dir, env := newSprite(t)
+	api, env := newSprite(t)
 	b := start(t, env...)
 	smoke := exec.Command(script(t))
 	belljar, err := exec.LookPath("belljar")
@@ -364,7 +346,7 @@ func TestSprite(t *testing.T) {
 	b.want(200, `"circuit":"closed"`, "GET", "/readyz", "")
 	b.want(200, `"workspace_mode":"sandbox"`, "GET", "/workspace/api/config", "")
 	b.outlives(b)
-	if text, err := os.ReadFile(dir + "/home/sprite/workspace/notes/a.txt"); err != nil || string(text) != "hello" {
+	if text, err := os.ReadFile(api.Dir + "/home/sprite/workspace/notes/a.txt"); err != nil || string(text) != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
 	for range 3 { // a connection that breaks costs time and nothing else
@@ -387,7 +369,7 @@ func TestSprite(t *testing.T) {
 		}
 	})
 	b.want(200, `sandbox_upstream_ready_duration_seconds_count{reason="",upstream="workspace_service"}`, "GET", "/metrics", "")
-	if said := b.words(); strings.Contains(said, sprites.Token) || strings.Contains(said, serviceToken) {
+	if said := b.words(); strings.Contains(said, sprites.Token) || strings.Contains(said, sprites.ServiceToken) {
 		t.Errorf("the log has a token:\n%s", said)
 	}
 
