@@ -222,9 +222,17 @@ func (f front) say(text string) {
 // lines is how many lines the chat's program prints for each that it reads.
 const lines = 40
 
-// templates has a chat's program that counts.
-var templates = fmt.Sprintf(`SANDBOX_WORKSPACE_TEMPLATES={"shell":{"kind":"pty"},"count":{"kind":"chat","command":["/bin/sh","-c",%q]}}`, fmt.Sprintf(
-	`trap : INT; while read -r l; do i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "{\"n\":$i}"; sleep 0.01; done; done`, lines))
+// counter is a chat's program, which an interrupt does not end.
+var counter = fmt.Sprintf(`import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: None)
+for line in sys.stdin:
+    for n in range(%d):
+        os.write(1, b'{"n":%%d}\n' %% (n + 1))
+        time.sleep(.01)
+`, lines)
+
+// templates has that program.
+var templates = fmt.Sprintf(`SANDBOX_WORKSPACE_TEMPLATES={"shell":{"kind":"pty"},"count":{"kind":"chat","command":["python3","-c",%q]}}`, counter)
 
 // outlives proves that a terminal, a chat and a file go on while what dies is killed and started again: front ends come back to the same
 // programs, and get what these have printed meanwhile without a gap or a duplicate.
