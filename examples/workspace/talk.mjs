@@ -11,7 +11,8 @@ const ticket = await fetch(`${process.env.BELLJAR_SERVER}/api/v1/sandbox/tickets
   method: 'POST', headers: { 'X-API-KEY': process.env.BELLJAR_API_KEY },
 })
 const { token } = await ticket.json()
-const socket = new WebSocket(`${workspace.replace(/^http/, 'ws')}/ws/claude-stream?model=small&token=${token}`)
+const query = new URLSearchParams({ token, model: process.env.MODEL ?? 'small' })
+const socket = new WebSocket(`${workspace.replace(/^http/, 'ws')}/ws/claude-stream?${query}`)
 const say = (message) => socket.send(JSON.stringify(message))
 const next = () => (messages.length > 0 ? say({ type: 'user', message: messages.shift() }) : socket.close(1000))
 process.on('SIGINT', () => say({ type: 'interrupt' }))
