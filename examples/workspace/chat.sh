@@ -7,7 +7,7 @@ dir=$(mktemp -d)
 mkfifo "$dir/ready"
 
 SANDBOX_WORKSPACE_TEMPLATES=$(sed "s/HOST/$host/" templates.json) SANDBOX_EGRESS_ALLOW=${SANDBOX_EGRESS_ALLOW-$host} \
-    belljar serve --json --listen 127.0.0.1:0 --data "$dir/data" >"$dir/ready" 2>"$dir/log" &
+    SANDBOX_END_SESSIONS=true SANDBOX_DRAIN_SEC=0 belljar serve --json --listen 127.0.0.1:0 --data "$dir/data" >"$dir/ready" 2>"$dir/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null && wait "$server"; rm -rf "$dir"' EXIT
 exec 3<"$dir/ready"
