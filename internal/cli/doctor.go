@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/host"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
@@ -19,13 +20,23 @@ type doctorCommand struct {
 // Help is the long help.
 func (d *doctorCommand) Help() string {
 	return `Every protection is tried, not guessed. The exit status is 0 if programs can be run in isolation
-here, 1 if not.`
+here, 1 if not. Where the environment names another belljar that has the workspaces of the workspace API, that is asked,
+too, and does not change the status.`
 }
 
 // report is the result of doctor.
 type report struct {
 	Host     host.Machine    `json:"host"`
 	Runtimes []local.Runtime `json:"runtimes"`
+	// Workspace is the other belljar that has the workspaces of the workspace API; nil if the settings name none.
+	Workspace *elsewhere `json:"workspace,omitempty"`
+}
+
+// elsewhere is what the workspaces depend on.
+type elsewhere struct {
+	Available bool   `json:"available"`
+	Detail    string `json:"detail,omitempty"`
+	Hint      string `json:"hint,omitempty"`
 }
 
 // Run examines the host and every runtime of this binary.
@@ -40,6 +51,12 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		available = available || rt.Available
 		if rt.Name == "native" && forbidden(rt) { // of an available runtime, the protections say what is missing
 			r.Host.Hint = host.NestedHint(r.Host.Container)
+		}
+	}
+	if asked, err := c.machine.Elsewhere(ctx); asked {
+		r.Workspace = &elsewhere{Available: err == nil, Hint: belljar.HintOf(err)}
+		if err != nil {
+			r.Workspace.Detail = err.Error()
 		}
 	}
 	if d.JSON {
@@ -73,6 +90,12 @@ func (r report) print(w io.Writer, p show.Palette) error {
 	r.Host.Print(&b, p)
 	for _, rt := range r.Runtimes {
 		printRuntime(rt, &b, p)
+	}
+	if w := r.Workspace; w != nil && w.Available {
+		fmt.Fprintf(&b, "\n%s  %s\n", p.Bold("workspace remote"), p.Good("available"))
+	} else if w != nil {
+		fmt.Fprintf(&b, "\n%s  %s\n  %s %s\n", p.Bold("workspace remote"), p.Bad("not available"), p.Bad("✗"), w.Detail)
+		p.Advise(&b, 4, w.Hint)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -29,6 +29,20 @@ func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
 	return list, nil
 }
 
+// Elsewhere implements [local.Host].
+func (h *Host) Elsewhere(ctx context.Context) (asked bool, err error) {
+	cfg, err := config.Load(config.Sources{Env: h.Env})
+	if err != nil || cfg.WorkspaceMode != "remote" {
+		return false, err
+	}
+	d := &server{}
+	_, err = d.openRemote(ctx, &cfg)
+	for _, end := range d.closers {
+		err = errors.Join(err, end())
+	}
+	return true, err
+}
+
 // examine tests a runtime. A runtime that fails to open counts as unavailable, with the error as the reason.
 func examine(ctx context.Context, h *Host, name string, cfg *config.Config) (runtime.Capabilities, error) {
 	units, err := openUnits(h, []string{name}, openOptions{cfg: cfg})

@@ -26,7 +26,7 @@ func (d *server) openRemote(ctx context.Context, cfg *config.Config) (workspace.
 
 // openSprite opens workspaces in a sprite. It fails if that cannot be used.
 func (d *server) openSprite(ctx context.Context, cfg *config.Config) (workspace.Source, error) {
-	source := remote.Sprite{Engine: d.service, Machine: d.machine, Root: cfg.SpriteWorkspace}
+	source := &remote.Sprite{Engine: d.service, Machine: d.machine, Root: cfg.SpriteWorkspace}
 	return source, unfit("the sprite or its workspace service", d.machine.Ready(ctx))
 }
 

@@ -72,6 +72,9 @@ type Doors interface {
 type Host interface {
 	// Examine tries every runtime of this binary.
 	Examine(context.Context) ([]Runtime, error)
+	// Elsewhere asks the other belljar that has the workspaces of the workspace API. asked is false if the settings name none; err is why
+	// it cannot be used.
+	Elsewhere(context.Context) (asked bool, err error)
 	// Agent opens the program that runs inside every sandbox, for this machine's processor.
 	Agent() (fs.File, error)
 	// Keep turns this process into one that looks after a sandbox. It returns only if that fails.

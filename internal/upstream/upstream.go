@@ -86,7 +86,7 @@ func New(o Options) (*Guard, error) {
 	g := &Guard{opts: o, base: base, names: newNames(base, o.Lookup)}
 	g.inner = &http.Transport{
 		DialContext: g.names.dial, TLSClientConfig: o.TLS, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.Patience,
-		MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second,
 	}
 	return g, nil
 }

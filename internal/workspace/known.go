@@ -3,20 +3,37 @@ package workspace
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/belljar/belljar"
 )
 
 // Known remembers which session the own workspace of a caller is, so that a request does not open it anew: front ends ask every few
 // seconds, and the audit trail has each opening. The zero value knows none.
-type Known struct{ byCaller sync.Map }
+type Known struct {
+	// Trust is how long a session that was there counts as there without a question; 0 asks for each request.
+	Trust time.Duration
+
+	byCaller sync.Map // of sightings
+}
+
+// sighting is a session that was there.
+type sighting struct {
+	id string
+	at time.Time
+}
 
 // Open is the function [Open] for the own workspace of a caller.
 func (k *Known) Open(ctx context.Context, s belljar.Service, caller string, spec belljar.SessionSpec) (Workspace, error) {
-	if id, ok := k.byCaller.Load(caller); ok {
-		found, err := s.Sessions().Get(ctx, id.(string))
+	if v, ok := k.byCaller.Load(caller); ok {
+		seen := v.(sighting)
+		if time.Since(seen.at) < k.Trust {
+			return Workspace{Engine: s, Session: seen.id, Root: belljar.WorkspaceDir}, nil
+		}
+		found, err := s.Sessions().Get(ctx, seen.id)
 		switch {
 		case err == nil && !found.State.Ended() && found.ScopeKey == spec.Scope.String():
+			k.byCaller.Store(caller, sighting{found.ID, time.Now()})
 			return Workspace{Engine: s, Session: found.ID, Root: belljar.WorkspaceDir}, nil
 		case err != nil && belljar.CodeOf(err) != belljar.CodeNotFound:
 			return Workspace{}, err
@@ -24,7 +41,7 @@ func (k *Known) Open(ctx context.Context, s belljar.Service, caller string, spec
 	}
 	w, err := Open(ctx, s, "", spec)
 	if err == nil {
-		k.byCaller.Store(caller, w.Session)
+		k.byCaller.Store(caller, sighting{w.Session, time.Now()})
 	}
 	return w, err
 }

@@ -53,7 +53,8 @@ type Readiness struct {
 const Owner = "workspace_user"
 
 // Open returns the workspace that is a session of an engine: the session of that id, or for "" the living session of
-// spec.Scope, which is made of spec if there is none. [belljar.CodeNotFound] for a session that has ended.
+// spec.Scope, which is made of spec if there is none. [belljar.CodeNotFound] for a session that has ended, and for one that is not of the
+// [Owner] that spec names.
 func Open(ctx context.Context, s belljar.Service, session string, spec belljar.SessionSpec) (Workspace, error) {
 	var (
 		found belljar.Session
@@ -67,7 +68,7 @@ func Open(ctx context.Context, s belljar.Service, session string, spec belljar.S
 	switch {
 	case err != nil:
 		return Workspace{}, err
-	case found.State.Ended():
+	case found.State.Ended(), spec.Labels[Owner] != "" && found.Labels[Owner] != spec.Labels[Owner]:
 		return Workspace{}, &belljar.Error{Code: belljar.CodeNotFound, Message: "session not found"}
 	}
 	return Workspace{Engine: s, Session: found.ID, Root: belljar.WorkspaceDir}, nil

@@ -68,9 +68,15 @@ func (p front) shows(text string) {
 // shell, and gets what the chat's program has printed meanwhile without a gap or a duplicate.
 func TestWorkspaceKill(t *testing.T) {
 	const lines = 60
-	program := fmt.Sprintf(`trap : INT; while read -r l; do i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "{\"n\":$i}"; sleep 0.01; done; done`, lines)
+	program := fmt.Sprintf(`import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: None)
+for line in sys.stdin:
+    for n in range(%d):
+        os.write(1, b'{"n":%%d}\n' %% (n + 1))
+        time.sleep(.01)
+`, lines)
 	templates, err := json.Marshal(map[string]any{
-		"shell": map[string]any{"kind": "pty"}, "count": map[string]any{"kind": "chat", "command": []string{"/bin/sh", "-c", program}},
+		"shell": map[string]any{"kind": "pty"}, "count": map[string]any{"kind": "chat", "command": []string{"python3", "-c", program}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +146,7 @@ func TestWorkspaceKill(t *testing.T) {
 	s.pace(shell)
 }
 
-// pace measures what a front end waits for, against the bounds of docs/workspace.md.
+// pace measures what a front end waits for, against the bounds of docs/specification.md.
 func (s *server) pace(shell front) {
 	s.t.Helper()
 	shell.say("mkdir -p many; cd many; i=0; while [ $i -lt 1000 ]; do : > f$i; i=$((i+1)); done; stty -echo; echo al''l\n")

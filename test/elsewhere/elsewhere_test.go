@@ -25,7 +25,6 @@ import (
 
 	root "github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
-	"github.com/belljar/belljar/internal/agent/guest/health"
 	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/program"
 	"github.com/belljar/belljar/test/sprites"
@@ -37,7 +36,7 @@ const patience = 2 * time.Minute
 
 // belljar is a server that can be killed and started again over its data.
 type belljar struct {
-	t      *testing.T
+	t      testing.TB
 	data   string
 	listen string
 	env    []string
@@ -62,7 +61,7 @@ func (b *belljar) words() string {
 	return b.said.String()
 }
 
-func start(t *testing.T, env ...string) *belljar {
+func start(t testing.TB, env ...string) *belljar {
 	t.Helper()
 	program.NeedNative(t)
 	program.Agent(t)
@@ -74,7 +73,7 @@ func start(t *testing.T, env ...string) *belljar {
 
 // command is belljar serve with its environment.
 func (b *belljar) command() *exec.Cmd {
-	cmd := exec.Command("belljar", "serve", "--json", "--listen", b.listen, "--data", b.data, "--set", "log_level=info", "--set", "image_pull=never")
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", b.listen, "--data", b.data, "--set", "log_level=info", "--set", "image_pull=never", "--set", "end_sessions=true", "--set", "drain_sec=0")
 	cmd.Env, cmd.Stderr = append(os.Environ(), b.env...), b
 	return cmd
 }
@@ -159,82 +158,113 @@ func (b *belljar) asUser(name string, do func()) {
 	b.Key = operator
 }
 
-// terminal is a client's WebSocket of a terminal.
-type terminal struct {
+// front is a front end's WebSocket.
+type front struct {
 	b    *belljar
 	conn *websocket.Conn
-	id   string
 }
 
-func (b *belljar) terminal(id string) *terminal {
+// front opens a WebSocket below /workspace/ws/, and returns its first message, too.
+func (b *belljar) front(path string) (front, map[string]any) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	path := "/workspace/ws/pty"
-	if id != "" {
-		path += "?session_id=" + id
-	}
-	conn, _, err := websocket.Dial(ctx, b.URL+path, &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {b.Key}}})
+	conn, _, err := websocket.Dial(ctx, b.URL+"/workspace/ws/"+path, &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {b.Key}}})
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, b.words())
 	}
-	t := &terminal{b: b, conn: conn}
-	t.until("session", "")
-	return t
+	b.t.Cleanup(func() { _ = conn.CloseNow() })
+	f := front{b, conn}
+	return f, f.next()
 }
 
-// until reads messages until one of a type has a text in its data; of those before, the data counts, too.
-func (t *terminal) until(kind, text string) {
-	t.b.t.Helper()
+func (f front) next() (m map[string]any) {
+	f.b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	all := ""
-	for {
-		_, raw, err := t.conn.Read(ctx)
-		if err != nil {
-			t.b.t.Fatalf("%v after %q\n%s", err, all, t.b.words())
-		}
-		var m struct {
-			Type, Data string
-			SessionID  string `json:"session_id"`
-		}
-		if err := json.Unmarshal(raw, &m); err != nil {
-			t.b.t.Fatal(err)
-		}
-		if m.SessionID != "" {
-			t.id = m.SessionID
-		}
-		if m.Type == "error" || m.Type == "session_not_found" {
-			t.b.t.Fatalf("%s\n%s", raw, t.b.words())
-		}
-		if all += m.Data; m.Type == kind && strings.Contains(all, text) {
-			return
-		}
+	_, raw, err := f.conn.Read(ctx)
+	if err == nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err != nil || m["type"] == "error" || m["type"] == "session_not_found" || m["subtype"] == "error" {
+		f.b.t.Fatalf("%v: %s\n%s", err, raw, f.b.words())
+	}
+	return m
+}
+
+// shows reads a terminal until it has printed a text.
+func (f front) shows(text string) {
+	f.b.t.Helper()
+	for all := ""; !strings.Contains(all, text); {
+		data, _ := f.next()["data"].(string)
+		all += data
 	}
 }
 
-func (t *terminal) say(text string) {
-	t.b.t.Helper()
-	raw, _ := json.Marshal(map[string]string{"type": "input", "data": text})
-	if err := t.conn.Write(context.Background(), websocket.MessageText, raw); err != nil {
-		t.b.t.Fatal(err)
+// counts reads a chat whose program counts, from the number after got to a last one.
+func (f front) counts(got, last int) int {
+	f.b.t.Helper()
+	for ; got < last; got++ {
+		if m := f.next(); m["n"] != float64(got+1) {
+			f.b.t.Fatalf("%v after %d\n%s", m, got, f.b.words())
+		}
+	}
+	return got
+}
+
+func (f front) say(text string) {
+	f.b.t.Helper()
+	if err := f.conn.Write(context.Background(), websocket.MessageText, []byte(text)); err != nil {
+		f.b.t.Fatal(err)
 	}
 }
 
-// outlives proves that a terminal and a file go on while the server is killed.
-func (b *belljar) outlives() {
+// lines is how many lines the chat's program prints for each that it reads.
+const lines = 40
+
+// counter is a chat's program, which an interrupt does not end.
+var counter = fmt.Sprintf(`import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: None)
+for line in sys.stdin:
+    for n in range(%d):
+        os.write(1, b'{"n":%%d}\n' %% (n + 1))
+        time.sleep(.01)
+`, lines)
+
+// templates has that program.
+var templates = fmt.Sprintf(`SANDBOX_WORKSPACE_TEMPLATES={"shell":{"kind":"pty"},"count":{"kind":"chat","command":["python3","-c",%q]}}`, counter)
+
+// outlives proves that a terminal, a chat and a file go on while what dies is killed and started again: front ends come back to the same
+// programs, and get what these have printed meanwhile without a gap or a duplicate.
+func (b *belljar) outlives(dies *belljar) {
 	b.t.Helper()
 	b.want(200, `"success":true`, "PUT", "/workspace/api/file?path=notes/a.txt", `{"content":"hello"}`)
-	first := b.terminal("")
-	first.say("kept=4$((1+1)); echo begin-$kept\n")
-	first.until("output", "begin-42")
-	b.kill()
-	first.conn.CloseNow()
-	b.begin()
-	second := b.terminal(first.id)
-	defer second.conn.CloseNow()
-	second.say("echo again-$kept; cat notes/a.txt\n")
-	second.until("output", "hello")
+	shell, pty := b.front("pty")
+	shell.say("kept=4$((1+1)); echo begin-$kept\n")
+	shell.shows("begin-42")
+	chat, hello := b.front("claude-stream")
+	chat.say("go")
+	got := chat.counts(0, 5)
+	dies.kill()
+	_, _ = shell.conn.CloseNow(), chat.conn.CloseNow() // so that nothing is asked of what is dead
+	dies.begin()
+	shell, m := b.front(fmt.Sprintf("pty?session_id=%s", pty["session_id"]))
+	if m["resumed"] != true {
+		b.t.Errorf("%v", m)
+	}
+	shell.say("echo again-$kept-$(cat notes/a.txt)\n")
+	shell.shows("again-42-hello")
+	chat, m = b.front(fmt.Sprintf("claude-stream?session_id=%s&from_seq=%d", hello["session_id"], got+1))
+	if m["subtype"] != "connected" || m["resumed"] != true || m["seq"] != float64(got) {
+		b.t.Errorf("%v", m)
+	}
+	chat.counts(got, lines)
+	chat.say("more")
+	chat.counts(0, 1)
+	chat.say(`{"type":"interrupt"}`)
+	for m["subtype"] != "interrupted" {
+		m = chat.next()
+	}
 	b.want(200, `"content":"hello"`, "GET", "/workspace/api/file?path=notes/a.txt", "")
 	b.want(200, `"a.txt"`, "GET", "/workspace/api/tree?path=notes", "")
 }
@@ -242,10 +272,11 @@ func (b *belljar) outlives() {
 func TestAnotherBelljar(t *testing.T) {
 	far := start(t)
 	host, port, _ := net.SplitHostPort(far.listen)
-	near := start(t, "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key)
+	near := start(t, "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key, templates)
 	near.want(200, `"circuit":"closed"`, "GET", "/readyz", "")
 	near.want(200, `"workspace_mode":"remote"`, "GET", "/workspace/api/config", "")
-	near.outlives()
+	near.outlives(near)
+	near.outlives(far)
 
 	for code, token := range map[int]string{0: far.Key, 3: strings.Repeat("x", 40)} {
 		cmd := exec.Command(script(t))
@@ -257,6 +288,11 @@ func TestAnotherBelljar(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != code || code == 0 && !strings.Contains(string(out), "files: ok") {
 			t.Errorf("%d, want %d: %s", cmd.ProcessState.ExitCode(), code, out)
 		}
+	}
+	doctor := exec.Command("belljar", "doctor")
+	doctor.Env = append(os.Environ(), "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key)
+	if out, err := doctor.CombinedOutput(); err != nil || !strings.Contains(string(out), "workspace remote  available\n") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	refuses(t, "auth", "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY=wrong")
 }
@@ -281,47 +317,30 @@ func refuses(t *testing.T, reason string, env ...string) {
 	if err == nil || !strings.Contains(b.words(), reason) || !strings.Contains(b.words(), "hint:") {
 		t.Errorf("%s: %v\n%s", reason, err, b.words())
 	}
-	for _, secret := range []string{sprites.Token, serviceToken} {
+	for _, secret := range []string{sprites.Token, sprites.ServiceToken} {
 		if strings.Contains(b.words(), secret) {
 			t.Errorf("%s: it tells a token\n%s", reason, b.words())
 		}
 	}
 }
 
-const serviceToken = "0123456789abcdef0123456789abcdef"
+// newSprite is a sprite with the workspace service, and the settings of a server that uses it.
+func newSprite(t testing.TB) (api *sprites.Server, env []string) {
+	agent, err := os.ReadFile(program.Agent(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, service := sprites.Deployed(t, agent)
+	host, port, _ := net.SplitHostPort(service)
+	return api, []string{
+		"WORKSPACE_MODE=sandbox", "SPRITES_BASE_URL=" + api.URL, "SPRITES_SPRITE_NAME=box", "SPRITES_TOKEN=" + sprites.Token,
+		"SPRITES_WORKSPACE_SERVICE_HOST=" + host, "SPRITES_WORKSPACE_SERVICE_PORT=" + port, "SPRITES_WORKSPACE_SERVICE_PATH=/internal/v1",
+		"SPRITES_WORKSPACE_SERVICE_TOKEN=" + sprites.ServiceToken, templates,
+	}
+}
 
 func TestSprite(t *testing.T) {
-	dir := t.TempDir()
-	api := sprites.New("box", dir)
-	t.Cleanup(api.End)
-	for _, d := range []string{"/srv/workspace-api/run/secrets", "/home/sprite/workspace"} {
-		if err := os.MkdirAll(dir+d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	agent, err := os.ReadFile(program.Agent(t))
-	if err == nil {
-		err = os.WriteFile(dir+"/srv/workspace-api/belljar-agent", agent, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := health.New("/internal/v1", serviceToken)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go h.Serve(l)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	env := []string{
-		"WORKSPACE_MODE=sandbox", "SPRITES_BASE_URL=" + api.URL, "SPRITES_SPRITE_NAME=box", "SPRITES_TOKEN=" + sprites.Token,
-		"SPRITES_WORKSPACE_SERVICE_HOST=127.0.0.1", "SPRITES_WORKSPACE_SERVICE_PORT=" + port, "SPRITES_WORKSPACE_SERVICE_PATH=/internal/v1",
-		"SPRITES_WORKSPACE_SERVICE_TOKEN=" + serviceToken,
-	}
+	api, env := newSprite(t)
 	b := start(t, env...)
 	smoke := exec.Command(script(t))
 	belljar, err := exec.LookPath("belljar")
@@ -334,8 +353,8 @@ func TestSprite(t *testing.T) {
 	}
 	b.want(200, `"circuit":"closed"`, "GET", "/readyz", "")
 	b.want(200, `"workspace_mode":"sandbox"`, "GET", "/workspace/api/config", "")
-	b.outlives()
-	if text, err := os.ReadFile(dir + "/home/sprite/workspace/notes/a.txt"); err != nil || string(text) != "hello" {
+	b.outlives(b)
+	if text, err := os.ReadFile(api.Dir + "/home/sprite/workspace/notes/a.txt"); err != nil || string(text) != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
 	for range 3 { // a connection that breaks costs time and nothing else
@@ -345,13 +364,20 @@ func TestSprite(t *testing.T) {
 	if got, text := b.ask("POST", "/api/v1/sandbox/runs?wait=30s", `{"spec_version":"1.0","runtime":"sprites","base_image":"host","command":["true"]}`); got < 400 {
 		t.Errorf("a run in the sprite, of which no limit is enforced: %d %s", got, text)
 	}
+	var open struct {
+		Items []root.Session `json:"items"`
+	}
+	if _, text := b.ask("GET", "/api/v1/sandbox/sessions", ""); json.Unmarshal([]byte(text), &open) != nil || len(open.Items) != 1 {
+		t.Fatal(text)
+	}
+	b.want(409, "its files stay where they are", "POST", "/api/v1/sandbox/sessions/"+open.Items[0].ID+"/hibernate", `{"force":true}`)
 	b.asUser("bob", func() { // the sprite is in use
 		if status, text := b.ask("GET", "/workspace/api/tree", ""); status != 503 || !strings.Contains(text, "could not be made") {
 			t.Errorf("a second user: %d %s", status, text)
 		}
 	})
 	b.want(200, `sandbox_upstream_ready_duration_seconds_count{reason="",upstream="workspace_service"}`, "GET", "/metrics", "")
-	if said := b.words(); strings.Contains(said, sprites.Token) || strings.Contains(said, serviceToken) {
+	if said := b.words(); strings.Contains(said, sprites.Token) || strings.Contains(said, sprites.ServiceToken) {
 		t.Errorf("the log has a token:\n%s", said)
 	}
 

@@ -90,12 +90,12 @@ func TestReadmes(t *testing.T) {
 }
 
 // localOnly are examples whose programs are no others with a server than those of other examples. TestGrader grades with a server.
-// That of the network has one of its own.
-var localOnly = []string{"grader", "mcp", "model", "network", "tools"}
+// Those of the network and of the workspace API have one of their own.
+var localOnly = []string{"grader", "mcp", "model", "network", "tools", "workspace"}
 
 // before is what an example needs before its README is followed, and returns its variables; after is what must hold then.
 var (
-	before = map[string]func(t *testing.T, dir string) (env []string){"tools": installed, "workflow": compiled, "network": networked}
+	before = map[string]func(t *testing.T, dir string) (env []string){"tools": installed, "workflow": compiled, "network": networked, "workspace": modelled}
 	after  = map[string]func(t *testing.T, dir string){"plot": pictured}
 )
 

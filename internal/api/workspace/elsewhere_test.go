@@ -3,14 +3,11 @@
 package workspace_test
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/belljar/belljar/internal/agent/guest/health"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/rest"
@@ -73,33 +70,14 @@ func another(t *testing.T) workspace.Source {
 
 // spriteWorld is an engine over a stand-in of a sprite, with the real agent in it.
 func spriteWorld(t *testing.T) workspace.Source {
-	const token = "0123456789abcdef0123456789abcdef"
-	dir := t.TempDir()
-	api := stand.New("box", dir)
-	t.Cleanup(api.End)
-	for _, d := range []string{"/srv/workspace-api/run/secrets", "/home/sprite/workspace"} {
-		if err := os.MkdirAll(dir+d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(dir+"/srv/workspace-api/belljar-agent", must[[]byte](t)(build.AgentProgram()), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h := must[*health.Service](t)(health.New("", token))
-	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = h.Serve(l)
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	api, address := stand.Deployed(t, must[[]byte](t)(build.AgentProgram()))
 	to := must[*upstream.Guard](t)(upstream.New(upstream.Options{URL: api.URL, Token: stand.Token, Allow: sprites.Rules("box")}))
-	at := must[*upstream.Guard](t)(upstream.New(upstream.Options{URL: "http://" + l.Addr().String(), Token: token, Allow: []upstream.Rule{
+	at := must[*upstream.Guard](t)(upstream.New(upstream.Options{URL: "http://" + address + "/internal/v1", Token: stand.ServiceToken, Allow: []upstream.Rule{
 		{Methods: []string{"GET"}, Path: "/healthz"}, {Methods: []string{"GET"}, Path: "/__meta/version"},
 	}}))
 	rt := must[*sprites.Runtime](t)(sprites.New(sprites.Options{
 		API: to, Service: upstream.CheckOptions{Guard: at, Version: wire.WorkspaceAPI}, Sprite: "box", State: t.TempDir(),
-		Agent: "/srv/workspace-api/belljar-agent", Workspace: "/home/sprite/workspace", Secrets: "/srv/workspace-api/run/secrets",
+		Agent: stand.Agent, Workspace: stand.Workspace, Secrets: stand.Secrets,
 	}))
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
@@ -107,7 +85,7 @@ func spriteWorld(t *testing.T) workspace.Source {
 		}
 	})
 	engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
-	return remote.Sprite{Engine: engine, Machine: rt, Root: dir + "/home/sprite/workspace"}
+	return &remote.Sprite{Engine: engine, Machine: rt, Root: api.Dir + stand.Workspace}
 }
 
 // A belljar and the service in a sprite speak one version, and only those that have a key may ask for it.

@@ -75,7 +75,7 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 		return true, errors.New("it was made for something else")
 	}
 	select {
-	case <-s.gone:
+	case <-s.Gone():
 		return true, runtime.ErrGone
 	default:
 	}
@@ -91,7 +91,7 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 	r.living[spec.ID] = s
 	r.mu.Unlock()
 	select {
-	case <-s.gone:
+	case <-s.Gone():
 		return true, runtime.ErrGone
 	default:
 	}

@@ -32,8 +32,7 @@ func TestDestroyOnALostEngine(t *testing.T) {
 	}
 	t.Cleanup(func() { r.Close() })
 	s := r.sandbox("s", "c1", true, 1)
-	s.exit = runtime.Exit{Reason: runtime.ExitEngineGone}
-	close(s.gone)
+	s.End(runtime.Exit{Reason: runtime.ExitEngineGone})
 	if err := s.Destroy(t.Context()); err == nil {
 		t.Error("a sandbox was destroyed on an engine that is away")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -14,12 +13,12 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
 // sandbox is one living sandbox. It implements [runtime.Sandbox].
 type sandbox struct {
+	*runtime.Link
 	rt        *Runtime
 	container string // the engine's id of it
 	detached  bool
@@ -31,15 +30,9 @@ type sandbox struct {
 	stderr    tail
 	meter     meter
 
-	gone chan struct{} // closed when it has ended
-	exit runtime.Exit  // valid once gone is closed
-	left chan struct{} // closed when the runtime was closed and no longer watches it
-
 	mu        sync.Mutex // guards what follows
 	id        string     // changes when it is claimed
 	destroyed bool       // Destroy was called
-	host      *wire.MuxHost
-	changed   chan struct{} // closed when host changes
 }
 
 var (
@@ -49,10 +42,7 @@ var (
 )
 
 func (r *Runtime) sandbox(id, container string, detached bool, pids int) *sandbox {
-	return &sandbox{
-		rt: r, id: id, container: container, detached: detached, pids: pids,
-		gone: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
-	}
+	return &sandbox{Link: runtime.NewLink(errClosed, errAway), rt: r, id: id, container: container, detached: detached, pids: pids}
 }
 
 // ID implements [runtime.Sandbox].
@@ -62,66 +52,9 @@ func (s *sandbox) ID() string {
 	return s.id
 }
 
-// Dial implements [runtime.Sandbox]. While there is no connection to the engine it waits for another one.
-func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
-	for {
-		s.mu.Lock()
-		host, changed := s.host, s.changed
-		s.mu.Unlock()
-		if host != nil {
-			conn, err := host.Dial(ctx)
-			if err == nil {
-				return conn, nil
-			}
-			if ctx.Err() != nil {
-				return nil, err
-			}
-		}
-		select {
-		case <-s.gone:
-			return nil, runtime.ErrGone
-		default:
-		}
-		select {
-		case <-changed:
-		case <-s.gone:
-		case <-s.left:
-			return nil, errClosed
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", errAway, context.Cause(ctx))
-		}
-	}
-}
-
 // errAway means that the engine did not come back in time.
 var errAway = &runtime.StepError{
 	Step: stepEngine, Err: errors.New("the connection to the engine is lost, and not restored yet"), Hint: "start the engine again, or wait until it answers",
-}
-
-// connected says over what the sandbox can be dialled; nil for nothing.
-func (s *sandbox) connected(host *wire.MuxHost) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.host = host
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// Wait implements [runtime.Sandbox].
-func (s *sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
-	select {
-	case <-s.gone:
-		return s.exit, nil
-	default:
-	}
-	select {
-	case <-s.gone:
-		return s.exit, nil
-	case <-s.left:
-		return runtime.Exit{}, errClosed
-	case <-ctx.Done():
-		return runtime.Exit{}, ctx.Err()
-	}
 }
 
 // Destroy implements [runtime.Sandbox].
@@ -131,20 +64,17 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	s.destroyed = true
 	s.mu.Unlock()
 	remove := s.rt.destroy
-	select {
-	case <-s.gone:
-		if s.exit.Reason == runtime.ExitEngineGone {
-			remove = s.rt.remove // its engine has been waited for: what is left there is found by its name when it is back
-		}
-	default:
+	if exit := s.Exit(); exit == nil {
 		s.meter.remember(ctx, s)
+	} else if exit.Reason == runtime.ExitEngineGone {
+		remove = s.rt.remove // its engine has been waited for: what is left there is found by its name when it is back
 	}
 	if err := remove(ctx, s.container); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)
 	}
 	select {
-	case <-s.gone:
-	case <-s.left:
+	case <-s.Gone():
+	case <-s.Left():
 	}
 	s.rt.drop(s)
 	return nil

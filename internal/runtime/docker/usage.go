@@ -25,7 +25,7 @@ type meter struct {
 // Usage implements [runtime.Sandbox].
 func (s *sandbox) Usage(ctx context.Context) (runtime.Usage, error) {
 	select {
-	case <-s.gone:
+	case <-s.Gone():
 		s.meter.mu.Lock()
 		defer s.meter.mu.Unlock()
 		return s.meter.last, nil

@@ -15,7 +15,7 @@ import (
 
 // watch keeps a sandbox connected, reconnects when the connection is lost, and notices its end.
 func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
-	s.connected(host)
+	s.Connect(host)
 	r.remember(s)
 	s.meter.ready(s)
 	r.watches.Add(1)
@@ -35,23 +35,22 @@ func (s *sandbox) live(host *wire.MuxHost) {
 			closing = true
 		}
 		host.Close()
-		s.connected(nil)
+		s.Connect(nil)
 		if closing && s.detached {
-			close(s.left)
+			s.Leave()
 			return
 		}
 		next, exit := s.resume()
 		switch {
 		case exit != nil:
-			s.exit = *exit
-			close(s.gone)
+			s.End(*exit)
 			return
 		case next == nil:
-			close(s.left)
+			s.Leave()
 			return
 		}
 		host = next
-		s.connected(host)
+		s.Connect(host)
 	}
 }
 

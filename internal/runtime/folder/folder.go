@@ -77,7 +77,8 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		os.RemoveAll(path)
 		return nil, &runtime.StepError{Step: "agent", Err: err}
 	}
-	b := &box{runtime: r, id: spec.ID, path: path, agent: agent, listener: l, gone: make(chan struct{})}
+	b := &box{runtime: r, id: spec.ID, path: path, agent: agent, listener: l, Link: runtime.NewLink(nil, nil)}
+	b.Connect(socket(l.Addr().String()))
 	r.mu.Lock()
 	r.boxes[spec.ID] = b
 	r.mu.Unlock()
@@ -86,7 +87,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		select {
 		case <-agent.Done():
 			go b.end(runtime.Exit{Reason: runtime.ExitAgent, Detail: "lease over"})
-		case <-b.gone:
+		case <-b.Gone():
 		}
 	})
 	return b, nil
@@ -138,6 +139,7 @@ func (r *Runtime) Close() error {
 
 // box is a sandbox.
 type box struct {
+	*runtime.Link
 	runtime  *Runtime
 	id, path string
 	agent    *guest.Agent
@@ -145,49 +147,33 @@ type box struct {
 	serving  sync.WaitGroup
 
 	once sync.Once
-	gone chan struct{} // closed when nothing is left; the following fields are set then
-	exit runtime.Exit
-	err  error
+	err  error // valid once it has ended
+}
+
+// socket is the path of an agent's.
+type socket string
+
+// Dial connects to the agent.
+func (s socket) Dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", string(s))
 }
 
 // ID is that of its spec.
 func (b *box) ID() string { return b.id }
 
-// Dial connects to the agent.
-func (b *box) Dial(ctx context.Context) (net.Conn, error) {
-	select {
-	case <-b.gone:
-		return nil, fmt.Errorf("dial %s: %w", b.id, runtime.ErrGone)
-	default:
-	}
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", b.listener.Addr().String())
-}
-
 // Usage has no figure: nothing separates the use of a sandbox.
 func (b *box) Usage(context.Context) (runtime.Usage, error) {
-	select {
-	case <-b.gone:
+	if b.Exit() != nil {
 		return runtime.Usage{}, fmt.Errorf("usage of %s: %w", b.id, runtime.ErrGone)
-	default:
-		return runtime.Usage{}, nil
 	}
-}
-
-// Wait waits for the end.
-func (b *box) Wait(ctx context.Context) (runtime.Exit, error) {
-	select {
-	case <-b.gone:
-		return b.exit, nil
-	case <-ctx.Done():
-		return runtime.Exit{}, context.Cause(ctx)
-	}
+	return runtime.Usage{}, nil
 }
 
 // Destroy ends the agent and its programs. The folder stays.
 func (b *box) Destroy(context.Context) error {
 	b.end(runtime.Exit{Reason: runtime.ExitDestroyed})
-	<-b.gone
+	<-b.Gone()
 	b.serving.Wait()
 	return b.err
 }
@@ -203,7 +189,7 @@ func (b *box) end(why runtime.Exit) {
 		b.runtime.mu.Lock()
 		delete(b.runtime.boxes, b.id)
 		b.runtime.mu.Unlock()
-		b.exit, b.err = why, err
-		close(b.gone)
+		b.err = err
+		b.End(why)
 	})
 }

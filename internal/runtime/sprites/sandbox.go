@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -15,20 +14,15 @@ import (
 
 // sandbox is one living sandbox. It implements [runtime.Sandbox].
 type sandbox struct {
+	*runtime.Link
 	rt       *Runtime
 	id       string
 	session  string
 	detached bool
 
-	gone chan struct{} // closed when it has ended
-	exit runtime.Exit  // valid once gone is closed
-	left chan struct{} // closed when the runtime was closed and no longer watches it
-
 	mu        sync.Mutex
 	destroyed bool
-	line      *line
-	host      *wire.MuxHost // nil while there is no connection
-	changed   chan struct{} // closed when host changes
+	line      *line // nil while there is no connection
 }
 
 var _ runtime.Sandbox = (*sandbox)(nil)
@@ -38,10 +32,8 @@ const endTime = 10 * time.Second
 
 // watch follows a sandbox from now on.
 func (r *Runtime) watch(id string, l *line, host *wire.MuxHost, detached bool) (*sandbox, error) {
-	s := &sandbox{
-		rt: r, id: id, session: l.id(), detached: detached,
-		gone: make(chan struct{}), left: make(chan struct{}), line: l, host: host, changed: make(chan struct{}),
-	}
+	s := &sandbox{Link: runtime.NewLink(errClosed, errAway), rt: r, id: id, session: l.id(), detached: detached}
+	s.connect(l, host)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -63,37 +55,17 @@ func (r *Runtime) watch(id string, l *line, host *wire.MuxHost, detached bool) (
 // ID implements [runtime.Sandbox].
 func (s *sandbox) ID() string { return s.id }
 
-// Dial implements [runtime.Sandbox]. While there is no connection to the sprite it waits for another one.
-func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
-	for {
-		s.mu.Lock()
-		host, changed := s.host, s.changed
-		s.mu.Unlock()
-		if host != nil {
-			conn, err := host.Dial(ctx)
-			if err == nil || ctx.Err() != nil {
-				return conn, err
-			}
-		}
-		select {
-		case <-s.gone:
-			return nil, runtime.ErrGone
-		case <-s.left:
-			return nil, errClosed
-		case <-changed:
-		case <-ctx.Done():
-			return nil, fault(stepExec, fmt.Errorf("the connection to the sprite is not restored yet: %w", context.Cause(ctx)))
-		}
-	}
+// errAway means that the connection to the sprite was not restored in time.
+var errAway = &runtime.StepError{
+	Step: stepExec, Err: errors.New("the connection to the sprite is lost, and not restored yet"), Hint: "check that the sprite runs, and the network",
 }
 
 // connect says over what the sandbox can be dialled; nil for nothing.
-func (s *sandbox) connect(l *line, host *wire.MuxHost) {
+func (s *sandbox) connect(l *line, over runtime.Dialer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line, s.host = l, host
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.line = l
+	s.Connect(over)
 }
 
 // live follows a sandbox to its end, or to the runtime's.
@@ -119,7 +91,7 @@ func (s *sandbox) live(l *line, host *wire.MuxHost) {
 			if !s.detached {
 				s.rt.end(l)
 			}
-			close(s.left)
+			s.Leave()
 			return
 		}
 		if status := l.status(); status != nil {
@@ -133,7 +105,7 @@ func (s *sandbox) live(l *line, host *wire.MuxHost) {
 			return
 		}
 		if host == nil {
-			close(s.left)
+			s.Leave()
 			return
 		}
 		s.connect(l, host)
@@ -151,8 +123,7 @@ func (s *sandbox) over(exit runtime.Exit) {
 		s.rt.log.Error("the record of a sandbox is left", "sandbox", s.id, "err", err)
 	}
 	s.rt.drop(s.id)
-	s.exit = exit
-	close(s.gone)
+	s.End(exit)
 }
 
 // resume finds out what a lost connection means: that the session has ended, or that it can be attached to again. Neither if the
@@ -192,23 +163,6 @@ func (s *sandbox) resume() (*line, *wire.MuxHost, *runtime.Exit) {
 // Usage implements [runtime.Sandbox]. There is no figure with an honest source.
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) { return runtime.Usage{}, nil }
 
-// Wait implements [runtime.Sandbox].
-func (s *sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
-	select {
-	case <-s.gone:
-		return s.exit, nil
-	default:
-	}
-	select {
-	case <-s.gone:
-		return s.exit, nil
-	case <-s.left:
-		return runtime.Exit{}, errClosed
-	case <-ctx.Done():
-		return runtime.Exit{}, ctx.Err()
-	}
-}
-
 // Destroy implements [runtime.Sandbox]. The agent ends its programs and then itself; one that does not is killed. The files in the
 // sprite stay.
 func (s *sandbox) Destroy(ctx context.Context) error {
@@ -222,25 +176,21 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 		timer := time.NewTimer(endTime)
 		defer timer.Stop()
 		select {
-		case <-s.gone:
+		case <-s.Gone():
 			return nil
-		case <-s.left:
+		case <-s.Left():
 		case <-timer.C:
 		}
 	}
-	select {
-	case <-s.gone:
-		if s.exit.Reason != runtime.ExitEngineGone {
-			return nil
-		}
-	default:
+	if exit := s.Exit(); exit != nil && exit.Reason != runtime.ExitEngineGone {
+		return nil
 	}
 	if err := s.rt.kill(ctx, s.session); err != nil {
 		return fmt.Errorf("end sandbox %s: %w", s.id, fault(stepExec, err))
 	}
 	select {
-	case <-s.gone:
-	case <-s.left:
+	case <-s.Gone():
+	case <-s.Left():
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("end sandbox %s", s.id), context.Cause(ctx))
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
-	"github.com/belljar/belljar/internal/agent/guest/health"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/sprites"
@@ -30,8 +28,6 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
-
-const serviceToken = "0123456789abcdef0123456789abcdef"
 
 // sprite is a sprite with the agent in it, and a workspace service.
 type sprite struct {
@@ -45,44 +41,19 @@ type sprite struct {
 
 func newSprite(t *testing.T) *sprite {
 	t.Helper()
-	dir := t.TempDir()
-	s := &sprite{Server: stand.New("box", dir), state: t.TempDir()}
-	t.Cleanup(s.End)
-	for _, d := range []string{"/srv/workspace-api/run/secrets", "/home/sprite/workspace"} {
-		if err := os.MkdirAll(dir+d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	program, err := build.AgentProgram()
-	if err == nil {
-		err = os.WriteFile(dir+"/srv/workspace-api/belljar-agent", program, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := health.New("/internal/v1", serviceToken)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		h.Serve(l)
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
-	s.service = "http://" + l.Addr().String() + "/internal/v1"
-	return s
+	api, service := stand.Deployed(t, program)
+	return &sprite{Server: api, state: t.TempDir(), service: "http://" + service + "/internal/v1"}
 }
 
 // open returns a runtime for it, which ends with the test.
 func (s *sprite) open(t *testing.T, change func(api, service *upstream.Options)) *sprites.Runtime {
 	t.Helper()
 	api := upstream.Options{URL: s.URL, Token: stand.Token, Allow: sprites.Rules("box"), Breaker: &upstream.Breaker{Rest: 50 * time.Millisecond}}
-	service := upstream.Options{URL: s.service, Token: serviceToken, Allow: []upstream.Rule{
+	service := upstream.Options{URL: s.service, Token: stand.ServiceToken, Allow: []upstream.Rule{
 		{Methods: []string{http.MethodGet}, Path: "/healthz"}, {Methods: []string{http.MethodGet}, Path: "/__meta/version"},
 	}}
 	if change != nil {
@@ -98,7 +69,7 @@ func (s *sprite) open(t *testing.T, change func(api, service *upstream.Options))
 	}
 	r, err := sprites.New(sprites.Options{
 		API: to, Service: upstream.CheckOptions{Guard: at, Version: wire.WorkspaceAPI}, Sprite: "box",
-		Agent: "/srv/workspace-api/belljar-agent", Workspace: "/home/sprite/workspace", Secrets: "/srv/workspace-api/run/secrets",
+		Agent: stand.Agent, Workspace: stand.Workspace, Secrets: stand.Secrets,
 		State: s.state, Patience: 20 * time.Second,
 		Observe: func(what string, why upstream.Reason) {
 			s.mu.Lock()

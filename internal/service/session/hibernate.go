@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/install"
@@ -122,6 +123,8 @@ func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t
 		return nil, false, refusal(x, "secrets", "it was given a secret file, which its files may have a copy of", "end it, or keep it")
 	case x.place.Workspace.OnDisk():
 		return nil, false, refusal(x, "workspace", "its workspace is on a disk", "end it: a named volume stays")
+	case x.place.Caps.Isolation == runtime.IsolationRemote:
+		return nil, false, refusal(x, "runtime", "its files stay where they are, and others may change them meanwhile", "end it: the files stay")
 	case !force && (active || x.uses > 0):
 		return nil, false, errInUse
 	}

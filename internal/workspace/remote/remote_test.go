@@ -34,6 +34,7 @@ type other struct {
 	fault http.HandlerFunc
 	ids   map[string]bool
 	sent  []http.Header
+	opens int // requests to open a session
 }
 
 func newOther(t *testing.T) *other {
@@ -54,6 +55,9 @@ func newOther(t *testing.T) *other {
 		fault := o.fault
 		o.ids[r.Header.Get("X-Request-Id")] = true
 		o.sent = append(o.sent, r.Header.Clone())
+		if strings.HasSuffix(r.URL.Path, "/sessions/open") {
+			o.opens++
+		}
 		o.mu.Unlock()
 		if fault != nil {
 			fault(w, r)
@@ -116,8 +120,8 @@ func TestCallers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	his, err := s.Open(t.Context(), bob, "")
-	if err != nil || his.Session == mine.Session {
-		t.Errorf("%v", err)
+	if err != nil || his.Session == mine.Session || o.opens != 2 { // one for each caller
+		t.Errorf("%v, opened %d times", err, o.opens)
 	}
 	if _, err := s.Open(t.Context(), bob, mine.Session); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("another's session: %v", err)

@@ -22,31 +22,37 @@ type Sprite struct {
 	Engine  belljar.Engine
 	Machine Machine
 	Root    string // folder of the files there
+
+	known workspace.Known
 }
 
-var _ workspace.Source = Sprite{}
+var _ workspace.Source = (*Sprite)(nil)
 
 // Mode is sandbox: clients see no difference.
-func (Sprite) Mode() string { return "sandbox" }
+func (*Sprite) Mode() string { return "sandbox" }
 
 // Open returns a workspace of a caller. The operator has accepted, by configuring the machine, what it does not enforce.
-func (s Sprite) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
-	opens := caller
-	spec := workspace.Spec("host")
-	spec.Runtime = s.Machine.Name()
-	spec.Scope.ID = "workspace-" + spec.Runtime
-	if session == "" {
-		opens.Role, spec.AllowWeak = belljar.RoleAdmin, []string{"network", "pids", "memory", "cpu", "disk"}
-	}
-	w, err := workspace.Open(ctx, s.Engine.As(opens), session, spec)
+func (s *Sprite) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
+	w, err := s.open(ctx, caller, session)
 	if err == nil {
 		w.Engine, w.Root = steady{s.Engine.As(caller)}, s.Root
 	}
 	return w, err
 }
 
+func (s *Sprite) open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
+	if session != "" {
+		return workspace.Open(ctx, s.Engine.As(caller), session, belljar.SessionSpec{})
+	}
+	caller.Role = belljar.RoleAdmin
+	spec := workspace.Spec("host")
+	spec.Runtime, spec.AllowWeak = s.Machine.Name(), []string{"network", "pids", "memory", "cpu", "disk"}
+	spec.Scope.ID = "workspace-" + spec.Runtime
+	return s.known.Open(ctx, s.Engine.As(caller), caller.ID, spec)
+}
+
 // Ready returns the state of the machine.
-func (s Sprite) Ready(ctx context.Context) workspace.Readiness {
+func (s *Sprite) Ready(ctx context.Context) workspace.Readiness {
 	return readiness(ctx, s.Machine.Ready, s.Machine.Circuit)
 }
 

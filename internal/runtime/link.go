@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// Link is a sandbox whose agent is reached over one connection, which can be lost and restored: how to dial it, and how it ended. Make one
+// with [NewLink]. It is safe for concurrent use.
+type Link struct {
+	closed, away error
+
+	gone chan struct{}
+	exit Exit // valid once gone is closed
+	left chan struct{}
+
+	mu      sync.Mutex
+	over    Dialer        // nil while there is no connection
+	changed chan struct{} // closed when over changes
+}
+
+// Dialer opens streams to an agent.
+type Dialer interface {
+	Dial(ctx context.Context) (net.Conn, error)
+}
+
+// NewLink returns a link without a connection. closed is the error of a sandbox that its runtime no longer follows; away is that of a
+// connection that is not restored in time.
+func NewLink(closed, away error) *Link {
+	return &Link{closed: closed, away: away, gone: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// Connect says over what the sandbox can be dialled from now on; nil for nothing.
+func (l *Link) Connect(over Dialer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = over
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// End says how the sandbox has ended. It is called once.
+func (l *Link) End(exit Exit) {
+	l.exit = exit
+	close(l.gone)
+}
+
+// Leave says that the runtime no longer follows the sandbox, which may live on. It is called once.
+func (l *Link) Leave() { close(l.left) }
+
+// Gone is closed when the sandbox has ended, and Left when its runtime no longer follows it.
+func (l *Link) Gone() <-chan struct{} { return l.gone }
+
+// Left is described at Gone.
+func (l *Link) Left() <-chan struct{} { return l.left }
+
+// Exit is how the sandbox has ended; nil if it has not.
+func (l *Link) Exit() *Exit {
+	select {
+	case <-l.gone:
+		return &l.exit
+	default:
+		return nil
+	}
+}
+
+// Dial implements [Sandbox]. While there is no connection it waits for another one.
+func (l *Link) Dial(ctx context.Context) (net.Conn, error) {
+	for {
+		l.mu.Lock()
+		over, changed := l.over, l.changed
+		l.mu.Unlock()
+		if over != nil {
+			if conn, err := over.Dial(ctx); err == nil || ctx.Err() != nil {
+				return conn, err
+			}
+		}
+		if l.Exit() != nil {
+			return nil, ErrGone
+		}
+		select {
+		case <-changed:
+		case <-l.gone:
+		case <-l.left:
+			return nil, l.closed
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", l.away, context.Cause(ctx))
+		}
+	}
+}
+
+// Wait implements [Sandbox].
+func (l *Link) Wait(ctx context.Context) (Exit, error) {
+	if exit := l.Exit(); exit != nil {
+		return *exit, nil
+	}
+	select {
+	case <-l.gone:
+		return l.exit, nil
+	case <-l.left:
+		return Exit{}, l.closed
+	case <-ctx.Done():
+		return Exit{}, ctx.Err()
+	}
+}
