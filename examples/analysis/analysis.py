@@ -4,8 +4,8 @@
     python3 analysis.py FILE QUESTION
 
 The model has two tools. code executes Python in the session's context: what one call defines, the next one uses. fits executes several
-programs at once, each in a fork of the session; the session goes on as the fork whose program had the smallest error. Pictures go to
-out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model it is, BELLJAR_SERVER and BELLJAR_API_KEY where the sandboxes
+programs at once, each in a fork of the session; the session goes on as the fork whose program had the smallest error, and hibernates
+until the model goes on. Pictures go to out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model it is, BELLJAR_SERVER and BELLJAR_API_KEY where the sandboxes
 are; without them a belljar of this program's own is started.
 """
 
@@ -53,7 +53,7 @@ class Analysis:
 
     def code(self, code):
         """Executes code, and returns what it has shown as text. Its pictures are a stranger's: they are kept as they are, and not looked at."""
-        run = self.session.code(code, timeout=120)
+        run = self.session.code(code, timeout=120, replay=True)
         told = run.stdout[-4000:] + (run.value[:4000] + "\n" if run.value else "")
         for result in run.results:
             for kind, suffix in (("image/png", "png"), ("image/svg+xml", "svg")):
@@ -68,6 +68,8 @@ class Analysis:
             told += run.error["traceback"][-4000:]
         if run.context.get("state") == "replaced":
             told += "[the interpreter is new: its variables are gone]\n"
+        if run.context.get("replayed"):  # where processes are not saved, as on runtime native
+            told += f"[the interpreter is new: it executed its earlier code again, {run.context['replayed']} piece]\n"
         return told or "done\n"
 
     def fits(self, **programs):
@@ -79,6 +81,7 @@ class Analysis:
             best = min(errors, key=lambda name: errors[name])
             if errors[best] < math.inf:
                 self.session, forks[best] = forks[best], self.session
+                self.session.hibernate(force=True)
         finally:
             for session in forks.values():
                 session.close()
