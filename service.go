@@ -117,8 +117,8 @@ type Sessions interface {
 	List(ctx context.Context, q SessionQuery) (SessionPage, error)
 	// Upload puts files into the session's workspace: all of them or, after an error, none.
 	Upload(ctx context.Context, id string, u Upload) (UploadResult, error)
-	// Hibernate saves the files of a session and the state of its shell, and gives its sandbox up until it is used again. [CodeConflict] if
-	// something runs in it, unless forced, or if it was given a secret file.
+	// Hibernate saves a session ([Session.Hibernated]), and gives its sandbox up until it is used again. [CodeConflict] if something runs
+	// in it, unless forced, or if it was given a secret file.
 	Hibernate(ctx context.Context, id string, spec HibernateSpec) (Session, error)
 	// Delete ends a session: its runs are cancelled, its sandbox and workspace are gone when it returns. It is idempotent.
 	Delete(ctx context.Context, id string) error

@@ -57,7 +57,7 @@ type SessionState string
 const (
 	SessionStarting   SessionState = "starting"
 	SessionActive     SessionState = "active"
-	SessionHibernated SessionState = "hibernated" // its files and shell are saved, and it has no sandbox until it is used
+	SessionHibernated SessionState = "hibernated" // it is saved, and has no sandbox until it is used
 	SessionClosed     SessionState = "closed"     // its caller deleted it
 	SessionExpired    SessionState = "expired"    // it was unused for its TTL
 	SessionCrashed    SessionState = "crashed"    // its sandbox died
@@ -71,9 +71,16 @@ func (s SessionState) Ended() bool {
 
 // HibernateSpec asks for the hibernation of a session.
 type HibernateSpec struct {
-	// Force ends what runs in the session: runs, terminals, contexts and background processes. Without it a session in which anything
-	// runs does not hibernate.
+	// Force ends what runs in the session: runs and terminals, and, if its processes are not saved ([Hibernation.Live]), contexts and
+	// background processes. Without it a session in which anything runs does not hibernate. A context that executes nothing does not run
+	// where processes are saved.
 	Force bool `json:"force,omitempty"`
+}
+
+// Hibernation is what a hibernated session comes back with, or one that was woken came back with.
+type Hibernation struct {
+	Live   bool   `json:"live"`             // memory, processes and all files; else the files of its workspace and the state of its shell
+	Reason string `json:"reason,omitempty"` // why it is not live
 }
 
 // Session is a caller's named, expiring hold on a sandbox.
@@ -107,6 +114,8 @@ type Session struct {
 	Git            *GitSource        `json:"git,omitempty"`             // the repository that its workspace began with; nil for none
 	Template       string            `json:"template,omitempty"`        // name of the one that it was made of
 	SnapshotDigest string            `json:"snapshot_digest,omitempty"` // of the snapshot, or the template's files, that its workspace began with
+	// Hibernated is nil for one that has never hibernated.
+	Hibernated *Hibernation `json:"hibernated,omitempty"`
 	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.
 	Approval *Approval `json:"approval,omitempty"`
 	Details  *Replay   `json:"details,omitempty"`

@@ -16,7 +16,7 @@ const (
 	mostFile     = 500  // lines of a file, tests included
 	mostContract = 8    // methods of an interface
 	// mostNames is how many names the root package exports, without methods (docs/decisions/0024-names-of-the-root.md).
-	mostNames = 299
+	mostNames = 300
 )
 
 func TestSizes(t *testing.T) {

@@ -139,7 +139,7 @@ func (f *sessionFork) Run(ctx context.Context, c *console) error {
 // sessionHibernate is belljar session hibernate.
 type sessionHibernate struct {
 	ID    string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Force bool   `help:"End what runs in it: runs, terminals, contexts and background processes."`
+	Force bool   `help:"End what runs in it: runs and terminals, and contexts and background processes where these cannot be saved."`
 	JSON  bool   `name:"json" help:"Print the session as one JSON object."`
 }
 

@@ -137,9 +137,13 @@ func TestWake(t *testing.T) {
 
 // A process that dies between any two writes of a hibernation or a wake leaves a session with all of its files, and nothing else.
 func TestHibernateSurvivesDeath(t *testing.T) {
-	for _, way := range []string{"hibernate", "wake", "delete"} {
+	for _, way := range []string{"hibernate", "wake", "delete", "live hibernate", "live wake", "live delete"} {
+		way, live := strings.CutPrefix(way, "live ")
 		for step := 0; ; step++ {
 			w := newWorld(t)
+			if live {
+				w = newWorld(t, saves(t.TempDir()))
+			}
 			p := w.boot()
 			x := p.open(func(r *belljar.SessionRequest) { r.Scope = belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"} })
 			p.in(x.ID, "echo text >file")
@@ -173,6 +177,10 @@ func TestHibernateSurvivesDeath(t *testing.T) {
 			} else if !state.State.Ended() {
 				r := next.run(shellIn(x.ID, "cat file; echo $variable"))
 				wantText(t, r.stdout, "text\nkept\n")
+				now, err := next.mine().Get(next.context(), x.ID)
+				if err != nil || now.Hibernated != nil && now.Hibernated.Live != live {
+					t.Errorf("%s, step %d: %+v, %v", way, step, now.Hibernated, err)
+				}
 				next.end(x)
 			}
 			if err := next.service.Sweep(next.context()); err != nil {
@@ -185,7 +193,7 @@ func TestHibernateSurvivesDeath(t *testing.T) {
 				if survived && err != nil && way != "delete" {
 					t.Errorf("%s: %v", way, err)
 				}
-				t.Logf("%s: %d steps", way, step)
+				t.Logf("%s: %d steps, live: %v", way, step, live)
 				break
 			}
 		}

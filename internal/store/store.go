@@ -181,10 +181,11 @@ type Hibernation struct {
 	Contexts []SavedContext `json:",omitempty"`
 }
 
-// SavedContext is a context of a hibernated session, whose variables are gone.
+// SavedContext is a context of a hibernated session.
 type SavedContext struct {
 	Name, Language, Cwd string
 	CreatedAt           time.Time
+	Since               time.Time `json:",omitzero"` // no code from before is executed again
 }
 
 // Sessions are the stored sessions.

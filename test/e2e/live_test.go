@@ -5,12 +5,14 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestLiveCopies holds that copies of a session with its processes go on where it was, as does a session of a live snapshot after the server
-// was killed, and that what cannot be live is refused.
+// TestLiveCopies holds that copies of a session with its processes go on where it was, as do a session of a live snapshot and sessions that
+// hibernated, also after the server was killed, and that what cannot be live is refused.
 func TestLiveCopies(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -31,8 +33,9 @@ func TestLiveCopies(t *testing.T) {
 	}
 	spec := map[string]any{"spec_version": "1.1", "base_image": "host"}
 	id := fmt.Sprint(post(s, "/sessions", spec, http.StatusOK)["session_id"])
-	shell(s, id, `mkdir w; cd w; X=hello; (i=0; while :; do i=$((i+1)); echo $i >n.new; mv n.new n; sleep 0.02; done) >/dev/null 2>&1 &
-while ! [ -e n ]; do sleep 0.02; done`)
+	// It counts, and waits by a FIFO into which nothing is written: a process for each step would cost more than all the rest.
+	shell(s, id, `mkdir w; cd w; X=hello; mkfifo /tmp/never; exec 9<>/tmp/never; (while :; do echo $((++i)) >n; read -t .05 -u 9; done) >/dev/null 2>&1 &
+while ! [ -s n ]; do read -t .05 -u 9; done`)
 	post(s, "/sessions/"+id+"/contexts", map[string]any{"language": "bash", "name": "notes"}, http.StatusOK)
 	execute := func(s *server, id, code string) string {
 		t.Helper()
@@ -40,7 +43,7 @@ while ! [ -e n ]; do sleep 0.02; done`)
 		return out
 	}
 	execute(s, id, "y=41")
-	const ask = `echo $X ${PWD##*/}; a=$(cat n); while [ "$(cat n)" = "$a" ]; do sleep 0.02; done; echo counts`
+	const ask = `echo $X ${PWD##*/}; a=; while [ -z "$a" ]; do read a <n; done; b=$a; while [ "$b" = "$a" ]; do read -t .05 -u 9; read b <n; done; echo counts`
 	check := func(s *server, id string) {
 		t.Helper()
 		if got := shell(s, id, ask); got != "hello w\ncounts\n" {
@@ -55,10 +58,33 @@ while ! [ -e n ]; do sleep 0.02; done`)
 	if len(copies) != 2 || fork["consistent"] != true || fork["shell"] != true {
 		t.Errorf("%v", fork)
 	}
-	for _, c := range copies {
+	ids := make([]string, 2)
+	for i, c := range copies {
 		x, _ := c.(map[string]any)
-		check(s, fmt.Sprint(x["session_id"]))
+		ids[i] = fmt.Sprint(x["session_id"])
+		check(s, ids[i])
 	}
+
+	// One hibernates with the counter, by force, and wakes. The other one has an idle interpreter, which needs no force.
+	hibernate := func(s *server, id string, force bool) {
+		t.Helper()
+		got := post(s, "/sessions/"+id+"/hibernate", map[string]any{"force": force}, http.StatusOK)
+		if how, _ := got["hibernated"].(map[string]any); got["state"] != "hibernated" || how["live"] != true {
+			t.Errorf("%v", got)
+		}
+	}
+	python := func(s *server, code, state string) {
+		t.Helper()
+		got := post(s, "/sessions/"+ids[1]+"/contexts/data/execute?wait=100s", map[string]any{"code": code, "language": "python"}, http.StatusOK)
+		if of, _ := got["context"].(map[string]any); got["stdout"] != "42\n" || state != "" && of["state"] != state {
+			t.Errorf("%s: %v", code, got)
+		}
+	}
+	hibernate(s, ids[0], true)
+	check(s, ids[0])
+	shell(s, ids[1], "kill %1; wait; echo temporary >/tmp/file; alias greet='echo hi'")
+	python(s, "x = 41; print(x + 1)", "")
+	hibernate(s, ids[1], false)
 	made := post(s, "/sessions/"+id+"/snapshots", map[string]any{"live": true, "name": "alive"}, http.StatusOK)
 	if made["kind"] != "live" || made["consistent"] != true || made["stored_bytes"].(float64) <= 0 {
 		t.Errorf("%v", made)
@@ -105,4 +131,28 @@ while ! [ -e n ]; do sleep 0.02; done`)
 	s = serve(t, data, args...)
 	check(s, fmt.Sprint(post(s, "/sessions", withSnapshot(nil), http.StatusOK)["session_id"]))
 	check(s, id)
+
+	s.stateOf(ids[1], "hibernated")
+	python(s, "print(x + 1)", "kept")
+	if got := shell(s, ids[1], "cat /tmp/file; greet; echo $X ${PWD##*/}"); got != "temporary\nhi\nhello w\n" {
+		t.Errorf("%q", got)
+	}
+	// What was saved of the processes is damaged: the files and the shell are there, and the context says that it is new.
+	hibernate(s, ids[1], false)
+	states, err := filepath.Glob(filepath.Join(data, "snapshots", "*", "state", "*"))
+	if err != nil || len(states) == 0 {
+		t.Fatalf("%v, %v", states, err)
+	}
+	for _, name := range states {
+		if err := os.Truncate(name, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := shell(s, ids[1], "[ -e n ]; echo $? $X ${PWD##*/}"); got != "0 hello w\n" {
+		t.Errorf("%q", got)
+	}
+	if got := s.stateOf(ids[1], "active")["hibernated"]; !strings.Contains(fmt.Sprint(got), "live:false") {
+		t.Errorf("%v", got)
+	}
+	python(s, "print(x if 'x' in vars() else 42)", "new")
 }

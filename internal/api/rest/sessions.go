@@ -108,7 +108,8 @@ func (d *Door) sessions() {
 	handle(d, huma.Operation{
 		OperationID: "hibernate-session", Method: http.MethodPost, Path: api.Prefix + "/sessions/{session_id}/hibernate", Tags: []string{"sessions"},
 		Summary: "Save a session and give its sandbox up",
-		Description: "Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. " +
+		Description: "Its memory and processes are saved where its runtime can do that and it has no secrets, else its files, and the directory, variables and functions of its shell. " +
+			"It has no sandbox until the next request that needs one. " +
 			"A session in which something runs is refused, unless force ends that; so is one that was given a secret file.",
 	}, func(c *call, p *sessionPath, body *HibernateRequest) (belljar.Session, error) {
 		return c.Sessions().Hibernate(c, p.ID, body.HibernateSpec)

@@ -89,7 +89,7 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 		return nil, err
 	}
 	if err := f.awaitReady(ctx); err != nil {
-		return nil, r.explainStart(ctx, s, err)
+		return nil, r.explainStart(ctx, s, snapshot != nil, err)
 	}
 	if err := b.Keep(s); err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func explain(err error) error {
 	return err
 }
 
-// explainStart returns why a keep that runs has no sandbox.
-func (r *Runtime) explainStart(ctx context.Context, s *sandbox, err error) error {
+// explainStart returns why a keep that runs has no sandbox. restoring says that it was to be one of a snapshot.
+func (r *Runtime) explainStart(ctx context.Context, s *sandbox, restoring bool, err error) error {
 	step := &runtime.StepError{Step: stepProgram, Err: err}
 	var own *runtime.StepError
 	switch {
@@ -183,6 +183,8 @@ func (r *Runtime) explainStart(ctx context.Context, s *sandbox, err error) error
 		step.Step, step.Hint = jar.StepBirth, jar.KilledHint
 	case errors.Is(err, fs.ErrNotExist):
 		step.Hint = programName + " is gone"
+	case restoring: // as on a machine whose processors lack something
+		step.Step, step.Err = stepSnapshot, fmt.Errorf("gVisor cannot continue it here: %w", err)
 	}
 	return step
 }

@@ -3,7 +3,10 @@
 package gvisor_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -236,6 +239,28 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Runsc refuses what the sums do not show, as it does on a machine whose processors lack something.
+	unfit := filepath.Join(t.TempDir(), "unfit")
+	if err := os.CopyFS(unfit, os.DirFS(saved)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(unfit, "belljar.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.ReadFile(filepath.Join(unfit, "state", "checkpoint.img"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := sha256.Sum256(image), sha256.Sum256(image[:100])
+	raw = bytes.Replace(raw, []byte(hex.EncodeToString(before[:])), []byte(hex.EncodeToString(after[:])), 1)
+	for _, err := range []error{
+		os.Chmod(unfit, 0o700), os.WriteFile(filepath.Join(unfit, "belljar.json"), raw, 0o600), os.Truncate(filepath.Join(unfit, "state", "checkpoint.img"), 100),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		dir    string
 		change func(*runtime.Spec)
@@ -243,6 +268,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"nothing":           {filepath.Join(empty, "none"), func(*runtime.Spec) {}},
 		"empty":             {empty, func(*runtime.Spec) {}},
 		"damaged":           {cut, func(*runtime.Spec) {}},
+		"unfit":             {unfit, func(*runtime.Spec) {}},
 		"another workspace": {saved, func(s *runtime.Spec) { s.Workspace.Bytes *= 2 }},
 		"another image":     {saved, func(s *runtime.Spec) { s.Root.Digest = "sha256:0" }},
 		"other limits":      {saved, func(s *runtime.Spec) { s.Limits.Pids++; s.Limits.NProc++ }},
@@ -253,7 +279,7 @@ func TestRestoreRefuses(t *testing.T) {
 			again.ID = belljar.NewID()
 			c.change(&again)
 			_, err := r.Restore(context.Background(), again, c.dir)
-			if step := (*runtime.StepError)(nil); !errors.As(err, &step) {
+			if step := (*runtime.StepError)(nil); !errors.As(err, &step) || step.Step != runtime.StepSnapshot {
 				t.Errorf("%v", err)
 			}
 			nothingLeft(t, dir)

@@ -5,8 +5,11 @@ import "github.com/belljar/belljar/internal/store"
 // Save returns what is kept of the contexts of a session that hibernates.
 func (t *Table) Save() []store.SavedContext {
 	var list []store.SavedContext
-	for _, e := range t.all() {
-		list = append(list, store.SavedContext{Name: e.name, Language: e.language, Cwd: e.cwd, CreatedAt: e.made})
+	all := t.all()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range all {
+		list = append(list, store.SavedContext{Name: e.name, Language: e.language, Cwd: e.cwd, CreatedAt: e.made, Since: e.since})
 	}
 	return list
 }
@@ -19,10 +22,19 @@ func (t *Table) Restore(list []store.SavedContext) {
 	for _, c := range list {
 		e := t.list[c.Name]
 		if e == nil {
-			e = &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, queue: t.branch()}
+			e = &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, since: c.Since, queue: t.branch()}
 			t.list[c.Name] = e
 		}
 		e.lost = true
+	}
+}
+
+// Keep notes that the contexts of a session that woke are as they were, with their variables.
+func (t *Table) Keep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.list {
+		e.lost = false
 	}
 }
 

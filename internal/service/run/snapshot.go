@@ -20,7 +20,7 @@ func (s *admitter) admitSnapshot(ctx context.Context, caller belljar.Caller, p *
 	if p.snapshot, err = s.snapshots.Find(ctx, caller, id); err != nil {
 		return err
 	}
-	if p.snapshot.Kind == "live" {
+	if snapshot.IsLive(p.snapshot) {
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is live: it has no files for a run to read", id), Details: map[string]any{"field": "snapshot"},
 			Hint: "make a session of it, and a snapshot of that session's files",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -16,11 +17,11 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A session in which nothing runs may hibernate: its files and its shell are saved, and its sandbox goes. It stays in the table, and its
-// time runs on. The next use wakes it (wake.go).
+// A session in which nothing runs may hibernate: its files and its shell are saved, and its memory and processes where the runtime can do
+// that, and its sandbox goes. It stays in the table, and its time runs on. The next use wakes it (wake.go).
 //
-// The order makes a crash harmless at every point: the snapshot is kept, then the session is on record as hibernated, then the sandbox
-// goes; and on the way back the sandbox is filled, then the session is on record as active, then the snapshot goes. What the record does
+// The order makes a crash harmless at every point: the snapshots are kept, then the session is on record as hibernated, then the sandbox
+// goes; and on the way back the sandbox is filled, then the session is on record as active, then the snapshots go. What the record does
 // not name is left over, and the next process removes it.
 
 // hibernation is how far a session is on its way into hibernation and back. The session's lock guards it.
@@ -65,7 +66,7 @@ func refusal(x *Session, rule, message, hint string) error {
 
 const forceHint = "force ends it (belljar session hibernate --force)"
 
-// Hibernate saves a session's files and shell, and gives its sandbox up until it is used again. Unless it is forced, it fails if something
+// Hibernate saves a session, and gives its sandbox up until it is used again. Unless it is forced, it fails if something
 // runs in the session, or uses it meanwhile.
 func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (belljar.Session, error) {
 	select {
@@ -166,40 +167,63 @@ func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
 	x.mu.Lock()
 	u, until := Use{x.box, x, x.inside}, x.life.ends
 	x.mu.Unlock()
-	if err := h.quiet(ctx, u.box, force); err != nil {
+	contexts, err := h.quiet(ctx, u, force)
+	if err != nil {
 		return err
 	}
-	made, shell, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force)
+	rest, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force, contexts)
 	if err == nil {
-		if err = h.giveUp(ctx, t, u.box, &store.Hibernation{Shell: shell, Contexts: x.Contexts.Save()}); err != nil {
+		how := &belljar.Hibernation{Live: rest.Unlive == nil, Reason: unlive(rest.Unlive)}
+		if err = h.giveUp(ctx, t, u.box, &store.Hibernation{Shell: rest.Shell, Contexts: x.Contexts.Save()}, how); err != nil {
 			err = errors.Join(err, x.all.opts.Snapshots.Drop(context.WithoutCancel(ctx), x.id))
 		}
 	}
 	if err != nil {
 		return h.failed(ctx, u, err)
 	}
+	if belljar.CodeOf(rest.Unlive) == belljar.CodeInternal && rest.Unlive != nil {
+		x.all.opts.Log.Warn("processes of a session cannot be saved", "session_id", x.id, "err", rest.Unlive)
+	}
 	state := x.Snapshot()
 	x.all.opts.Record(event.Event{
 		Name: event.SessionHibernated, Caller: x.caller, Session: &state, Runtime: state.Runtime, Took: x.all.opts.Clock.Now().Sub(begun),
-		Count: made.Bytes, Files: int64(made.Files), Detail: map[string]string{"digest": made.Digest},
+		Count: rest.Files.Bytes, Files: int64(rest.Files.Files),
+		Detail: map[string]string{"digest": rest.Files.Digest, "live": strconv.FormatBool(state.Hibernated.Live)},
 	})
 	return nil
 }
 
-// quiet makes sure that nothing runs in the session: with force it ends what does.
-func (h *hibernation) quiet(ctx context.Context, b *box.Box, force bool) error {
+// unlive says why a session's processes are not saved, or not continued; "" for nil.
+func unlive(err error) string {
+	var own *belljar.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &own) && own.Code != belljar.CodeInternal:
+		return own.Message
+	}
+	return "its processes could not be saved"
+}
+
+// quiet makes sure that nothing runs in the session: with force it ends the uses of it. contexts reports that there are idle interpreters,
+// which have to be saved.
+func (h *hibernation) quiet(ctx context.Context, u Use, force bool) (contexts bool, err error) {
 	x := h.of
 	if !force {
-		n, err := agent.Programs(ctx, b.Agent)
+		n, err := agent.Programs(ctx, u.box.Agent)
+		idle := 0
+		if n > 0 && x.all.opts.Snapshots.RefuseLive(u) == nil {
+			idle, err = idleContexts(ctx, u.box)
+		}
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			return refusal(x, "agent", "its agent is of an older version than the server", "make a new session")
+			return false, refusal(x, "agent", "its agent is of an older version than the server", "make a new session")
 		case err != nil:
-			return fmt.Errorf("ask for the session's programs: %w", err)
-		case n > 0:
-			return refusal(x, "in_use", fmt.Sprintf("%d processes run in it: of contexts, terminals, or in the background", n), forceHint)
+			return false, fmt.Errorf("ask for the session's programs: %w", err)
+		case n > idle:
+			return false, refusal(x, "in_use", fmt.Sprintf("%d processes run in it: of contexts, terminals, or in the background", n), forceHint)
 		}
-		return nil
+		return idle > 0, nil
 	}
 	x.all.opts.Runs.StopIn(x.id, fault.ErrCanceled)
 	x.leave(errHibernates)
@@ -208,21 +232,32 @@ func (h *hibernation) quiet(ctx context.Context, b *box.Box, force bool) error {
 		unused, used := x.whenUnused(), x.uses > 0
 		x.mu.Unlock()
 		if !used {
-			return nil
+			return false, nil
 		}
 		select {
 		case <-unused:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
+}
+
+// idleContexts returns how many interpreters execute nothing. Each is one process.
+func idleContexts(ctx context.Context, b *box.Box) (n int, err error) {
+	shells, err := agent.Shells(ctx, b.Agent)
+	for _, s := range shells {
+		if s.Alive && !s.Busy {
+			n++
+		}
+	}
+	return n, err
 }
 
 // errHibernates ends what is inside a session that is forced to hibernate.
 var errHibernates = errors.New("the session hibernates")
 
 // giveUp puts the session on record as hibernated, and then destroys its sandbox.
-func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation) error {
+func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
 	x := h.of
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -237,12 +272,13 @@ func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *st
 	}
 	t.final = true
 	h.saved, h.held = saved, x.all.opts.Packages.Hold(x.place.Image.Layers)
-	x.box, x.state.State = nil, belljar.SessionHibernated
+	before := x.state.Hibernated
+	x.box, x.state.State, x.state.Hibernated = nil, belljar.SessionHibernated, how
 	x.mu.Unlock()
 	if err := x.update(); err != nil {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.box = b
+		x.box, x.state.Hibernated = b, before
 		h.over()
 		if !x.state.State.Ended() {
 			x.state.State = belljar.SessionActive

@@ -54,6 +54,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	}()
 	x.mu.Lock()
 	x.below = ""
+	wakes := x.asleep.saved != nil
 	x.mu.Unlock()
 	var layer *shelf.Layer
 	if from != nil {
@@ -72,7 +73,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 		Egress: x.Network.recordEgress,
 	}
 	b, err = s.opts.Boxes.Make(ctx, order)
-	if b == nil && layer != nil && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
+	if b == nil && layer != nil && !from.Live() && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
 		layer = nil
 		begin(x, from, nil)
 		b, err = s.opts.Boxes.Make(ctx, order)
@@ -92,7 +93,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	if from.Live() {
 		layer.Release() // a state is only read once
 	}
-	if err == nil && from.Live() {
+	if err == nil && from.Live() && !wakes {
 		shells, err := agent.Shells(ctx, b.Agent)
 		x.Contexts.Recover(shells, err, u.Execution().Cwd, s.now())
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
-	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -85,21 +84,56 @@ func (h *hibernation) wake(ctx context.Context) error {
 	if err := h.placeAgain(ctx); err != nil {
 		return err
 	}
+	if err := s.claimMemory(ctx, x); err != nil {
+		s.opts.Memory.Drop(x.id)
+		return err
+	}
+	x.mu.Lock()
+	how := x.state.Hibernated
+	x.mu.Unlock()
+	live := how != nil && how.Live
+	err := h.wakeWith(ctx, live)
+	if live && unfit(err) && ctx.Err() == nil {
+		s.opts.Log.Warn("processes of a hibernated session cannot be continued", "session_id", x.id, "err", err)
+		h.note(&belljar.Hibernation{Reason: unlive(err)})
+		if live, err = false, h.wakeWith(ctx, false); err != nil {
+			h.note(how)
+		}
+	}
+	switch {
+	case err != nil:
+		s.opts.Memory.Drop(x.id)
+	case live:
+		x.Contexts.Keep()
+	}
+	return err
+}
+
+// unfit reports whether an error says that saved processes can never be continued: they are damaged or gone, or of other versions or
+// another machine. After any other error they may be.
+func unfit(err error) bool {
+	code := belljar.CodeOf(err)
+	return err != nil && (code == belljar.CodeConflict || code == belljar.CodeNotFound)
+}
+
+// note notes what the session comes back with.
+func (h *hibernation) note(how *belljar.Hibernation) {
+	h.of.mu.Lock()
+	defer h.of.mu.Unlock()
+	h.of.state.Hibernated = how
+}
+
+// wakeWith makes a sandbox for a hibernated session, with its processes if it is live, else with its files and shell.
+func (h *hibernation) wakeWith(ctx context.Context, live bool) error {
+	x, s := h.of, h.of.all
 	x.mu.Lock()
 	shell := h.saved.Shell
 	x.mu.Unlock()
-	var from *snapshot.Source
-	err := s.claimMemory(ctx, x)
-	if err == nil {
-		from, err = s.opts.Snapshots.Hibernated(ctx, x.caller, x.id, shell)
-	}
-	if err == nil {
-		err = furnish(ctx, x, s.opts.Packages.Hold(x.Placement().Image.Layers), from, nil)
-	}
+	from, err := s.opts.Snapshots.Hibernated(ctx, x.caller, x.id, shell, live)
 	if err != nil {
-		s.opts.Memory.Drop(x.id)
+		return err
 	}
-	return err
+	return furnish(ctx, x, s.opts.Packages.Hold(x.Placement().Image.Layers), from, nil)
 }
 
 // tidy ends a turn, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.

@@ -13,7 +13,12 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A hibernated session is a snapshot that has the session's id. No caller removes it, and it counts among its owner's snapshots.
+// A hibernated session is a snapshot that has the session's id, and one more with its memory and processes where these can be saved: that
+// one depends on the versions of Belljar and of its runtime, and the first does not. No caller removes them, and they count among their
+// owner's snapshots.
+
+// liveOf is the id of the snapshot with the memory and processes of a hibernated session.
+func liveOf(session string) string { return session + "-live" }
 
 // maxPacked bounds the compressed state of a shell, which stays in memory and in the session's record.
 const maxPacked = 64 << 10
@@ -26,33 +31,63 @@ func shellError(why string) error {
 	}
 }
 
-// Hibernate saves a session that is about to hibernate: its files as the snapshot of its id, which is kept until a time, and the state
-// of its shell. With force, a shell that cannot be saved is left out.
-func (s *Snapshots) Hibernate(ctx context.Context, w Workspace, until time.Time, force bool) (belljar.Snapshot, []byte, error) {
+// Rest is what a hibernated session is saved as.
+type Rest struct {
+	Files  belljar.Snapshot
+	Shell  []byte // the packed state of its shell; nil without one, or if that could not be saved
+	Unlive error  // why its memory and processes are not saved; nil if they are
+}
+
+// Hibernate saves a session that is about to hibernate: its files as the snapshot of its id, which is kept until a time, the state of its
+// shell, and its memory and processes where that can be done. With force, what cannot be saved of the last two is left out. Without it,
+// the shell is saved in one of both ways, and so are contexts, if there are any.
+func (s *Snapshots) Hibernate(ctx context.Context, w Workspace, until time.Time, force, contexts bool) (rest Rest, err error) {
 	of := w.Session()
 	if err := s.opts.Accounts.Room(ctx, of.UserID); err != nil {
-		return belljar.Snapshot{}, nil, err
+		return rest, err
 	}
-	shell, err := packShell(ctx, w)
-	if err != nil && !force {
-		return belljar.Snapshot{}, nil, err
+	refused := s.RefuseLive(w)
+	shell, lost := packShell(ctx, w)
+	if lost != nil && refused != nil && !force {
+		return rest, lost
 	}
-	if err := s.Drop(ctx, of.ID); err != nil { // one that an earlier process has left
-		return belljar.Snapshot{}, nil, err
+	if err := s.Drop(ctx, of.ID); err != nil { // what an earlier process has left
+		return rest, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(s.fault(ctx, w, err), s.Drop(context.WithoutCancel(ctx), of.ID))
+		}
+	}()
+	x := belljar.Snapshot{ID: of.ID, UserID: of.UserID, SessionID: of.ID, ScopeKey: of.ScopeKey, Kind: kindHibernated, ExpiresAt: &until}
+	if rest.Files, err = s.keepRest(ctx, w, x, !force && !contexts); err != nil {
+		return rest, err
+	}
+	rest.Shell, rest.Unlive = shell, refused
+	if refused == nil {
+		x.ID, x.Kind = liveOf(of.ID), kindAsleep
+		_, rest.Unlive = s.makeLive(ctx, w, x)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return rest, context.Cause(ctx)
+	case rest.Unlive == nil || force:
+		return rest, nil
+	case contexts:
+		return rest, rest.Unlive
+	}
+	return rest, lost
+}
+
+// keepRest keeps the files of a session that is about to hibernate. still says that no program is there that could change them.
+func (s *Snapshots) keepRest(ctx context.Context, w Workspace, x belljar.Snapshot, still bool) (belljar.Snapshot, error) {
 	p, err := s.save(ctx, w, true)
 	if err != nil {
-		return belljar.Snapshot{}, nil, err
+		return x, err
 	}
 	defer p.close()
-	p.frozen = p.frozen || !force // only the idle shell is there
-	made, err := s.keep(ctx, p, belljar.Snapshot{
-		ID: of.ID, UserID: of.UserID, SessionID: of.ID, ScopeKey: of.ScopeKey, Kind: kindHibernated, ExpiresAt: &until,
-	})
-	if err != nil {
-		return belljar.Snapshot{}, nil, s.fault(ctx, w, err)
-	}
-	return made, shell, nil
+	p.frozen = p.frozen || still
+	return s.keep(ctx, p, x)
 }
 
 // packShell describes a session's shell in few bytes; nil if it has none.
@@ -86,8 +121,12 @@ func packShell(ctx context.Context, w Workspace) ([]byte, error) {
 	return packed, nil
 }
 
-// Hibernated returns what a session wakes with: its files, and the packed state of its shell; nil without one.
-func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, session string, shell []byte) (*Source, error) {
+// Hibernated returns what a session wakes with: its memory and processes if it is live, else its files, and the packed state of its shell;
+// nil without one.
+func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, session string, shell []byte, live bool) (*Source, error) {
+	if live {
+		return s.Source(ctx, caller, liveOf(session))
+	}
 	from, err := s.Source(ctx, caller, session)
 	if err != nil || shell == nil {
 		return from, err
@@ -101,18 +140,23 @@ func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, sessi
 	return from, err
 }
 
-// Drop removes the snapshot of a session that no longer hibernates, or of a template. One that is gone is no error.
+// Drop removes the snapshots of a session that no longer hibernates, or that of a template. One that is gone is no error.
 func (s *Snapshots) Drop(ctx context.Context, id string) error {
-	x, err := s.opts.Store.Get(ctx, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil
-	case err != nil:
-		return fault.Record("read the record of snapshot "+id, err)
-	case x.Kind != kindHibernated && x.Kind != kindTemplate:
-		return nil
+	for _, id := range []string{id, liveOf(id)} {
+		x, err := s.opts.Store.Get(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			continue
+		case err != nil:
+			return fault.Record("read the record of snapshot "+id, err)
+		case x.Kind != kindHibernated && x.Kind != kindAsleep && x.Kind != kindTemplate:
+			continue
+		}
+		if err := s.remove(ctx, x); err != nil {
+			return err
+		}
 	}
-	return s.remove(ctx, x)
+	return nil
 }
 
 // DropOrphans removes the snapshots of sessions that do not hibernate, and what is unpacked and belongs to no snapshot, as a process leaves
@@ -126,7 +170,7 @@ func (s *Snapshots) DropOrphans(ctx context.Context, hibernates func(session str
 		}
 		offset += belljar.MaxPage
 		for _, x := range list {
-			if x.Kind != kindHibernated || hibernates(x.ID) {
+			if x.Kind != kindHibernated && x.Kind != kindAsleep || hibernates(x.SessionID) {
 				kept[blobID(x.Digest)] = true
 				continue
 			}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -22,8 +23,12 @@ const (
 	kindFiles      = "workspace"
 	kindLive       = "live"
 	kindHibernated = "hibernated"
+	kindAsleep     = "hibernated_live"
 	kindTemplate   = "template"
 )
+
+// IsLive reports whether a snapshot has memory and processes, and no files that can be read without them.
+func IsLive(x belljar.Snapshot) bool { return x.Kind == kindLive || x.Kind == kindAsleep }
 
 // besideName is the file with what a live snapshot has of its session, besides the runtime's own.
 const besideName = "session.json"
@@ -32,34 +37,41 @@ type beside struct {
 	Cwd string `json:"cwd,omitempty"` // of its shell
 }
 
-// saveLive saves the memory, files and processes of a session's sandbox into a layer without a key.
-func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, error) {
+// RefuseLive returns why the memory and processes of a session cannot be saved; nil if they can.
+func (s *Snapshots) RefuseLive(w Workspace) error {
 	of := w.Session()
 	_, _, delivered := w.Private()
-	saver, can := w.Box().Sandbox.(runtime.Snapshotter)
-	switch {
+	switch _, can := w.Box().Sandbox.(runtime.Snapshotter); {
 	case !can || s.opts.Shelf == nil:
-		return nil, &belljar.Error{
+		return &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("the processes of a session on runtime %s cannot be saved", of.Runtime),
 			Details: map[string]any{"field": "live", "runtime": of.Runtime, "available": true, "suggested": []string{}},
 			Hint:    "use a session on runtime gvisor, or leave out live: files, and the shell of a copy, are saved on every runtime",
 		}
 	case of.Workspace.OnDisk():
-		return nil, &belljar.Error{
+		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: "the session has its workspace on a disk, which its saved memory would have to go with",
 			Details: map[string]any{"field": "live", "session_id": of.ID}, Hint: "leave out live",
 		}
 	case delivered:
-		return nil, &belljar.Error{
+		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: "the session has secrets, which may be in the memory of its programs",
 			Details: map[string]any{"field": "live", "session_id": of.ID}, Hint: "leave out live, or use a session without secrets",
 		}
 	}
+	return nil
+}
+
+// saveLive saves the memory, files and processes of a session's sandbox into a layer without a key.
+func (s *Snapshots) saveLive(ctx context.Context, w Workspace) (*shelf.Layer, error) {
+	if err := s.RefuseLive(w); err != nil {
+		return nil, err
+	}
 	l, err := s.opts.Shelf.Make(func(dir string) error {
-		if err := saver.Snapshot(ctx, dir); err != nil {
+		if err := w.Box().Sandbox.(runtime.Snapshotter).Snapshot(ctx, dir); err != nil {
 			return err
 		}
-		raw, err := json.Marshal(beside{of.Cwd})
+		raw, err := json.Marshal(beside{w.Session().Cwd})
 		return errors.Join(err, os.WriteFile(filepath.Join(dir, besideName), raw, 0o600))
 	})
 	if err != nil {
@@ -79,20 +91,20 @@ func packLive(dir string, to io.Writer) error {
 }
 
 // makeLive makes a live snapshot.
-func (v view) makeLive(ctx context.Context, w Workspace, x belljar.Snapshot) (belljar.Snapshot, error) {
-	l, err := v.saveLive(ctx, w)
+func (s *Snapshots) makeLive(ctx context.Context, w Workspace, x belljar.Snapshot) (belljar.Snapshot, error) {
+	l, err := s.saveLive(ctx, w)
 	if err != nil {
 		return belljar.Snapshot{}, err
 	}
 	defer l.Release()
-	p, err := v.spool(ctx, x.UserID, true, func(to io.Writer) (bool, error) { return true, packLive(l.Dir, to) })
+	p, err := s.spool(ctx, x.UserID, true, func(to io.Writer) (bool, error) { return true, packLive(l.Dir, to) })
 	if err != nil {
 		return belljar.Snapshot{}, err
 	}
 	defer p.close()
-	x.Kind = kindLive
-	if x, err = v.keep(ctx, p, x); err == nil {
-		_ = v.opts.Shelf.Adopt(blobID(x.Digest), l, x.Bytes) // it need not be unpacked then
+	x.Kind = cmp.Or(x.Kind, kindLive)
+	if x, err = s.keep(ctx, p, x); err == nil {
+		_ = s.opts.Shelf.Adopt(blobID(x.Digest), l, x.Bytes) // it need not be unpacked then
 	}
 	return x, err
 }

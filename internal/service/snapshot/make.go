@@ -122,7 +122,7 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if x.Kind == kindLive {
+	if IsLive(x) {
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is live: only this server can continue it", x.ID),
 			Details: map[string]any{"snapshot_id": x.ID}, Hint: "make a session of it, and a snapshot of that session's files",

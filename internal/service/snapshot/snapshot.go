@@ -151,10 +151,10 @@ func (v view) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	switch x.Kind {
-	case kindHibernated:
+	case kindHibernated, kindAsleep:
 		return &belljar.Error{
-			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is the files of a hibernated session", id),
-			Details: map[string]any{"snapshot_id": id, "session_id": id}, Hint: "it goes when the session is used, or ends",
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is of a hibernated session", id),
+			Details: map[string]any{"snapshot_id": id, "session_id": x.SessionID}, Hint: "it goes when the session is used, or ends",
 		}
 	case kindTemplate:
 		return &belljar.Error{

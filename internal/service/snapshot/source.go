@@ -42,7 +42,7 @@ const (
 )
 
 // Live reports whether a session of it begins with processes.
-func (f *Source) Live() bool { return f.of.Kind == kindLive }
+func (f *Source) Live() bool { return IsLive(f.of) }
 
 // Lay unpacks what a sandbox is made of: a saved state, or files for a workspace that can begin with them without a copy. The layer is held;
 // nil means that the files have to be copied ([Source.Fill]).

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -78,7 +79,7 @@ func (v view) given(ctx context.Context, id string) (belljar.Snapshot, error) {
 		return x, err
 	case x.UserID != v.caller.ID:
 		return x, fault.Refuse("snapshot", id, "the snapshot belongs to another user")
-	case x.Kind == "live":
+	case snapshot.IsLive(x):
 		return x, fault.Refuse("snapshot", id, "the snapshot is live: a template begins with files")
 	}
 	return x, nil

@@ -1196,7 +1196,7 @@ export interface paths {
         put?: never;
         /**
          * Save a session and give its sandbox up
-         * @description Its files, and the directory, variables and functions of its shell, are saved, and it has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
+         * @description Its memory and processes are saved where its runtime can do that and it has no secrets, else its files, and the directory, variables and functions of its shell. It has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
          */
         post: operations["hibernate-session"];
         delete?: never;
@@ -3338,6 +3338,12 @@ export interface components {
             /** @description Whether to end what runs in the session; else it is refused while something does */
             force?: boolean;
         };
+        Hibernation: {
+            /** @description Whether that is its memory, processes and all files, with the variables of its contexts; else it is the files of its workspace and the state of its shell */
+            live: boolean;
+            /** @description Why it is not live */
+            reason?: string;
+        };
         Image: {
             /**
              * Format: date-time
@@ -3695,6 +3701,8 @@ export interface components {
             expires_at: string;
             /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
             git?: components["schemas"]["GitSource"];
+            /** @description What it comes back with from hibernation, or came back with last; absent for one that has never hibernated */
+            hibernated?: components["schemas"]["Hibernation"];
             /** @description The same as base_image */
             image: string;
             /** @description Digest that the image's name resolved to */
@@ -4553,6 +4561,8 @@ export interface components {
             expires_at: string;
             /** @description The repository that the workspace began with */
             git?: components["schemas"]["GitSource"];
+            /** @description What it comes back with from hibernation, or came back with last; absent for one that has never hibernated */
+            hibernated?: components["schemas"]["Hibernation"];
             /** @description Digest that the image's name resolved to */
             image_digest?: string;
             /** @description namespace, user_space_kernel, microvm or remote */
@@ -4971,7 +4981,7 @@ export interface components {
              * @description Its files and symbolic links
              */
             files: number;
-            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it; template: files of the template of its name, which go with it */
+            /** @description workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it; hibernated_live: its memory, files and processes; template: files of the template of its name, which go with it */
             kind: string;
             /** @description Its name, for people */
             name?: string;

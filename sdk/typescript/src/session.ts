@@ -181,8 +181,9 @@ export class Session {
   }
 
   /**
-   * hibernate saves the files and the state of the shell, and gives the sandbox up until the session is used again. With `force` it ends
-   * what runs in the session; without, a session in which anything runs is refused.
+   * hibernate saves the session, and gives the sandbox up until the session is used again: with its processes where the runtime can save
+   * them (`hibernated.live` in the answer), else its files and the state of its shell. With `force` it ends what runs in the session;
+   * without, a session in which anything runs is refused.
    */
   hibernate(spec: { force?: boolean } = {}, options?: CallOptions): Promise<SessionState> {
     return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "hibernate"), json: spec, once: true, longerMs: 600_000 }, options);

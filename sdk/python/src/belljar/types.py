@@ -961,6 +961,16 @@ class HibernateRequest(TypedDict, total=False):
     """Whether to end what runs in the session; else it is refused while something does."""
 
 
+class _Hibernation(TypedDict):
+    live: bool
+    """Whether that is its memory, processes and all files, with the variables of its contexts; else it is the files of its workspace and the state of its shell."""
+
+
+class Hibernation(_Hibernation, total=False):
+    reason: str
+    """Why it is not live."""
+
+
 class _Image(TypedDict):
     bytes: int
     """Size of its files, unpacked."""
@@ -1276,6 +1286,8 @@ class OpenedSession(_OpenedSession, total=False):
     """Details."""
     git: GitSource
     """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
+    hibernated: Hibernation
+    """What it comes back with from hibernation, or came back with last; absent for one that has never hibernated."""
     image_digest: str
     """Digest that the image's name resolved to."""
     isolation: str
@@ -1946,6 +1958,8 @@ class Session(_Session, total=False):
     """Details."""
     git: GitSource
     """The repository that the workspace began with."""
+    hibernated: Hibernation
+    """What it comes back with from hibernation, or came back with last; absent for one that has never hibernated."""
     image_digest: str
     """Digest that the image's name resolved to."""
     isolation: str
@@ -2242,7 +2256,7 @@ class _Snapshot(TypedDict):
     files: int
     """Its files and symbolic links."""
     kind: str
-    """workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it; template: files of the template of its name, which go with it."""
+    """workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id, which goes with it; hibernated_live: its memory, files and processes; template: files of the template of its name, which go with it."""
     snapshot_id: str
     """The snapshot's id."""
     stored_bytes: int

@@ -273,8 +273,9 @@ class AsyncSession:
         return [type(self)(self._sessions, raw) for raw in made["sessions"]]
 
     async def hibernate(self, force: bool = False) -> types.Session:
-        """Saves its files and the state of its shell, and gives its sandbox up until it is used again. ``force`` ends what runs in it;
-        without that a session in which anything runs is refused.
+        """Saves it, and gives its sandbox up until it is used again: with its processes where the runtime can save them
+        (``["hibernated"]["live"]`` of the answer), else its files and the state of its shell. ``force`` ends what runs in it; without that
+        a session in which anything runs is refused.
         """
         ask = Ask("POST", path("sessions", self.id, "hibernate"), {"force": force}, longer=FORK)
         return cast("types.Session", await self._transport.ask(ask, "session_id"))
