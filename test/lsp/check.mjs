@@ -5,6 +5,7 @@ import rpc from "vscode-languageserver-protocol/node";
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -18,8 +19,10 @@ const files = {
   "crlf.py": "# é\r\n\r\nvalue = {}\r\nprint(value['missing'])\r\n",
   "lib/deep.py": 'import json\nif __name__ == "__main__":\n    json.loads("{")\n',
   "test_one.py": "import unittest\n\nclass TestOne(unittest.TestCase):\n    def test_right(self):\n        pass\n\n    def test_wrong(self):\n        self.assertEqual(1, 2)\n\ndef test_plain():\n    assert [] == [1]\n",
+  "sum.test.mjs": "import test from 'node:test';\nimport assert from 'node:assert/strict';\ntest('adds', () => {\n  assert.equal(1 + 1, 3);\n});\n",
   "bad.c": "#include <stdio.h>\nint main(void) {\n  printf(\"%d\\n\", missing);\n}\n",
   "app.js": "#!/usr/bin/env node\nfunction go() {\n  throw new TypeError('no 😀');\n}\ngo();\n",
+  "ask.sh": "#!/bin/sh\necho up\nread a\necho got $a\n",
   "loop.sh": "#!/bin/sh\necho started\nwhile :; do sleep 1; done\n",
   ".gitignore": "ignored/\n*.log\n",
   "ignored/x": "x",
@@ -38,9 +41,9 @@ const uri = (name, dir = work) => pathToFileURL(join(dir, name)).href;
 
 /** An editor: the messages it got, and a way to wait for one. */
 class Editor {
-  static async start(initializationOptions, capabilities = {}) {
+  static async start(initializationOptions, capabilities = {}, where = args) {
     const e = new Editor();
-    e.process = spawn(program, ["lsp", "--stdio", ...args], { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, HOME: home, XDG_CONFIG_HOME: "" } });
+    e.process = spawn(program, ["lsp", "--stdio", ...where], { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, HOME: home, XDG_CONFIG_HOME: "" } });
     e.ended = new Promise((done) => e.process.on("exit", (code) => done(code)));
     e.link = rpc.createProtocolConnection(new rpc.StreamMessageReader(e.process.stdout), new rpc.StreamMessageWriter(e.process.stdin));
     e.got = [];
@@ -166,6 +169,10 @@ const checks = {
       assert.equal(one.exit_code, 1, e.printed(one.run_id, "stderr"));
       await e.diagnostics("test_one.py", (list) => list.some((d) => d.range.start.line === line));
     }
+    const [lens] = await e.lenses("sum.test.mjs");
+    await e.run(lens.command.arguments[0]);
+    const [sum] = await e.diagnostics("sum.test.mjs");
+    assert.deepEqual([sum.range.start, sum.code], [{ line: 3, character: 9 }, "AssertionError"]);
     const two = await e.run({ uri: uri("two.py", other) });
     assert.equal(e.printed(two.run_id, "stdout"), "['two.py']\n");
     await e.end();
@@ -196,6 +203,47 @@ const checks = {
     await e.command("belljar.sandbox.cancel", {});
     await e.next("belljar/run", (p) => p.run_id === second.run_id && p.phase === "killed");
     await e.end();
+  },
+
+  // A server that goes away in mid-run: the editor knows at once. Its output goes on when it is back, and a run that was cancelled
+  // meanwhile is followed no further.
+  async serverAway() {
+    const server = new URL(args[args.indexOf("--server") + 1]), open = new Set();
+    const relay = createServer((near) => {
+      const far = connect(server.port, server.hostname);
+      for (const socket of [near, far]) {
+        open.add(socket);
+        socket.on("error", () => {}).on("close", () => [near, far].forEach((s) => (open.delete(s), s.destroy())));
+      }
+      near.pipe(far).pipe(near);
+    });
+    const listen = (port) => new Promise((done) => relay.listen(port, "127.0.0.1", done));
+    const leave = () => new Promise((done) => (relay.close(done), open.forEach((socket) => socket.destroy())));
+    await listen(0);
+    const { port } = relay.address();
+    const e = await Editor.start({ notifications: true }, {}, ["--server", `http://127.0.0.1:${port}`]);
+    const begin = async () => {
+      const { run_id } = await e.command("tldw.sandbox.run", { uri: uri("ask.sh"), interactive: true });
+      await e.next("belljar/log", (p) => p.run_id === run_id);
+      await leave();
+      const note = await e.next("belljar/run", (p) => p.run_id === run_id && p.message);
+      assert.match(note.message, /127\.0\.0\.1:\d+ does not answer/);
+      assert.deepEqual([note.phase, note.lost], ["running", undefined]);
+      assert.match((await e.next("window/showMessage")).message, /does not answer/);
+      return run_id;
+    };
+    const first = await begin();
+    await listen(port);
+    await e.command("belljar.sandbox.input", { run_id: first, data: "it\n" });
+    await e.next("belljar/log", (p) => p.run_id === first && p.data === "got it\n");
+    await e.next("belljar/run", (p) => p.run_id === first && p.phase === "completed");
+    const second = await begin(), cancelled = e.command("belljar.sandbox.cancel", {});
+    await e.next("belljar/run", (p) => p.run_id === second && p.lost);
+    await listen(port);
+    await cancelled;
+    assert.equal((await e.run({ folder: uri(""), command: ["true"] })).exit_code, 0);
+    await e.end();
+    await leave();
   },
 
   // The promises of docs/specification.md. Times are in the log of the test: a busy machine may take any.
@@ -252,7 +300,7 @@ const checks = {
 // What does not depend on where the sandboxes are is checked once, and the promises alone.
 const once = ["languages", "compiled", "cancel"];
 for (const [name, check] of Object.entries(checks)) {
-  if (process.env.FIGURES ? name !== "figures" : name === "figures" || withServer && once.includes(name)) continue;
+  if (process.env.FIGURES ? name !== "figures" : name === "figures" || (withServer ? once.includes(name) : name === "serverAway")) continue;
   let why = "", said = "";
   try {
     said = await check();

@@ -164,7 +164,27 @@ func (s *Server) cancel(ctx context.Context, args runArg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"run_id": id}, service.Runs().Cancel(ctx, id)
+	return map[string]any{"run_id": id}, s.stop(ctx, service, id)
+}
+
+// stop cancels a run. If its server does not answer the run is followed no further, and the request is tried again.
+func (s *Server) stop(ctx context.Context, service belljar.Service, id string) error {
+	s.mu.Lock()
+	r := s.runs[id]
+	s.mu.Unlock()
+	return service.Runs().Cancel(s.onRetry(ctx, func(err error) {
+		if r != nil {
+			r.leave(err)
+		}
+	}), id)
+}
+
+// onRetry has a service say that its server does not answer.
+func (s *Server) onRetry(ctx context.Context, say func(error)) context.Context {
+	if s.o.OnRetry == nil {
+		return ctx
+	}
+	return s.o.OnRetry(ctx, say)
 }
 
 type inputArgs struct {
@@ -203,14 +223,17 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 }
 
 func (s *Server) cancelProgress(p progressCancelled) {
-	for _, r := range s.runs {
-		if service := s.service; service != nil && r.token != "" && r.token == p.Token {
-			s.background(func(ctx context.Context) {
-				if err := service.Runs().Cancel(ctx, r.id); err != nil {
-					s.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
-				}
-			})
-		}
+	r, service := s.begun[p.Token], s.service
+	switch {
+	case r == nil:
+	case r.id == "":
+		r.quit()
+	default:
+		s.background(func(ctx context.Context) {
+			if err := s.stop(ctx, service, r.id); err != nil {
+				s.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
+			}
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ func failed(ctx context.Context, err error) error {
 	if rpc := (*jrpc2.Error)(nil); errors.As(err, &rpc) {
 		return err
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || belljar.CodeOf(err) == belljar.CodeCanceled) {
+	if errors.Is(err, context.Canceled) || ctx.Err() != nil && belljar.CodeOf(err) == belljar.CodeCanceled {
 		return jrpc2.Errorf(codeCancelled, "the request was cancelled")
 	}
 	e := asError(err)

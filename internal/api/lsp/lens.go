@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 )
 
 // lensTitle is the title of a lens whose program has not run yet.
@@ -100,6 +101,9 @@ func (s *desk) mark(target, title string) {
 // codeAction offers what can be done about a diagnostic.
 func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	actions := []codeAction{}
+	if only := p.Context.Only; len(only) > 0 && !slices.Contains(only, quickFix) {
+		return actions, nil
+	}
 	for _, d := range p.Context.Diagnostics {
 		data := d.Data
 		if d.Source != source {
@@ -113,7 +117,7 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 		}
 		add := func(title, name string, argument any) {
 			actions = append(actions, codeAction{
-				Title: title, Kind: "quickfix", Diagnostics: []diagnostic{d}, Command: command{Title: title, Command: name, Arguments: []any{argument}},
+				Title: title, Kind: quickFix, Diagnostics: []diagnostic{d}, Command: command{Title: title, Command: name, Arguments: []any{argument}},
 			})
 		}
 		if len(data.Rerun) > 0 {
@@ -126,6 +130,9 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	}
 	return actions, nil
 }
+
+// quickFix is the kind of all code actions.
+const quickFix = "quickfix"
 
 // fullLogs is the title of the link to a run's page.
 const fullLogs = "View full logs in Web UI"

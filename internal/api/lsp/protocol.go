@@ -144,9 +144,8 @@ type codeLens struct {
 }
 
 type executeParams struct {
-	Command       string            `json:"command"`
-	Arguments     []json.RawMessage `json:"arguments"`
-	WorkDoneToken any               `json:"workDoneToken"`
+	Command   string            `json:"command"`
+	Arguments []json.RawMessage `json:"arguments"`
 }
 
 type progressCancelled struct {

@@ -84,7 +84,7 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 		s.mu.Lock()
 		service := s.service
 		s.mu.Unlock()
-		return nil, errors.Join(context.Canceled, service.Runs().Cancel(context.WithoutCancel(ctx), r.id))
+		return nil, errors.Join(context.Canceled, s.stop(context.WithoutCancel(ctx), service, r.id))
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -195,6 +195,9 @@ func (s *Server) planFolder(p *plan) error {
 	if env == nil {
 		env = map[string]string{}
 	}
+	if kind(p.rel) == "go" && strings.HasPrefix(p.rel, "go/") && env["GOPATH"] == "" {
+		env["GOPATH"] = path.Join(belljar.WorkspaceDir, ".cache/go") // not go/ of the home folder, which is the workspace
+	}
 	maps.Copy(env, args.Env)
 	if does.language != "" && does.cwd != "" && does.cwd != "." && len(args.Command) == 0 {
 		does.command = slices.Clone(does.command)
@@ -252,7 +255,10 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 		return nil, err
 	}
 	r := &run{plan: p, done: make(chan struct{})}
+	ctx, r.quit = context.WithCancel(ctx)
+	defer r.quit()
 	s.begin(r)
+	ctx = s.onRetry(ctx, func(err error) { s.away(r, err) })
 	switch {
 	case p.folder == nil:
 		p.spec.BaseImage = s.image(p.settings)
@@ -268,11 +274,15 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 		s.progress(r, "end", words(err))
 		return nil, err
 	}
-	r.id = r.started.ID
+	followed, leave := context.WithCancelCause(s.ctx)
 	s.mu.Lock()
+	r.id, r.leave = r.started.ID, leave
 	s.remember(r)
 	s.mu.Unlock()
-	s.background(func(ctx context.Context) { s.follow(ctx, service, r) })
+	s.background(func(context.Context) {
+		defer leave(nil)
+		s.follow(followed, service, r)
+	})
 	return r, nil
 }
 
