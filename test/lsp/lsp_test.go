@@ -86,16 +86,16 @@ func ready(t testing.TB) programs {
 	return p
 }
 
-// check runs the client and makes each of its checks a test.
-func (p programs) check(t *testing.T, env []string, args ...string) {
+// check runs the client, makes each of its checks a test, and returns what the last one said.
+func (p programs) check(t *testing.T, env []string, args ...string) (said string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.node, append([]string{"check.mjs", p.belljar}, args...)...)
 	cmd.Env = append(append(os.Environ(), "SANDBOX_IMAGE_PULL=never"), env...)
 	cmd.WaitDelay = time.Minute
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
 	out, err := cmd.Output()
 	checks := 0
 	for line := range bytes.Lines(out) {
@@ -111,14 +111,13 @@ func (p programs) check(t *testing.T, env []string, args ...string) {
 			if !c.OK {
 				t.Error(c.Why)
 			}
-			if c.Said != "" {
-				t.Log(c.Said)
-			}
 		})
+		said = c.Said
 	}
 	if err != nil || checks == 0 {
-		t.Errorf("%d checks, %v\n%s", checks, err, &said)
+		t.Errorf("%d checks, %v\n%s", checks, err, &problems)
 	}
+	return said
 }
 
 // No server is needed.
