@@ -48,7 +48,6 @@ type Skip struct{ Path, Reason string }
 type Plan struct {
 	Upload  []string // sorted
 	Delete  []string // sorted
-	Bytes   int64    // of what is uploaded
 	Skipped []Skip
 	Next    Manifest // when it is done
 
@@ -329,7 +328,6 @@ func (w *walk) take(name string, f File) {
 	w.plan.Next[name] = f
 	if old, ok := w.last[name]; !ok || old.SHA != f.SHA || old.Exec != f.Exec {
 		w.plan.Upload = append(w.plan.Upload, name)
-		w.plan.Bytes += f.Size
 	}
 }
 

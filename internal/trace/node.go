@@ -130,17 +130,13 @@ func (p *parser) nodeStack(t *Trace, margin string) {
 		if !strings.HasPrefix(line, margin[2:]) {
 			return
 		}
-		trimmed, relation := strings.TrimSpace(line), RelationMember
-		if rest, ok := strings.CutPrefix(trimmed, "[cause]: "); ok {
-			trimmed, relation = rest, RelationCause
-		}
 		p.at++
 		inner := next[:indent(next)]
 		if !strings.HasPrefix(next[len(inner):], "at ") || len(inner) <= indent(line) || len(t.Related) >= mostRelated {
 			continue
 		}
-		one := Trace{Language: Node, Kind: KindException, Relation: relation}
-		one.Type, one.Message = nodeType([]string{trimmed})
+		one := Trace{Language: Node, Kind: KindException}
+		one.Type, one.Message = nodeType([]string{strings.TrimPrefix(strings.TrimSpace(line), "[cause]: ")})
 		p.nodeFrames(&one, inner)
 		t.Related = append(t.Related, one)
 	}

@@ -11,9 +11,7 @@ import (
 
 // Options say how a trace's paths become files below a root.
 type Options struct {
-	// Workspace is the path in the sandbox that the root is a copy of; "" is /workspace.
-	Workspace string
-	// Cwd is where the program ran, absolute or relative to Workspace; "" is Workspace. Relative paths count from there.
+	// Cwd is where the program ran, absolute or relative to the workspace; "" is the workspace. Relative paths count from there.
 	Cwd string
 	// Artifacts are files of the run that the root may lack, by their paths in the workspace: captured ones. Compiled JavaScript and
 	// its source maps are read from there too. nil is none.
@@ -29,7 +27,6 @@ type Location struct {
 	// Column and EndColumn are from 1 in bytes of Text, EndColumn being the first one after the range; 0 is unknown.
 	Column, EndColumn int
 	Text              string // the line without its end, at most 8 KiB; "" if the file has no such line
-	Mapped            bool   // a source map led here
 }
 
 const (
@@ -71,17 +68,10 @@ func (r *Resolver) First(t Trace) Location {
 	return first
 }
 
-// Places are all frames of a trace, without related ones, in order. Those that lead nowhere have the reason in Frame.Skipped.
-func (r *Resolver) Places(t Trace) []Location {
-	list := make([]Location, 0, len(t.Frames))
-	for i, f := range t.Frames {
-		l := Location{Frame: f}
-		if i < mostPlaces {
-			l = r.locate(f)
-		} else if f.Skipped == "" {
-			l.Frame.Skipped = SkippedBeyond
-		}
-		list = append(list, l)
+// Places are the first 100 frames of a trace, without related ones, in order. Those that lead nowhere have the reason in Frame.Skipped.
+func (r *Resolver) Places(t Trace) (list []Location) {
+	for _, f := range t.Frames[:min(len(t.Frames), mostPlaces)] {
+		list = append(list, r.locate(f))
 	}
 	return list
 }
@@ -113,21 +103,18 @@ func (r *Resolver) candidates(file string) (list []string) {
 			list = append(list, p)
 		}
 	}
-	workspace := path.Clean(orElse(r.options.Workspace, "/workspace"))
 	file = strings.ReplaceAll(file, `\`, "/")
 	if path.IsAbs(file) {
-		if below, ok := strings.CutPrefix(path.Clean(file), strings.TrimSuffix(workspace, "/")+"/"); ok {
+		if below, ok := inWorkspace(file); ok {
 			add(below)
 		}
 		return list
 	}
 	cwd := r.options.Cwd
 	if path.IsAbs(cwd) {
-		below, ok := strings.CutPrefix(path.Clean(cwd)+"/", strings.TrimSuffix(workspace, "/")+"/")
-		if !ok {
+		var ok bool
+		if cwd, ok = inWorkspace(cwd); !ok {
 			cwd = ".."
-		} else {
-			cwd = below
 		}
 	}
 	add(path.Join(cwd, file))
@@ -138,6 +125,12 @@ func (r *Resolver) candidates(file string) (list []string) {
 		}
 	}
 	return list
+}
+
+// inWorkspace is an absolute path of a sandbox relative to its workspace; "" is the workspace.
+func inWorkspace(name string) (string, bool) {
+	below, ok := strings.CutPrefix(path.Clean(name)+"/", "/workspace/")
+	return strings.TrimSuffix(below, "/"), ok
 }
 
 // goModule is the module path of go.mod where the program ran, or at the root; "\x00" if there is none.
@@ -312,11 +305,4 @@ func lineOf(fsys fs.FS, name string, n int) (string, bool) {
 			}
 		}
 	}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -117,9 +117,7 @@ func (p *parser) ruby(line string) bool {
 		if !ok || !framed {
 			break
 		}
-		cause := p.rubyOne(f, message)
-		cause.Relation = RelationCause
-		t.Related = append(t.Related, cause)
+		t.Related = append(t.Related, p.rubyOne(f, message))
 	}
 	p.add(t)
 	return true

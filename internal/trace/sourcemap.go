@@ -64,7 +64,7 @@ func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	if !ok || source < 0 || source >= len(m.Sources) {
 		return Location{}, false
 	}
-	name, ok := m.source(source, orElse(r.options.Workspace, "/workspace"))
+	name, ok := m.source(source)
 	if !ok || !regular(r.root, name) {
 		return Location{}, false
 	}
@@ -74,7 +74,7 @@ func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 		at.Column = column + 1
 	}
 	l := r.at(Location{Frame: at}, name)
-	l.Frame, l.Mapped = f, true
+	l.Frame = f
 	return l, true
 }
 
@@ -153,7 +153,7 @@ func newSourceMap(text, from string) *sourceMap {
 }
 
 // source is the path of a source below the root.
-func (m *sourceMap) source(i int, workspace string) (string, bool) {
+func (m *sourceMap) source(i int) (string, bool) {
 	name := m.Sources[i]
 	if m.SourceRoot != "" {
 		name = strings.TrimSuffix(m.SourceRoot, "/") + "/" + name
@@ -172,7 +172,7 @@ func (m *sourceMap) source(i int, workspace string) (string, bool) {
 	}
 	name = strings.ReplaceAll(name, `\`, "/")
 	if path.IsAbs(name) {
-		name, ok := strings.CutPrefix(path.Clean(name), strings.TrimSuffix(path.Clean(workspace), "/")+"/")
+		name, ok := inWorkspace(name)
 		return name, ok && fs.ValidPath(name)
 	}
 	name = path.Join(m.from, name)

@@ -37,7 +37,7 @@ func TestBound(t *testing.T) {
 	if got := strings.Join(names, " "); got != "first last" {
 		t.Errorf("found %q", got)
 	}
-	head, tail := Bound(text)
+	head, tail := bound(text)
 	if len(head) > headBytes || len(tail) > tailBytes || !strings.HasPrefix(tail, "nothing\n") || !strings.HasSuffix(head, "nothing\n") {
 		t.Errorf("%d and %d bytes", len(head), len(tail))
 	}

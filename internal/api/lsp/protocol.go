@@ -199,10 +199,9 @@ type related struct {
 }
 
 type diagnosticData struct {
-	RunID  string          `json:"run_id"`
-	Frame  string          `json:"frame,omitempty"` // the place as the program names it
-	Folder string          `json:"folder,omitempty"`
-	Rerun  json.RawMessage `json:"rerun,omitempty"` // the arguments of the run
+	RunID string          `json:"run_id"`
+	Frame string          `json:"frame,omitempty"` // the place as the program names it
+	Rerun json.RawMessage `json:"rerun,omitempty"` // the arguments of the run
 }
 
 type publishParams struct {
