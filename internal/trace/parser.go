@@ -22,7 +22,7 @@ func (p *parser) step() {
 		p.at++
 		return
 	}
-	for _, read := range []func(string) bool{p.python, p.node, p.java, p.goTrace, p.rust, p.ruby, p.tests, p.message, p.shell} {
+	for _, read := range []func(string) bool{p.python, p.node, p.java, p.goTrace, p.rust, p.ruby, p.tests, p.message} {
 		if read(line) {
 			p.from = p.at
 			return
