@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"io"
 	"io/fs"
 	"path"
@@ -43,6 +42,8 @@ type Resolver struct {
 	maps    map[string]*sourceMap // by the file they are of; nil for none
 	module  string                // of go.mod, with a slash; "" if that was not looked for
 	classes map[string][]string   // Java files by their names; nil if they were not looked for
+
+	last, lastText string // the file that was read last
 }
 
 // NewResolver returns a resolver. A root from [os.Root.FS] keeps links inside.
@@ -85,12 +86,13 @@ func (r *Resolver) locate(f Frame) Location {
 		if mapped, ok := r.mapped(file, f); ok {
 			return mapped
 		}
-		if regular(r.root, file) {
-			return r.at(l, file)
+		if text, ok := r.text(file); ok {
+			return at(l, file, text)
 		}
 	}
 	if file, ok := r.java(f.File); ok {
-		return r.at(l, file)
+		text, _ := r.text(file)
+		return at(l, file, text)
 	}
 	l.Frame.Skipped = SkippedElsewhere
 	return l
@@ -208,10 +210,22 @@ func isJava(name string) bool {
 	return false
 }
 
-// at fills in a place in a file of the root.
-func (r *Resolver) at(l Location, file string) Location {
+// text reads a file below the root.
+func (r *Resolver) text(file string) (string, bool) {
+	if r.last != file {
+		text, err := load(r.root, file, mostSource)
+		if err != nil {
+			return "", false
+		}
+		r.last, r.lastText = file, text
+	}
+	return r.lastText, true
+}
+
+// at fills in a place in a file.
+func at(l Location, file, text string) Location {
 	l.File, l.Line = file, max(l.Frame.Line, 1)
-	l.Text, _ = lineOf(r.root, file, l.Line)
+	l.Text = lineOf(text, l.Line)
 	l.Column, l.EndColumn = columns(l.Frame, l.Text)
 	return l
 }
@@ -255,14 +269,6 @@ func columns(f Frame, text string) (from, to int) {
 	return from, to
 }
 
-func regular(fsys fs.FS, name string) bool {
-	if fsys == nil {
-		return false
-	}
-	info, err := fs.Stat(fsys, name)
-	return err == nil && info.Mode().IsRegular()
-}
-
 // load reads a file of at most bound bytes.
 func load(fsys fs.FS, name string, bound int64) (string, error) {
 	if fsys == nil {
@@ -283,26 +289,12 @@ func load(fsys fs.FS, name string, bound int64) (string, error) {
 	return b.String(), nil
 }
 
-// lineOf is line n of a file; false if it has none.
-func lineOf(fsys fs.FS, name string, n int) (string, bool) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(io.LimitReader(f, mostSource), mostLine)
-	for at := 1; ; at++ {
-		line, prefix, err := r.ReadLine()
-		if err != nil {
-			return "", false
-		}
-		if at == n {
-			return clip(strings.ToValidUTF8(string(line), "\uFFFD"), mostLine), true
-		}
-		for prefix {
-			if _, prefix, err = r.ReadLine(); err != nil {
-				return "", false
-			}
+// lineOf is line n of a text, at most 8 KiB; "" if it has none.
+func lineOf(text string, n int) string {
+	for line := range strings.Lines(text) {
+		if n--; n == 0 {
+			return clip(strings.ToValidUTF8(strings.TrimRight(line, "\r\n"), "\uFFFD"), mostLine)
 		}
 	}
+	return ""
 }

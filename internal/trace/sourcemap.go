@@ -65,15 +65,19 @@ func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 		return Location{}, false
 	}
 	name, ok := m.source(source)
-	if !ok || !regular(r.root, name) {
+	if !ok {
 		return Location{}, false
 	}
-	at := f
-	at.Line, at.Column, at.EndColumn, at.units = line+1, 0, 0, utf16Units
-	if f.Column > 0 {
-		at.Column = column + 1
+	text, ok := r.text(name)
+	if !ok {
+		return Location{}, false
 	}
-	l := r.at(Location{Frame: at}, name)
+	from := f
+	from.Line, from.Column, from.EndColumn, from.units = line+1, 0, 0, utf16Units
+	if f.Column > 0 {
+		from.Column = column + 1
+	}
+	l := at(Location{Frame: from}, name, text)
 	l.Frame = f
 	return l, true
 }

@@ -3,6 +3,7 @@ package lsp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,10 +76,7 @@ func (s *Server) engine(ctx context.Context) (belljar.Service, error) {
 	}
 	found, err := service.Node().Runtimes(ctx)
 	if err != nil {
-		if closed := closer(); closed != nil {
-			err = fmt.Errorf("%w; %w", err, closed)
-		}
-		return nil, err // the next command tries again
+		return nil, errors.Join(err, closer()) // the next command tries again
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +170,7 @@ func (s *Server) stop(ctx context.Context, service belljar.Service, id string) e
 	s.mu.Lock()
 	r := s.runs[id]
 	s.mu.Unlock()
-	return service.Runs().Cancel(s.onRetry(ctx, func(err error) {
+	return service.Runs().Cancel(s.o.onRetry(ctx, func(err error) {
 		if r != nil {
 			r.leave(err)
 		}
@@ -180,11 +178,11 @@ func (s *Server) stop(ctx context.Context, service belljar.Service, id string) e
 }
 
 // onRetry has a service say that its server does not answer.
-func (s *Server) onRetry(ctx context.Context, say func(error)) context.Context {
-	if s.o.OnRetry == nil {
+func (o Options) onRetry(ctx context.Context, say func(error)) context.Context {
+	if o.OnRetry == nil {
 		return ctx
 	}
-	return s.o.OnRetry(ctx, say)
+	return o.OnRetry(ctx, say)
 }
 
 type inputArgs struct {

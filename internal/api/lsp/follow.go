@@ -79,7 +79,7 @@ func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
 }
 
 // begin begins the run's progress, if the editor shows any.
-func (s *Server) begin(r *run) {
+func (s *reporter) begin(r *run) {
 	if !s.client.Window.WorkDoneProgress {
 		return
 	}
@@ -97,7 +97,7 @@ func (s *Server) begin(r *run) {
 	s.progress(r, "begin", "preparing")
 }
 
-func (s *Server) progress(r *run, kind, message string) {
+func (s *reporter) progress(r *run, kind, message string) {
 	if r.token == "" {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	defer close(r.done)
 	r.phase = r.started.Phase
 	s.tellRun(r, r.started, false)
-	ctx = s.onRetry(ctx, func(err error) { s.away(r, err) })
+	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd})
 	pump := &pump{reporter: s.reporter, run: r}
 	for frame, err := range service.Runs().Frames(ctx, r.id, 1) {
@@ -179,7 +179,7 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 }
 
 // lost says that a run cannot be followed. What became of it is not known.
-func (s *Server) lost(r *run) {
+func (s *reporter) lost(r *run) {
 	message := "the run cannot be followed any further: " + words(r.err)
 	s.progress(r, "end", message)
 	s.tellRun(r, belljar.Run{Phase: r.phase, Message: message}, true)
@@ -187,13 +187,13 @@ func (s *Server) lost(r *run) {
 }
 
 // stands tells the phase of a run that goes on.
-func (s *Server) stands(r *run) {
+func (s *reporter) stands(r *run) {
 	s.tellRun(r, belljar.Run{Phase: r.phase}, false)
 	s.progress(r, "report", string(r.phase))
 }
 
 // away says that the server does not answer, once until it does again.
-func (s *Server) away(r *run, err error) {
+func (s *reporter) away(r *run, err error) {
 	if r.isAway {
 		return
 	}

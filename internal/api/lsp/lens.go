@@ -6,6 +6,8 @@ import (
 	"os"
 	"path"
 	"slices"
+
+	"github.com/belljar/belljar"
 )
 
 // lensTitle is the title of a lens whose program has not run yet.
@@ -43,8 +45,8 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	file, isFile := fileOf(uri)
 	if d, open := s.docs[uri]; open {
 		if !isFile {
-			if l := languageOf(d.language); l != "" {
-				file = extensionOf(l)
+			if l, known := belljar.LanguageOf(languageOf(d.language)); known {
+				file = "main." + l.Extensions[0]
 			}
 		}
 		return file, d.text, true
@@ -58,16 +60,6 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	}
 	raw, err := os.ReadFile(file)
 	return file, string(raw), err == nil
-}
-
-// extensionOf is a name for a text without one.
-func extensionOf(language string) string {
-	for _, ext := range extensions() {
-		if kind("x."+ext) == language {
-			return "main." + ext
-		}
-	}
-	return ""
 }
 
 // targetOf names what lenses and diagnostics are about.

@@ -258,7 +258,7 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	ctx, r.quit = context.WithCancel(ctx)
 	defer r.quit()
 	s.begin(r)
-	ctx = s.onRetry(ctx, func(err error) { s.away(r, err) })
+	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	switch {
 	case p.folder == nil:
 		p.spec.BaseImage = s.image(p.settings)

@@ -60,15 +60,14 @@ type Server struct {
 	found   belljar.Discovery
 	runs    map[string]*run // under way, and the last ones
 	order   []string        // of runs, oldest first
-	begun   map[any]*run    // whose progress is shown, by its token
 }
 
 // Serve speaks with the editor until it exits or closes in.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := &Server{o: o, runs: map[string]*run{}, begun: map[any]*run{}, reporter: &reporter{desk: &desk{
-		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{},
+	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{}, begun: map[any]*run{},
 		peer: &peer{ctx: ctx, parent: stop},
 	}}}
 	s.methods, s.does = s.allMethods(), s.allCommands()
