@@ -101,65 +101,46 @@ type walk struct {
 
 // above reads the ignore files of the repository that the folder is a part of, and its exclude file.
 func (w *walk) above(folder string) {
-	if info, err := os.Lstat(filepath.Join(folder, ".git")); err == nil {
-		if info.IsDir() {
-			w.read(".git/info/exclude", "")
-		}
-		return
-	}
 	at, err := filepath.Abs(folder)
 	if err != nil {
 		return
 	}
-	var found []rules
-	below := ""
-	for range 32 {
-		up := filepath.Dir(at)
-		if up == at {
-			return // no repository
+	for below := ""; ; below, at = path.Join("..", filepath.Base(at), strings.TrimPrefix(below, "../")), filepath.Dir(at) {
+		fsys := os.DirFS(at)
+		if below == "" {
+			fsys = w.fsys
+		} else {
+			w.read(fsys, ".gitignore", below)
 		}
-		below, at = path.Join(filepath.Base(at), below), up
-		found = append(found, outer(filepath.Join(up, ".gitignore"), below))
-		if info, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+		if info, err := fs.Lstat(fsys, ".git"); err == nil {
 			if info.IsDir() {
-				found = append(found, outer(filepath.Join(up, ".git", "info", "exclude"), below))
+				w.read(fsys, ".git/info/exclude", below)
 			}
-			slices.Reverse(found)
-			w.files = append(w.files, found...)
+			slices.Reverse(w.files) // the folder's own comes last
 			return
 		}
+		if filepath.Dir(at) == at {
+			break
+		}
 	}
-}
-
-// outer reads an ignore file above the folder, which is at below as seen from there.
-func outer(name, below string) rules {
-	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
-		return rules{}
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return rules{}
-	}
-	r := parseRules("", string(text))
-	r.base = "../" + below
-	return r
+	w.files = nil // no repository
 }
 
 // mostRules is the size of the longest ignore file that is read, in bytes.
 const mostRules = 1 << 20
 
-// read adds the rules of an ignore file, if there is one.
-func (w *walk) read(name, base string) {
-	info, err := fs.Lstat(w.fsys, name)
+// read adds the rules of an ignore file, if there is one. They apply to paths below base: a folder in the root, or with ../ in front
+// the root as it is seen from a folder above.
+func (w *walk) read(fsys fs.FS, name, base string) {
+	info, err := fs.Lstat(fsys, name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
 		return
 	}
-	text, err := fs.ReadFile(w.fsys, name)
-	if err != nil {
-		return
+	if text, err := fs.ReadFile(fsys, name); err == nil {
+		r := parseRules("", string(text))
+		r.base = base
+		w.files = append(w.files, r)
 	}
-	w.files = append(w.files, parseRules(base, string(text)))
 }
 
 // ignored reports what the rules say about a path: those of the user first, then from the deepest folder outwards.
@@ -200,8 +181,8 @@ func (w *walk) dir(at string, taken bool, depth int) error {
 		base = ""
 	}
 	mark := len(w.files)
-	w.read(path.Join(at, ".gitignore"), base)
-	w.read(path.Join(at, ".belljarignore"), base)
+	w.read(w.fsys, path.Join(at, ".gitignore"), base)
+	w.read(w.fsys, path.Join(at, ".belljarignore"), base)
 	defer func() { w.files = w.files[:mark] }()
 	for _, entry := range entries {
 		if w.seen++; w.seen > mostEntries {
