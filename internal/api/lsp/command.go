@@ -199,7 +199,6 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	}
 	s.mu.Lock()
 	r := s.runs[id]
-	service := s.service
 	s.mu.Unlock()
 	if r == nil || !r.args.Interactive {
 		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " reads no input", Hint: "start it with interactive"}
@@ -207,7 +206,7 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	r.typing.Lock()
 	defer r.typing.Unlock()
 	if r.stdin == nil {
-		if r.stdin, err = service.Runs().Stdin(s.ctx, id); err != nil {
+		if r.stdin, err = r.service.Runs().Stdin(s.ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -221,14 +220,13 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 }
 
 func (s *Server) cancelProgress(p progressCancelled) {
-	r, service := s.begun[p.Token], s.service
-	switch {
+	switch r := s.begun[p.Token]; {
 	case r == nil:
 	case r.id == "":
 		r.quit()
 	default:
 		s.background(func(ctx context.Context) {
-			if err := s.stop(ctx, service, r.id); err != nil {
+			if err := s.stop(ctx, r.service, r.id); err != nil {
 				s.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
 			}
 		})

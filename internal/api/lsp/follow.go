@@ -12,6 +12,7 @@ import (
 // run is a run that is followed, or was.
 type run struct {
 	*plan
+	service belljar.Service
 	id      string
 	token   string                  // of its progress; "" for none
 	quit    context.CancelFunc      // ends the start
@@ -114,14 +115,14 @@ func (s *reporter) progress(r *run, kind, message string) {
 }
 
 // follow forwards what a run prints until its end, and then shows its failure.
-func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
+func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
 	r.phase = r.started.Phase
 	s.tellRun(r, r.started, false)
 	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd})
 	pump := &pump{reporter: s.reporter, run: r}
-	for frame, err := range service.Runs().Frames(ctx, r.id, 1) {
+	for frame, err := range r.service.Runs().Frames(ctx, r.id, 1) {
 		if err != nil {
 			r.err = err
 			break
@@ -152,7 +153,7 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	}
 	r.typing.Unlock()
 	if r.err == nil {
-		r.final, r.err = service.Runs().Get(ctx, r.id)
+		r.final, r.err = r.service.Runs().Get(ctx, r.id)
 	}
 	switch {
 	case s.ctx.Err() != nil:
@@ -168,13 +169,13 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	summary := r.summary()
 	s.tellRun(r, r.final, false)
 	s.progress(r, "end", summary)
-	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: service.Artifacts(), run: r.id}})
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: r.service.Artifacts(), run: r.id}})
 	s.diagnose(r)
 	if r.args.URI != "" {
 		s.mark(targetOf(r.args.URI, r.args.Test.Name), r.title())
 	}
 	if !s.options.Notifications {
-		s.background(func(ctx context.Context) { s.offer(ctx, service, r, summary) })
+		s.background(func(ctx context.Context) { s.offer(ctx, r, summary) })
 	}
 }
 
@@ -229,13 +230,13 @@ func (r *run) summary() string {
 }
 
 // offer tells an editor without a panel how a run ended, and what can be done now.
-func (s *Server) offer(ctx context.Context, service belljar.Service, r *run, summary string) {
+func (s *Server) offer(ctx context.Context, r *run, summary string) {
 	const again, list, open = "Run again", "Show artifacts", "Open in Belljar"
 	p := messageParams{Type: messageInfo, Message: "Belljar: " + summary, Actions: []messageAction{{again}}}
 	if r.final.Phase != belljar.PhaseCompleted {
 		p.Type = messageWarning
 	}
-	if left, err := service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
+	if left, err := r.service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
 		p.Actions = append(p.Actions, messageAction{list})
 	}
 	if s.webURL(r.id) != "" {

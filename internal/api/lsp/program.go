@@ -4,8 +4,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"github.com/belljar/belljar"
 )
 
 // program is what runs a file, or a test in it.
@@ -107,20 +105,4 @@ func hasMain(file, text string) bool {
 		}
 	}
 	return false
-}
-
-// inline is the run of a text that is no file of a folder.
-func inline(language, name, text string) (belljar.RunSpec, error) {
-	l, known := belljar.LanguageOf(language)
-	if !known {
-		return belljar.RunSpec{}, refuse("uri", "the editor's language "+language+" is not one that Belljar runs", "choose the language of the text in the editor, or save it as a file")
-	}
-	spec := belljar.RunSpec{Language: l.Aliases[0], WorkspaceExec: l.Executed()}
-	if name == "" {
-		spec.Code = text
-		return spec, nil
-	}
-	spec.Command = []string{name}
-	spec.Files = []belljar.InlineFile{{Path: name, Content: []byte(text)}}
-	return spec, nil
 }
