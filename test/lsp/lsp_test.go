@@ -131,6 +131,27 @@ func TestWithServer(t *testing.T) {
 	p := ready(t)
 	s := served.Start(t, p.belljar)
 	p.check(t, []string{"BELLJAR_API_KEY=" + s.Key}, "--server", s.URL)
+	trails, err := filepath.Glob(filepath.Join(s.Data, "audit", "*"))
+	if err != nil || len(trails) == 0 {
+		t.Fatal(err, trails)
+	}
+	runs := 0
+	for _, trail := range trails {
+		raw, err := os.ReadFile(trail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, `"sandbox.run.`) {
+				if runs++; !strings.Contains(line, `"source":"IDE"`) {
+					t.Errorf("the trail has %s", line)
+				}
+			}
+		}
+	}
+	if runs == 0 {
+		t.Error("the trail has no run")
+	}
 }
 
 // The transcripts in testdata have a comment, then files of the folder (below folder/), and by turns messages that an editor sends and
