@@ -10,9 +10,9 @@ func (p *parser) java(line string) bool {
 	if _, ok := javaFrame(line); !ok {
 		return false
 	}
-	first, rest := p.header(p.at, javaHeader)
+	raised := p.raised(lookBack, javaHeader)
 	// chain has the exception that the JVM reports, its cause, the cause's and so on; aside what was suppressed.
-	chain, aside := []Trace{javaTrace(first, rest)}, []Trace(nil)
+	chain, aside := []Trace{javaTrace(raised[0], raised[1:])}, []Trace(nil)
 	current := &chain[0]
 	for ; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]

@@ -68,22 +68,15 @@ func (p *parser) node(line string) bool {
 	return true
 }
 
-// nodeRaised are the lines of a message above a stack: down from the nearest that says what was thrown, as far in as the stack is or
-// less, or else the one right above.
-func (p *parser) nodeRaised(margin string) []string {
-	for i := p.at - 1; i >= max(p.from, p.at-lookFar); i-- {
-		if line := strings.TrimLeft(p.lines[i], " "); nodeHeader(line) && indent(p.lines[i]) <= len(margin) {
-			lines := []string{line}
-			for _, more := range p.lines[i+1 : p.at] {
-				lines = append(lines, strings.TrimPrefix(more, p.lines[i][:indent(p.lines[i])]))
-			}
-			return lines
-		}
+// nodeRaised are the lines of a message above a stack, which is as far in as its header is or more.
+func (p *parser) nodeRaised(margin string) (lines []string) {
+	raised := p.raised(lookFar, func(line string) bool {
+		return indent(line) <= len(margin) && nodeHeader(strings.TrimLeft(line, " "))
+	})
+	for _, line := range raised {
+		lines = append(lines, strings.TrimPrefix(line, raised[0][:indent(raised[0])]))
 	}
-	if p.at > p.from {
-		return []string{strings.TrimSpace(p.lines[p.at-1])}
-	}
-	return []string{""}
+	return lines
 }
 
 // nodePlace reads "P:N", the first of the lines above an error.
