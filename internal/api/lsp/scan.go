@@ -89,7 +89,7 @@ type scanner struct {
 	line, at int    // of what is looked at
 	original string // the line as it is
 
-	main    bool   // of Go: it is package main
+	main    bool   // of Go: it is package main; of JavaScript: the file's main is marked
 	class   string // of Python's and Java's tests
 	tested  bool   // of Java: @Test stands in front
 	testing bool   // of JavaScript: the file has tests
@@ -119,6 +119,7 @@ const identifier = `([\pL_][\pL\pN_]*)`
 var (
 	pythonMain = pattern(`^if[ \t]*\(?[ \t]*__name__[ \t]*==`)
 	pythonTest = pattern(`^([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+` + identifier + `(.*)`)
+	nodeMain   = pattern(`^(?:if[ \t]*\([ \t]*(?:require\.main[ \t]*===?[ \t]*module|import\.meta\.main)\b|(?:export[ \t]+)?(?:async[ \t]+)?function[ \t]+main[ \t]*\()`)
 	nodeTest   = pattern(`^[ \t]*(test|it|describe|suite)(?:\.only|\.skip|\.todo)?[ \t]*\(`)
 	nodeName   = pattern("^(?:'([^'\\\\]+)'|\"([^\"\\\\]+)\"|`([^`\\\\]+)`)")
 	goFunction = pattern(`^func[ \t]+` + identifier + `[ \t]*\((.*)`)
@@ -172,6 +173,12 @@ func pythonTests(file string) bool {
 
 func (s *scanner) javascript(line string) {
 	s.script()
+	if strings.HasPrefix(s.text, "#!") {
+		s.main = true
+	} else if m := nodeMain().FindStringIndex(line); m != nil && !s.main {
+		s.main = true
+		s.add(0, len(strings.TrimRight(line[:m[1]], "( \t")), "")
+	}
 	s.testing = s.testing || javascriptTest(s.file) || strings.Contains(s.original, "node:test")
 	if !s.testing || !strings.Contains(line, "(") {
 		return
