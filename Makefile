@@ -140,7 +140,7 @@ test-web:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; (cd web && node script/test.js) >"$$log" 2>&1; status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
-soak: packages build gvisor sdk ## the long tests: many rounds of what make test does once, and the race detector everywhere
+soak: packages build gvisor sdk vscode ## the long tests: many rounds of what make test does once, and the race detector everywhere
 	@.ci/packages $(EDITORS) $(LIBRARIES)
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \

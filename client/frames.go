@@ -64,8 +64,8 @@ func (f *follower) run(ctx context.Context) error {
 		if f.heard {
 			failures, deadline = 0, time.Now().Add(10*patience)
 		}
-		pause, again := failures.after(err)
-		if !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause) {
+		pause, passing := failures.after(err)
+		if !passing || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !again(ctx, pause, err) {
 			return callerError(err)
 		}
 	}

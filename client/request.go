@@ -94,11 +94,11 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 		if err == nil {
 			err = take(resp)
 		}
-		pause, again := tries.after(err)
+		pause, passing := tries.after(err)
 		switch {
 		case err == nil:
 			return nil
-		case !again, r.once && !undone(err), r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !sleep(ctx, pause):
+		case !passing, r.once && !undone(err), r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !again(ctx, pause, err):
 			if over := contextError(ctx); over != nil {
 				return over
 			}

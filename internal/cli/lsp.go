@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -46,7 +47,7 @@ func (lspCommand) Run(ctx context.Context, c *console) error {
 		url = "" // no page of it can be opened
 	}
 	err := c.machine.ServeEditor(ctx, local.Editor{
-		Open: func() (*local.Engine, error) { return c.open("", true) }, URL: strings.TrimRight(url, "/"), In: in, Out: c.stdout,
+		Open: func() (*local.Engine, error) { return c.open("", true) }, OnRetry: client.OnRetry, URL: strings.TrimRight(url, "/"), In: in, Out: c.stdout,
 	})
 	if errors.Is(err, local.ErrNoShutdown) {
 		return exitStatus(1) // as the protocol has it

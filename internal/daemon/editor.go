@@ -23,7 +23,7 @@ func (h *Host) ServeEditor(ctx context.Context, e local.Editor) error {
 		}
 		return engine.Service, engine.Close, nil
 	}
-	err = lsp.Serve(ctx, lsp.Options{Version: h.Version, Open: open, URL: e.URL, Config: folder}, e.In, e.Out)
+	err = lsp.Serve(ctx, lsp.Options{Version: h.Version, Open: open, OnRetry: e.OnRetry, URL: e.URL, Config: folder}, e.In, e.Out)
 	switch {
 	case errors.Is(err, lsp.ErrNoShutdown):
 		return local.ErrNoShutdown

@@ -102,9 +102,11 @@ var ErrNoShutdown = errors.New("the editor ended without a shutdown request")
 type Editor struct {
 	// Open returns the engine for its runs. It is called at the first command that needs it.
 	Open func() (*Engine, error)
-	URL  string // of the engine's server, for links; "" for none
-	In   io.Reader
-	Out  io.Writer
+	// OnRetry returns a context under which calls of a server's engine say each time that the server does not answer.
+	OnRetry func(ctx context.Context, say func(error)) context.Context
+	URL     string // of the engine's server, for links; "" for none
+	In      io.Reader
+	Out     io.Writer
 }
 
 // Runtime is a runtime of this binary and what it can do here.

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/belljar/belljar"
 )
 
 // File is what is known of a file in the sandbox.
@@ -48,7 +52,6 @@ type Skip struct{ Path, Reason string }
 type Plan struct {
 	Upload  []string // sorted
 	Delete  []string // sorted
-	Bytes   int64    // of what is uploaded
 	Skipped []Skip
 	Next    Manifest // when it is done
 
@@ -59,20 +62,6 @@ type Plan struct {
 
 // mostEntries bounds a walk.
 const mostEntries = 200_000
-
-// TooLarge is the error for a folder with more than a sandbox takes.
-type TooLarge struct {
-	Total, Limit int64
-	Largest      []Skip // the ten largest files, with their sizes
-}
-
-func (e *TooLarge) Error() string {
-	var list []string
-	for _, f := range e.Largest {
-		list = append(list, f.Path+" ("+f.Reason+")")
-	}
-	return fmt.Sprintf("the folder has %d MiB to send, and the sandbox takes %d MiB; the largest files are %s", e.Total>>20, e.Limit>>20, strings.Join(list, ", "))
-}
 
 // Scan compares a folder with what was sent before. The plan reads from root until it is done with.
 func Scan(ctx context.Context, root *os.Root, o Options, last Manifest) (*Plan, error) {
@@ -112,65 +101,46 @@ type walk struct {
 
 // above reads the ignore files of the repository that the folder is a part of, and its exclude file.
 func (w *walk) above(folder string) {
-	if info, err := os.Lstat(filepath.Join(folder, ".git")); err == nil {
-		if info.IsDir() {
-			w.read(".git/info/exclude", "")
-		}
-		return
-	}
 	at, err := filepath.Abs(folder)
 	if err != nil {
 		return
 	}
-	var found []rules
-	below := ""
-	for range 32 {
-		up := filepath.Dir(at)
-		if up == at {
-			return // no repository
+	for below := ""; ; below, at = path.Join("..", filepath.Base(at), strings.TrimPrefix(below, "../")), filepath.Dir(at) {
+		fsys := os.DirFS(at)
+		if below == "" {
+			fsys = w.fsys
+		} else {
+			w.read(fsys, ".gitignore", below)
 		}
-		below, at = path.Join(filepath.Base(at), below), up
-		found = append(found, outer(filepath.Join(up, ".gitignore"), below))
-		if info, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+		if info, err := fs.Lstat(fsys, ".git"); err == nil {
 			if info.IsDir() {
-				found = append(found, outer(filepath.Join(up, ".git", "info", "exclude"), below))
+				w.read(fsys, ".git/info/exclude", below)
 			}
-			slices.Reverse(found)
-			w.files = append(w.files, found...)
+			slices.Reverse(w.files) // the folder's own comes last
 			return
 		}
+		if filepath.Dir(at) == at {
+			break
+		}
 	}
-}
-
-// outer reads an ignore file above the folder, which is at below as seen from there.
-func outer(name, below string) rules {
-	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
-		return rules{}
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return rules{}
-	}
-	r := parseRules("", string(text))
-	r.base = "../" + below
-	return r
+	w.files = nil // no repository
 }
 
 // mostRules is the size of the longest ignore file that is read, in bytes.
 const mostRules = 1 << 20
 
-// read adds the rules of an ignore file, if there is one.
-func (w *walk) read(name, base string) {
-	info, err := fs.Lstat(w.fsys, name)
+// read adds the rules of an ignore file, if there is one. They apply to paths below base: a folder in the root, or with ../ in front
+// the root as it is seen from a folder above.
+func (w *walk) read(fsys fs.FS, name, base string) {
+	info, err := fs.Lstat(fsys, name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
 		return
 	}
-	text, err := fs.ReadFile(w.fsys, name)
-	if err != nil {
-		return
+	if text, err := fs.ReadFile(fsys, name); err == nil {
+		r := parseRules("", string(text))
+		r.base = base
+		w.files = append(w.files, r)
 	}
-	w.files = append(w.files, parseRules(base, string(text)))
 }
 
 // ignored reports what the rules say about a path: those of the user first, then from the deepest folder outwards.
@@ -211,8 +181,8 @@ func (w *walk) dir(at string, taken bool, depth int) error {
 		base = ""
 	}
 	mark := len(w.files)
-	w.read(path.Join(at, ".gitignore"), base)
-	w.read(path.Join(at, ".belljarignore"), base)
+	w.read(w.fsys, path.Join(at, ".gitignore"), base)
+	w.read(w.fsys, path.Join(at, ".belljarignore"), base)
 	defer func() { w.files = w.files[:mark] }()
 	for _, entry := range entries {
 		if w.seen++; w.seen > mostEntries {
@@ -329,7 +299,6 @@ func (w *walk) take(name string, f File) {
 	w.plan.Next[name] = f
 	if old, ok := w.last[name]; !ok || old.SHA != f.SHA || old.Exec != f.Exec {
 		w.plan.Upload = append(w.plan.Upload, name)
-		w.plan.Bytes += f.Size
 	}
 }
 
@@ -371,7 +340,7 @@ func (w *walk) only() error {
 // named takes a file that the user has named. It must be there, and binaries must be allowed.
 func (w *walk) named(name string) error {
 	if slices.ContainsFunc(strings.Split(name, "/"), control) {
-		return &NotSent{name, "it belongs to version control"}
+		return notSent(name, "it belongs to version control")
 	}
 	skipped := len(w.plan.Skipped)
 	_, open := w.o.Buffers[name]
@@ -379,25 +348,27 @@ func (w *walk) named(name string) error {
 	switch {
 	case open:
 	case errors.Is(err, fs.ErrNotExist):
-		return &NotSent{name, "it does not exist"}
+		return notSent(name, "it does not exist")
 	case err != nil:
-		return &NotSent{name, "it is a link that leads out of the folder, or cannot be read"}
+		return notSent(name, "it is a link that leads out of the folder, or cannot be read")
 	case !info.Mode().IsRegular():
-		return &NotSent{name, "it is not a file"}
+		return notSent(name, "it is not a file")
 	}
 	if err := w.file(name, w.allow.judge(name, false) == ignored); err != nil {
 		return err
 	}
 	if len(w.plan.Skipped) > skipped {
-		return &NotSent{name, w.plan.Skipped[skipped].Reason}
+		return notSent(name, w.plan.Skipped[skipped].Reason)
 	}
 	return nil
 }
 
-// NotSent is the error for a file that was named and cannot be sent.
-type NotSent struct{ Path, Reason string }
-
-func (e *NotSent) Error() string { return e.Path + " cannot be sent: " + e.Reason }
+// notSent is the error for a file that was named and cannot be sent.
+func notSent(name, reason string) error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: name + " cannot be sent: " + reason, Details: map[string]any{"field": "files", "path": name},
+	}
+}
 
 // finish checks the sum and finds what has gone.
 func (w *walk) finish() error {
@@ -406,21 +377,7 @@ func (w *walk) finish() error {
 		total += f.Size
 	}
 	if w.o.MaxTotal > 0 && total > w.o.MaxTotal {
-		names := make([]string, 0, len(w.plan.Next))
-		for name := range w.plan.Next {
-			names = append(names, name)
-		}
-		slices.SortFunc(names, func(a, b string) int {
-			if d := w.plan.Next[b].Size - w.plan.Next[a].Size; d != 0 {
-				return int(max(min(d, 1), -1))
-			}
-			return strings.Compare(a, b)
-		})
-		e := &TooLarge{Total: total, Limit: w.o.MaxTotal}
-		for _, name := range names[:min(len(names), 10)] {
-			e.Largest = append(e.Largest, Skip{name, fmt.Sprintf("%.1f MiB", float64(w.plan.Next[name].Size)/(1<<20))})
-		}
-		return e
+		return tooLarge(w.plan.Next, total, w.o.MaxTotal)
 	}
 	for name := range w.last {
 		if _, ok := w.plan.Next[name]; !ok {
@@ -430,6 +387,21 @@ func (w *walk) finish() error {
 	slices.Sort(w.plan.Upload)
 	slices.Sort(w.plan.Delete)
 	return nil
+}
+
+// tooLarge is the error for a folder with more than a sandbox takes. It names the ten largest files.
+func tooLarge(files Manifest, total, most int64) error {
+	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		return cmp.Or(cmp.Compare(files[b].Size, files[a].Size), strings.Compare(a, b))
+	})
+	var largest []string
+	for _, name := range names[:min(len(names), 10)] {
+		largest = append(largest, fmt.Sprintf("%s (%.1f MiB)", name, float64(files[name].Size)/(1<<20)))
+	}
+	return &belljar.Error{
+		Code: belljar.CodeTooLarge, Details: map[string]any{"bytes": total, "maximum": most},
+		Message: fmt.Sprintf("the folder has %d MiB to send, and the sandbox takes %d MiB; the largest files are %s", total>>20, most>>20, strings.Join(largest, ", ")),
+	}
 }
 
 // content reads what is sent of a file.

@@ -57,7 +57,7 @@ func render(traces []Trace, o Options, root string) string {
 		for i, one := range t.All() {
 			how := ""
 			if i > 0 {
-				how = one.Relation + " "
+				how = "related "
 			}
 			if one.Warning {
 				how += "warning "

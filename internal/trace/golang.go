@@ -78,7 +78,7 @@ func (t *Trace) goMessages(kind string, lines []string) (again bool) {
 		if s == t.Message {
 			again = true
 		} else if len(t.Related) < mostRelated {
-			t.Related = append(t.Related, Trace{Language: Go, Kind: KindException, Type: kind, Message: s, Relation: RelationContext})
+			t.Related = append(t.Related, Trace{Language: Go, Kind: KindException, Type: kind, Message: s})
 		}
 	}
 	return again

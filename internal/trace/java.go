@@ -1,15 +1,18 @@
 package trace
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // java reads a stack of the JVM's.
 func (p *parser) java(line string) bool {
 	if _, ok := javaFrame(line); !ok {
 		return false
 	}
-	first, rest := p.header(p.at, javaHeader)
+	raised := p.raised(lookBack, javaHeader)
 	// chain has the exception that the JVM reports, its cause, the cause's and so on; aside what was suppressed.
-	chain, aside := []Trace{javaTrace(first, rest, "")}, []Trace(nil)
+	chain, aside := []Trace{javaTrace(raised[0], raised[1:])}, []Trace(nil)
 	current := &chain[0]
 	for ; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]
@@ -20,20 +23,17 @@ func (p *parser) java(line string) bool {
 			}
 			continue
 		}
-		suppressed, isSuppressed := strings.CutPrefix(trimmed, "Suppressed: ")
+		isSuppressed := strings.HasPrefix(trimmed, "Suppressed: ")
 		cause, isCause := strings.CutPrefix(trimmed, "Caused by: ")
 		switch {
 		case len(chain)+len(aside) > mostRelated && (isSuppressed || isCause), strings.Contains(trimmed, "[CIRCULAR REFERENCE"),
 			strings.HasPrefix(trimmed, "... ") && strings.HasSuffix(line, " more"):
 			continue
-		case isSuppressed:
-			aside = append(aside, javaTrace(suppressed, p.javaMore(), RelationSuppressed))
-			current = &aside[len(aside)-1]
-		case isCause && trimmed != line: // of one that was suppressed
-			aside = append(aside, javaTrace(cause, p.javaMore(), RelationSuppressed))
+		case isSuppressed, isCause && trimmed != line: // the cause of one that was suppressed
+			aside = append(aside, javaTrace(strings.TrimPrefix(cause, "Suppressed: "), p.javaMore()))
 			current = &aside[len(aside)-1]
 		case isCause:
-			chain = append(chain, javaTrace(cause, p.javaMore(), ""))
+			chain = append(chain, javaTrace(cause, p.javaMore()))
 			current = &chain[len(chain)-1]
 		default:
 			p.addJava(chain, aside)
@@ -46,13 +46,9 @@ func (p *parser) java(line string) bool {
 
 // addJava keeps a chain: what happened first comes first.
 func (p *parser) addJava(chain, aside []Trace) {
-	t := chain[len(chain)-1]
-	for i := len(chain) - 2; i >= 0; i-- {
-		chain[i].Relation = RelationWrapper
-		t.Related = append(t.Related, chain[i])
-	}
-	t.Related = append(t.Related, aside...)
-	p.add(t)
+	slices.Reverse(chain)
+	chain[0].Related = append(chain[1:len(chain):len(chain)], aside...)
+	p.add(chain[0])
 }
 
 // javaMore consumes the further lines of a message, down to the line before the first frame.
@@ -72,13 +68,13 @@ func (p *parser) javaMore() (rest []string) {
 	return nil
 }
 
-func javaTrace(first string, rest []string, relation string) Trace {
+func javaTrace(first string, rest []string) Trace {
 	if s, ok := strings.CutPrefix(first, `Exception in thread "`); ok {
 		if _, after, ok := strings.Cut(s, `" `); ok {
 			first = after
 		}
 	}
-	t := Trace{Language: Java, Kind: KindException, Relation: relation}
+	t := Trace{Language: Java, Kind: KindException}
 	t.Type, t.Message = cutType(first)
 	t.Message = join(t.Message, rest)
 	return t

@@ -2,54 +2,103 @@ package trace
 
 import (
 	"path"
+	"regexp"
 	"strings"
+	"sync"
 )
 
-// message reads a line of a compiler: "P:L[:C]: error: M" of most, "P:L:C: M" of Go, "P(L,C): error TS1: M" of tsc, and what its next
-// lines mark.
+// grammar is a form of messages. The names of its expression's groups say what they are.
+type grammar struct {
+	language string // "" is that of the file
+	has      string // a part of every such line, which is found sooner
+	is       func() *regexp.Regexp
+	more     func(*parser, *Trace) bool // reads what follows; false if it is no message after all. It may be nil
+}
+
+// grammars are all forms of messages with one line, in the order in which they are tried.
+var grammars = []grammar{
+	{has: " error: ", is: messages, more: (*parser).marks},
+	{has: " warning: ", is: messages, more: (*parser).marks},
+	{has: "undefined reference to ", is: line(`^FILE:LINE: (?P<message>undefined reference to .*)`), more: (*parser).marks},
+	{language: Go, has: ".go:", is: line(`^(?:vet: )?(?P<file>.*?\.go):LINE:COLUMN: MESSAGE`), more: (*parser).marks},
+	{language: Java, has: "[ERROR] ", is: line(`^\[ERROR\] FILE:\[LINE,COLUMN\] MESSAGE`)}, // Maven's
+	{language: TypeScript, has: "error TS", is: line(`^FILE\(LINE(?:,COLUMN)?\): error (?P<type>TS[^:]*): MESSAGE`)},
+	{language: TypeScript, has: " - error TS", is: line(`^FILE:LINE:COLUMN - error (?P<type>TS[^:]*): MESSAGE`)},
+	{language: Shell, has: ": line ", is: line(`^FILE: line LINE: MESSAGE`), more: (*parser).shell},
+	{language: Shell, has: "sh: ", is: line(`^(?P<file>[^ ]*sh): LINE: MESSAGE`), more: (*parser).shell},
+}
+
+var messages = line(`^FILE:LINE(?::COLUMN)?: (?P<type>(?:fatal )?error|warning): MESSAGE`)
+
+// line makes an expression when it is needed first.
+func line(text string) func() *regexp.Regexp {
+	parts := strings.NewReplacer("FILE", `(?P<file>[^ \t].*?)`, "LINE", `(?P<line>\d{1,9})`, "COLUMN", `(?P<column>\d{1,9})`, "MESSAGE", `(?P<message>.*)`)
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(parts.Replace(text)) })
+}
+
+// message reads a line of a compiler or a shell, and what its next lines mark.
 func (p *parser) message(line string) bool {
 	if line[0] == ' ' || line[0] == '\t' {
 		return false
 	}
-	head, rest, ok := strings.Cut(line, ": ")
-	if !ok {
-		p.placed(line)
-		return false
-	}
-	if head == "vet" {
-		head, rest, ok = strings.Cut(rest, ": ")
-	}
-	if t, ok := typescript(head, rest); ok {
+	for _, g := range grammars {
+		if !strings.Contains(line, g.has) {
+			continue
+		}
+		t, ok := g.read(line)
+		if !ok {
+			continue
+		}
 		p.at++
+		if g.more != nil && !g.more(p, &t) {
+			p.at--
+			continue
+		}
 		p.add(t)
 		return true
 	}
-	f, placed := position(head)
-	if !ok || !placed {
-		p.placed(line)
-		return false
+	p.placed(line)
+	return false
+}
+
+func (g grammar) read(line string) (t Trace, ok bool) {
+	m := g.is().FindStringSubmatch(line)
+	if m == nil {
+		return t, false
 	}
-	t := Trace{Kind: KindMessage, Language: languageOf(f.File)}
-	for _, severity := range []string{"error", "fatal error", "warning"} {
-		if message, ok := strings.CutPrefix(rest, severity+": "); ok {
-			t.Type, t.Message, t.Warning = severity, message, severity == "warning"
+	t, f := Trace{Language: g.language, Kind: KindMessage, Type: "error"}, Frame{}
+	for i, name := range g.is().SubexpNames() {
+		switch name {
+		case "file":
+			f.File = m[i]
+		case "line":
+			f.Line, _ = number(m[i])
+		case "column":
+			f.Column, _ = number(m[i])
+		case "type":
+			t.Type, t.Warning = m[i], m[i] == "warning"
+		case "message":
+			t.Message = m[i]
 		}
 	}
-	switch {
-	case t.Type != "":
-	case strings.HasPrefix(rest, "undefined reference to "):
-		t.Type, t.Message = "error", rest
-	case t.Language == Go && f.Column > 0:
-		t.Type, t.Message = "error", rest
-	default:
-		return false
+	switch t.Language {
+	case "":
+		t.Language = languageOf(f.File)
+	case TypeScript:
+		f.units = utf16Units
 	}
-	p.at++
+	t.Frames = []Frame{f}
+	return t, true
+}
+
+// marks reads the columns that the lines after a message mark.
+func (p *parser) marks(t *Trace) bool {
+	f := &t.Frames[0]
 	switch t.Language {
 	case Java:
-		for n := range 4 {
-			if s := strings.TrimSpace(p.line(n)); s == "^" {
-				f.Column = strings.IndexByte(p.line(n), '^') + 1
+		for n := range 3 {
+			if s := p.line(n); strings.TrimSpace(s) == "^" {
+				f.Column = strings.IndexByte(s, '^') + 1
 				p.at += n + 1
 				break
 			}
@@ -58,17 +107,35 @@ func (p *parser) message(line string) bool {
 		f.units = byteUnits
 	case C:
 		f.units, f.Function = displayUnits, p.place
-		f.EndColumn = f.Column + p.marked()
-		if f.EndColumn == f.Column {
-			f.EndColumn = 0
+		if wide := p.marked(); wide > 0 {
+			f.EndColumn = f.Column + wide
 		}
 	}
-	t.Frames = []Frame{f}
-	p.add(t)
 	return true
 }
 
-// marked is how wide the mark two lines below a message of gcc or clang is: "      |    ^~~~".
+// shell reads what is particular to shells: scripts go on after most messages, and bash shows a line that it cannot read.
+func (p *parser) shell(t *Trace) bool {
+	f := &t.Frames[0]
+	switch strings.TrimPrefix(path.Base(f.File), "-") {
+	case "bash", "sh", "dash", "environment":
+		f.Skipped = SkippedInline
+	default:
+		if !strings.HasSuffix(f.File, ".sh") && !strings.HasPrefix(p.lines[p.at-1][len(f.File):], ": line ") {
+			return false
+		}
+	}
+	t.Kind, t.Type = KindShell, ""
+	if strings.HasPrefix(strings.ToLower(t.Message), "syntax error") {
+		t.Kind, t.Type, t.Message = KindMessage, "syntax error", strings.TrimPrefix(t.Message[len("syntax error"):], ":")
+		if strings.HasPrefix(p.line(0), f.File+": line ") && strings.Contains(p.line(0), ": `") {
+			p.at++
+		}
+	}
+	return f.Line > 0
+}
+
+// marked is how wide the mark in the second line below a message of gcc or clang is: "      |    ^~~~".
 func (p *parser) marked() int {
 	_, mark, ok := strings.Cut(p.line(1), "|")
 	i := strings.IndexByte(mark, '^')
@@ -92,34 +159,6 @@ func (p *parser) placed(line string) {
 	if strings.Contains(line, ": At ") || strings.Contains(line, ": In ") {
 		p.place = ""
 	}
-}
-
-// typescript reads both forms of tsc's messages.
-func typescript(head, rest string) (t Trace, ok bool) {
-	t = Trace{Language: TypeScript, Kind: KindMessage}
-	f := Frame{units: utf16Units}
-	if place, code, ok := strings.Cut(head, " - error TS"); ok { // P:L:C - error TS1
-		if f, ok = position(place); !ok || f.Column == 0 {
-			return t, false
-		}
-		t.Type, t.Message = "TS"+code, rest
-	} else {
-		code, message, ok := strings.Cut(strings.TrimPrefix(rest, "error TS"), ": ")
-		i := strings.LastIndexByte(head, '(')
-		if !ok || !strings.HasPrefix(rest, "error TS") || i <= 0 || !strings.HasSuffix(head, ")") {
-			return t, false
-		}
-		line, column, _ := strings.Cut(head[i+1:len(head)-1], ",")
-		f.File = head[:i]
-		if f.Line, ok = number(line); !ok {
-			return t, false
-		}
-		f.Column, _ = number(column)
-		t.Type, t.Message = "TS"+code, message
-	}
-	f.units = utf16Units
-	t.Frames = []Frame{f}
-	return t, true
 }
 
 func languageOf(file string) string {

@@ -5,16 +5,20 @@ import (
 	"strings"
 )
 
+// lookFar is how far above a stack of V8's its message may begin: that of an assertion has the values, and what differs in them.
+const lookFar = 64
+
 // node reads a stack of V8's, below the place, line and mark that Node prints of an error that nothing caught, or without.
 func (p *parser) node(line string) bool {
-	if strings.HasPrefix(line, "    at ") {
-		if _, ok := nodeFrame(line); !ok {
-			return false
-		}
-		first, rest := p.header(p.at, nodeHeader)
+	if _, ok := nodeFrame(line); ok && indent(line) >= 4 {
+		margin := line[:indent(line)]
+		raised := p.nodeRaised(margin)
 		t := Trace{Language: Node, Kind: KindException}
-		t.Type, t.Message = nodeType(first, rest)
-		p.nodeStack(&t)
+		if len(margin) > 4 && nodeHeader(raised[0]) { // the runner of tests has moved it
+			t.Kind = KindTest
+		}
+		t.Type, t.Message = nodeType(raised)
+		p.nodeStack(&t, margin)
 		p.add(t)
 		return true
 	}
@@ -24,7 +28,13 @@ func (p *parser) node(line string) bool {
 	}
 	mark := p.line(2)
 	from, to, marked := carets(mark)
+	n := 3
+	for n < 5 && p.line(n) == "" {
+		n++
+	}
 	switch {
+	case p.line(n) == "" || strings.HasPrefix(p.line(n), "    at "):
+		return false
 	case marked && strings.Trim(mark[from:to], "^") == "":
 		if f.Column = from + 1; to > f.Column {
 			f.EndColumn = to + 1
@@ -32,28 +42,41 @@ func (p *parser) node(line string) bool {
 	case strings.TrimSpace(mark) != "" || !strings.HasPrefix(p.line(4), "SyntaxError: "): // it marks nothing in or below an empty line
 		return false
 	}
-	n := 3
-	for n < 5 && p.line(n) == "" {
-		n++
-	}
-	var raised []string
-	for len(raised) < lookBack {
-		if s := p.line(n); s == "" || strings.HasPrefix(s, "    at ") || strings.HasPrefix(s, "(Use `node ") {
+	first, end := n, 0 // end is behind the message: at the stack, or else at the first empty line
+	for ; n < first+lookFar; n++ {
+		s := p.line(n)
+		if strings.HasPrefix(s, "    at ") {
+			end = n
 			break
 		}
-		raised = append(raised, p.line(n))
-		n++
+		if end == 0 && (s == "" || strings.HasPrefix(s, "(Use `node ")) {
+			end = n
+		}
+		if s == "" && p.line(n+1) == "" || strings.HasPrefix(s, "Node.js v") {
+			break
+		}
 	}
-	if len(raised) == 0 {
+	if end == 0 {
 		return false
 	}
-	p.at += n
 	t := Trace{Language: Node, Kind: KindException}
-	t.Type, t.Message = nodeType(raised[0], raised[1:])
-	p.nodeStack(&t)
+	t.Type, t.Message = nodeType(p.lines[p.at+first : min(p.at+end, len(p.lines))])
+	p.at += end
+	p.nodeStack(&t, "    ")
 	t.nodeTop(f)
 	p.add(t)
 	return true
+}
+
+// nodeRaised are the lines of a message above a stack, which is as far in as its header is or more.
+func (p *parser) nodeRaised(margin string) (lines []string) {
+	raised := p.raised(lookFar, func(line string) bool {
+		return indent(line) <= len(margin) && nodeHeader(strings.TrimLeft(line, " "))
+	})
+	for _, line := range raised {
+		lines = append(lines, strings.TrimPrefix(line, raised[0][:indent(raised[0])]))
+	}
+	return lines
 }
 
 // nodePlace reads "P:N", the first of the lines above an error.
@@ -87,32 +110,26 @@ func (t *Trace) nodeTop(f Frame) {
 }
 
 // nodeStack reads frames, and the properties of the error with its causes.
-func (p *parser) nodeStack(t *Trace) {
-	if open := p.nodeFrames(t, "    "); !open {
+func (p *parser) nodeStack(t *Trace, margin string) {
+	if open := p.nodeFrames(t, margin); !open {
 		return
 	}
 	for p.at < len(p.lines) {
-		line := p.lines[p.at]
-		if line == "}" {
+		line, next := p.lines[p.at], p.line(1)
+		if line == margin[4:]+"}" {
 			p.at++
 			return
 		}
-		if !strings.HasPrefix(line, "  ") {
+		if !strings.HasPrefix(line, margin[2:]) {
 			return
 		}
-		trimmed := strings.TrimSpace(line)
-		relation := RelationMember
-		if rest, ok := strings.CutPrefix(trimmed, "[cause]: "); ok {
-			trimmed, relation = rest, RelationCause
-		}
-		next := p.line(1)
 		p.at++
 		inner := next[:indent(next)]
 		if !strings.HasPrefix(next[len(inner):], "at ") || len(inner) <= indent(line) || len(t.Related) >= mostRelated {
 			continue
 		}
-		one := Trace{Language: Node, Kind: KindException, Relation: relation}
-		one.Type, one.Message = nodeType(trimmed, nil)
+		one := Trace{Language: Node, Kind: KindException}
+		one.Type, one.Message = nodeType([]string{strings.TrimPrefix(strings.TrimSpace(line), "[cause]: ")})
 		p.nodeFrames(&one, inner)
 		t.Related = append(t.Related, one)
 	}
@@ -195,12 +212,12 @@ func nodeHeader(line string) bool {
 }
 
 // nodeType divides what was thrown: "TypeError: message", "Error [CODE]: message", or any value.
-func nodeType(first string, rest []string) (name, message string) {
-	first = strings.TrimPrefix(first, "Uncaught ")
-	if !nodeHeader(first) {
-		return "", join(first, rest)
+func nodeType(raised []string) (name, message string) {
+	message = strings.TrimPrefix(strings.Join(raised, "\n"), "Uncaught ")
+	if !nodeHeader(raised[0]) {
+		return "", message
 	}
-	name, message, _ = strings.Cut(first, ": ")
+	name, message, _ = strings.Cut(message, ": ")
 	name, _, _ = strings.Cut(name, " [")
-	return name, join(message, rest)
+	return name, message
 }

@@ -22,7 +22,7 @@ func (p *parser) step() {
 		p.at++
 		return
 	}
-	for _, read := range []func(string) bool{p.python, p.node, p.java, p.goTrace, p.rust, p.ruby, p.tests, p.message, p.shell} {
+	for _, read := range []func(string) bool{p.python, p.node, p.java, p.goTrace, p.rust, p.ruby, p.tests, p.message} {
 		if read(line) {
 			p.from = p.at
 			return
@@ -74,23 +74,18 @@ func (p *parser) line(n int) string {
 	return p.lines[p.at+n]
 }
 
-// header finds the lines above line at that say what was raised: the nearest of at most lookBack that is one by is, and what follows
-// it. Lines of earlier traces and above an empty line are none. It is the line right above if none is.
-func (p *parser) header(at int, is func(string) bool) (first string, rest []string) {
-	from := max(p.from, at-lookBack)
-	for i := at - 1; i >= from; i-- {
-		if p.lines[i] == "" {
-			from = i + 1
-			break
-		}
+// raised are the lines above the current one that say what was raised: from the nearest that is one by is, which is at most so far
+// above. Lines of earlier traces are none. It is the line right above if none is.
+func (p *parser) raised(far int, is func(string) bool) []string {
+	for i := p.at - 1; i >= max(p.from, p.at-far); i-- {
 		if is(p.lines[i]) {
-			return p.lines[i], p.lines[i+1 : at]
+			return p.lines[i:p.at]
 		}
 	}
-	if at > from {
-		return p.lines[at-1], nil
+	if p.at > p.from {
+		return p.lines[p.at-1 : p.at]
 	}
-	return "", nil
+	return []string{""}
 }
 
 // cutType divides "Type: message". Without a type it is all message.

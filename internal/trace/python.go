@@ -5,12 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	pythonHeader = "Traceback (most recent call last):"
-	groupHeader  = "Exception Group Traceback (most recent call last):"
-	causeLine    = "The above exception was the direct cause of the following exception:"
-	contextLine  = "During handling of the above exception, another exception occurred:"
-)
+const pythonHeader = "Traceback (most recent call last):"
 
 // python reads a traceback, or the bare message about a program that does not parse.
 func (p *parser) python(line string) bool {
@@ -59,58 +54,38 @@ func strip(line, margin string) (string, bool) {
 
 // pythonChain reads tracebacks that belong to each other. What Python prints last is what ended the program; the others are its causes.
 func (p *parser) pythonChain(margin string, warning bool) {
-	var chain []Trace
-	var members [][]Trace
-	relation := ""
-	for {
-		t, inner := p.pythonOne(margin, 0)
-		t.Warning = warning
-		if n := len(chain); n > 0 {
-			chain[n-1].Relation = relation
-		}
-		chain, members = append(chain, t), append(members, inner)
-		skip := 0
-		for skip < 2 {
-			if s, ok := strip(p.line(skip), margin); ok && s == "" && p.at+skip < len(p.lines) {
-				skip++
-				continue
-			}
-			break
-		}
-		next, _ := strip(p.line(skip), margin)
-		if relation = pythonRelation(next); relation == "" || len(chain) >= mostRelated {
-			break
-		}
-		after := skip + 1
-		for after < skip+3 {
-			s, ok := strip(p.line(after), margin)
-			if ok && strings.HasSuffix(s, pythonHeader) || strings.HasSuffix(p.line(after), pythonHeader) {
-				break
-			}
-			after++
-		}
-		if after == skip+3 {
-			break
-		}
-		p.at += after
+	t, members := p.pythonOne(margin, 0)
+	t.Related = members
+	for len(t.Related) < mostRelated && p.pythonNext(margin) {
+		next, members := p.pythonOne(margin, 0)
+		next.Related = append(members, t.All()...)
+		t = next
 	}
-	last := len(chain) - 1
-	t := chain[last]
-	t.Related = append(t.Related, members[last]...)
-	for i := last - 1; i >= 0; i-- {
-		t.Related = append(append(t.Related, chain[i]), members[i]...)
-	}
+	t.Warning = warning
 	p.add(t)
 }
 
-func pythonRelation(line string) string {
-	switch line {
-	case causeLine:
-		return RelationCause
-	case contextLine:
-		return RelationContext
+// pythonNext goes on to the header of a traceback that belongs to the one before: a sentence between empty lines says so.
+func (p *parser) pythonNext(margin string) bool {
+	said := false
+	for n := 0; n < 6 && p.at+n < len(p.lines); n++ {
+		line, ok := strip(p.line(n), margin)
+		switch {
+		case said && strings.HasSuffix(p.line(n), pythonHeader):
+			p.at += n
+			return true
+		case isChain(line):
+			said = true
+		case !ok || line != "":
+			return false
+		}
 	}
-	return ""
+	return false
+}
+
+func isChain(line string) bool {
+	return line == "The above exception was the direct cause of the following exception:" ||
+		line == "During handling of the above exception, another exception occurred:"
 }
 
 // pythonOne reads one traceback whose header is the current line, and the members of its group.
@@ -198,7 +173,7 @@ func (p *parser) pythonRaised(t *Trace, margin string) {
 		}
 		if s == "" {
 			next, _ := strip(p.line(n+1), margin)
-			if p.at+n+1 < len(p.lines) && pythonRelation(next) == "" {
+			if p.at+n+1 < len(p.lines) && !isChain(next) {
 				return
 			}
 			break
@@ -247,14 +222,11 @@ func (p *parser) pythonMembers(margin string, depth int) (members []Trace) {
 			}
 			if strings.HasSuffix(s, pythonHeader) {
 				t, more := p.pythonOne(inner, depth+1)
-				t.Relation = RelationMember
 				members = append(append(members, t), more...)
 				continue
 			}
-			if relation := pythonRelation(s); relation != "" && len(members) > 0 {
-				members[len(members)-1].Relation = relation
-			} else if s != "" && !strings.HasPrefix(s, " ") {
-				t := Trace{Language: Python, Kind: KindException, Relation: RelationMember}
+			if s != "" && !strings.HasPrefix(s, " ") && !isChain(s) {
+				t := Trace{Language: Python, Kind: KindException}
 				p.pythonRaised(&t, inner)
 				members = append(members, t)
 				members = append(members, p.pythonMembers(inner, depth+1)...)

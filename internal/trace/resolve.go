@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"io"
 	"io/fs"
 	"path"
@@ -11,9 +10,7 @@ import (
 
 // Options say how a trace's paths become files below a root.
 type Options struct {
-	// Workspace is the path in the sandbox that the root is a copy of; "" is /workspace.
-	Workspace string
-	// Cwd is where the program ran, absolute or relative to Workspace; "" is Workspace. Relative paths count from there.
+	// Cwd is where the program ran, absolute or relative to the workspace; "" is the workspace. Relative paths count from there.
 	Cwd string
 	// Artifacts are files of the run that the root may lack, by their paths in the workspace: captured ones. Compiled JavaScript and
 	// its source maps are read from there too. nil is none.
@@ -29,7 +26,6 @@ type Location struct {
 	// Column and EndColumn are from 1 in bytes of Text, EndColumn being the first one after the range; 0 is unknown.
 	Column, EndColumn int
 	Text              string // the line without its end, at most 8 KiB; "" if the file has no such line
-	Mapped            bool   // a source map led here
 }
 
 const (
@@ -46,6 +42,8 @@ type Resolver struct {
 	maps    map[string]*sourceMap // by the file they are of; nil for none
 	module  string                // of go.mod, with a slash; "" if that was not looked for
 	classes map[string][]string   // Java files by their names; nil if they were not looked for
+
+	last, lastText string // the file that was read last
 }
 
 // NewResolver returns a resolver. A root from [os.Root.FS] keeps links inside.
@@ -71,17 +69,10 @@ func (r *Resolver) First(t Trace) Location {
 	return first
 }
 
-// Places are all frames of a trace, without related ones, in order. Those that lead nowhere have the reason in Frame.Skipped.
-func (r *Resolver) Places(t Trace) []Location {
-	list := make([]Location, 0, len(t.Frames))
-	for i, f := range t.Frames {
-		l := Location{Frame: f}
-		if i < mostPlaces {
-			l = r.locate(f)
-		} else if f.Skipped == "" {
-			l.Frame.Skipped = SkippedBeyond
-		}
-		list = append(list, l)
+// Places are the first 100 frames of a trace, without related ones, in order. Those that lead nowhere have the reason in Frame.Skipped.
+func (r *Resolver) Places(t Trace) (list []Location) {
+	for _, f := range t.Frames[:min(len(t.Frames), mostPlaces)] {
+		list = append(list, r.locate(f))
 	}
 	return list
 }
@@ -95,12 +86,13 @@ func (r *Resolver) locate(f Frame) Location {
 		if mapped, ok := r.mapped(file, f); ok {
 			return mapped
 		}
-		if regular(r.root, file) {
-			return r.at(l, file)
+		if text, ok := r.text(file); ok {
+			return at(l, file, text)
 		}
 	}
 	if file, ok := r.java(f.File); ok {
-		return r.at(l, file)
+		text, _ := r.text(file)
+		return at(l, file, text)
 	}
 	l.Frame.Skipped = SkippedElsewhere
 	return l
@@ -113,21 +105,18 @@ func (r *Resolver) candidates(file string) (list []string) {
 			list = append(list, p)
 		}
 	}
-	workspace := path.Clean(orElse(r.options.Workspace, "/workspace"))
 	file = strings.ReplaceAll(file, `\`, "/")
 	if path.IsAbs(file) {
-		if below, ok := strings.CutPrefix(path.Clean(file), strings.TrimSuffix(workspace, "/")+"/"); ok {
+		if below, ok := inWorkspace(file); ok {
 			add(below)
 		}
 		return list
 	}
 	cwd := r.options.Cwd
 	if path.IsAbs(cwd) {
-		below, ok := strings.CutPrefix(path.Clean(cwd)+"/", strings.TrimSuffix(workspace, "/")+"/")
-		if !ok {
+		var ok bool
+		if cwd, ok = inWorkspace(cwd); !ok {
 			cwd = ".."
-		} else {
-			cwd = below
 		}
 	}
 	add(path.Join(cwd, file))
@@ -138,6 +127,12 @@ func (r *Resolver) candidates(file string) (list []string) {
 		}
 	}
 	return list
+}
+
+// inWorkspace is an absolute path of a sandbox relative to its workspace; "" is the workspace.
+func inWorkspace(name string) (string, bool) {
+	below, ok := strings.CutPrefix(path.Clean(name)+"/", "/workspace/")
+	return strings.TrimSuffix(below, "/"), ok
 }
 
 // goModule is the module path of go.mod where the program ran, or at the root; "\x00" if there is none.
@@ -215,10 +210,22 @@ func isJava(name string) bool {
 	return false
 }
 
-// at fills in a place in a file of the root.
-func (r *Resolver) at(l Location, file string) Location {
+// text reads a file below the root.
+func (r *Resolver) text(file string) (string, bool) {
+	if r.last != file {
+		text, err := load(r.root, file, mostSource)
+		if err != nil {
+			return "", false
+		}
+		r.last, r.lastText = file, text
+	}
+	return r.lastText, true
+}
+
+// at fills in a place in a file.
+func at(l Location, file, text string) Location {
 	l.File, l.Line = file, max(l.Frame.Line, 1)
-	l.Text, _ = lineOf(r.root, file, l.Line)
+	l.Text = lineOf(text, l.Line)
 	l.Column, l.EndColumn = columns(l.Frame, l.Text)
 	return l
 }
@@ -262,14 +269,6 @@ func columns(f Frame, text string) (from, to int) {
 	return from, to
 }
 
-func regular(fsys fs.FS, name string) bool {
-	if fsys == nil {
-		return false
-	}
-	info, err := fs.Stat(fsys, name)
-	return err == nil && info.Mode().IsRegular()
-}
-
 // load reads a file of at most bound bytes.
 func load(fsys fs.FS, name string, bound int64) (string, error) {
 	if fsys == nil {
@@ -290,33 +289,12 @@ func load(fsys fs.FS, name string, bound int64) (string, error) {
 	return b.String(), nil
 }
 
-// lineOf is line n of a file; false if it has none.
-func lineOf(fsys fs.FS, name string, n int) (string, bool) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(io.LimitReader(f, mostSource), mostLine)
-	for at := 1; ; at++ {
-		line, prefix, err := r.ReadLine()
-		if err != nil {
-			return "", false
-		}
-		if at == n {
-			return clip(strings.ToValidUTF8(string(line), "\uFFFD"), mostLine), true
-		}
-		for prefix {
-			if _, prefix, err = r.ReadLine(); err != nil {
-				return "", false
-			}
+// lineOf is line n of a text, at most 8 KiB; "" if it has none.
+func lineOf(text string, n int) string {
+	for line := range strings.Lines(text) {
+		if n--; n == 0 {
+			return clip(strings.ToValidUTF8(strings.TrimRight(line, "\r\n"), "\uFFFD"), mostLine)
 		}
 	}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
+	return ""
 }

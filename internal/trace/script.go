@@ -117,9 +117,7 @@ func (p *parser) ruby(line string) bool {
 		if !ok || !framed {
 			break
 		}
-		cause := p.rubyOne(f, message)
-		cause.Relation = RelationCause
-		t.Related = append(t.Related, cause)
+		t.Related = append(t.Related, p.rubyOne(f, message))
 	}
 	p.add(t)
 	return true
@@ -153,39 +151,4 @@ func rubyFrame(s string) (Frame, bool) {
 	f, ok := position(place)
 	f.Function = strings.TrimSuffix(function[1:], "'")
 	return f, ok && f.Column == 0
-}
-
-// shell reads "P: line N: M" of bash and "P: N: M" of dash.
-func (p *parser) shell(line string) bool {
-	file, rest, ok := strings.Cut(line, ": ")
-	if !ok || line[0] == ' ' || line[0] == '\t' {
-		return false
-	}
-	digits, message, ok := strings.Cut(rest, ": ")
-	digits, bash := strings.CutPrefix(digits, "line ")
-	n, numbered := number(digits)
-	if !ok || !numbered || n == 0 || strings.Contains(file, " ") && !bash {
-		return false
-	}
-	f := Frame{File: file, Line: n}
-	switch name := file[strings.LastIndexByte(file, '/')+1:]; strings.TrimPrefix(name, "-") {
-	case "bash", "sh", "dash", "environment":
-		f.Skipped = SkippedInline
-	default:
-		if !bash && !strings.HasSuffix(file, ".sh") {
-			return false
-		}
-	}
-	p.at++
-	t := Trace{Language: Shell, Kind: KindShell, Message: message, Frames: []Frame{f}}
-	if strings.HasPrefix(strings.ToLower(message), "syntax error") {
-		t.Kind, t.Type = KindMessage, "syntax error"
-		_, t.Message, _ = strings.Cut(message, "rror")
-		t.Message = strings.TrimPrefix(t.Message, ":")
-		if strings.HasPrefix(p.line(0), file+": line "+digits+": `") { // bash shows the line
-			p.at++
-		}
-	}
-	p.add(t)
-	return true
 }

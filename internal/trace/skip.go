@@ -8,7 +8,6 @@ const (
 	SkippedPackage   = "package"   // of an installed package
 	SkippedInline    = "inline"    // it has no file: <string>, an eval, a command line
 	SkippedElsewhere = "elsewhere" // no such file lies below the root; [Resolver.Places] says so
-	SkippedBeyond    = "beyond"    // [Resolver.Places] resolves a trace's first 100 frames
 )
 
 // skipped is why the place of a path is none of the program's own.

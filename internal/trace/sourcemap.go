@@ -64,17 +64,21 @@ func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	if !ok || source < 0 || source >= len(m.Sources) {
 		return Location{}, false
 	}
-	name, ok := m.source(source, orElse(r.options.Workspace, "/workspace"))
-	if !ok || !regular(r.root, name) {
+	name, ok := m.source(source)
+	if !ok {
 		return Location{}, false
 	}
-	at := f
-	at.Line, at.Column, at.EndColumn, at.units = line+1, 0, 0, utf16Units
-	if f.Column > 0 {
-		at.Column = column + 1
+	text, ok := r.text(name)
+	if !ok {
+		return Location{}, false
 	}
-	l := r.at(Location{Frame: at}, name)
-	l.Frame, l.Mapped = f, true
+	from := f
+	from.Line, from.Column, from.EndColumn, from.units = line+1, 0, 0, utf16Units
+	if f.Column > 0 {
+		from.Column = column + 1
+	}
+	l := at(Location{Frame: from}, name, text)
+	l.Frame = f
 	return l, true
 }
 
@@ -153,7 +157,7 @@ func newSourceMap(text, from string) *sourceMap {
 }
 
 // source is the path of a source below the root.
-func (m *sourceMap) source(i int, workspace string) (string, bool) {
+func (m *sourceMap) source(i int) (string, bool) {
 	name := m.Sources[i]
 	if m.SourceRoot != "" {
 		name = strings.TrimSuffix(m.SourceRoot, "/") + "/" + name
@@ -172,7 +176,7 @@ func (m *sourceMap) source(i int, workspace string) (string, bool) {
 	}
 	name = strings.ReplaceAll(name, `\`, "/")
 	if path.IsAbs(name) {
-		name, ok := strings.CutPrefix(path.Clean(name), strings.TrimSuffix(path.Clean(workspace), "/")+"/")
+		name, ok := inWorkspace(name)
 		return name, ok && fs.ValidPath(name)
 	}
 	name = path.Join(m.from, name)

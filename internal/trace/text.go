@@ -20,8 +20,8 @@ const (
 	lookBack    = 16 // lines of a message
 )
 
-// Bound is the part of a text that [Parse] reads: its first 64 KiB and its last 1 MiB, in whole lines if it has any there.
-func Bound(text string) (head, tail string) {
+// bound is the part of a text that [Parse] reads: its first 64 KiB and its last 1 MiB, in whole lines if it has any there.
+func bound(text string) (head, tail string) {
 	if len(text) <= headBytes+tailBytes {
 		return text, ""
 	}
@@ -38,7 +38,7 @@ func Bound(text string) (head, tail string) {
 // lines are the lines of a text without ends, escape sequences and bytes that are no UTF-8. An empty one stands where text was
 // left out, so that nothing begins before the gap and ends after it.
 func lines(text string) []string {
-	head, tail := Bound(text)
+	head, tail := bound(text)
 	list := split(make([]string, 0, strings.Count(head, "\n")+strings.Count(tail, "\n")+2), head)
 	if tail != "" {
 		list = split(append(list, ""), tail)

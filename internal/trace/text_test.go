@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -37,7 +38,7 @@ func TestBound(t *testing.T) {
 	if got := strings.Join(names, " "); got != "first last" {
 		t.Errorf("found %q", got)
 	}
-	head, tail := Bound(text)
+	head, tail := bound(text)
 	if len(head) > headBytes || len(tail) > tailBytes || !strings.HasPrefix(tail, "nothing\n") || !strings.HasSuffix(head, "nothing\n") {
 		t.Errorf("%d and %d bytes", len(head), len(tail))
 	}
@@ -57,6 +58,26 @@ func TestFailure(t *testing.T) {
 	} {
 		if got, ok := Failure(traces); got.Type != want || ok != (want != "") {
 			t.Errorf("%q: %q, %v", want, got.Type, ok)
+		}
+	}
+}
+
+// Forms that no program of the corpus prints.
+func TestForms(t *testing.T) {
+	for line, want := range map[string]string{
+		"[ERROR] /workspace/src/A.java:[3,5] cannot find symbol": "java /workspace/src/A.java:3:5 cannot find symbol",
+		"[ERROR] COMPILATION ERROR :":                            "",
+		"B.kt:2:1: error: no":                                    "c B.kt:2:1 no",
+		"sh: 1: x: not found":                                    "shell sh:1:0 x: not found",
+		"finish: 1: x":                                           "",
+	} {
+		got := ""
+		for _, t := range Parse(line + "\n") {
+			f := t.Frames[0]
+			got += fmt.Sprintf("%s %s:%d:%d %s", t.Language, f.File, f.Line, f.Column, t.Message)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }

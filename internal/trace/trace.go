@@ -25,15 +25,6 @@ const (
 	KindShell     = "shell"     // a shell could not run a line; scripts go on after that
 )
 
-// How a related trace stands to the one that holds it.
-const (
-	RelationCause      = "cause"      // it was raised first, and the holder because of it
-	RelationContext    = "context"    // it was raised first, and the holder while it was handled
-	RelationWrapper    = "wrapper"    // it was raised because of the holder
-	RelationMember     = "member"     // one of the exceptions of a group
-	RelationSuppressed = "suppressed" // it was raised while the holder passed through
-)
-
 // Trace is one failure. A compiler's message is a trace with one frame.
 type Trace struct {
 	Language string
@@ -45,8 +36,7 @@ type Trace struct {
 	Frames []Frame
 	// Related are the other exceptions of the same report, in the order in which a reader looks for the reason: Python's and Node's
 	// causes and members of groups, Java's wrappers from the inside out. Only the outermost trace has any: they do not nest.
-	Related  []Trace
-	Relation string // of a related trace
+	Related []Trace
 }
 
 // Frame is one place of a trace, as the trace names it.

@@ -4,13 +4,19 @@ package lsp
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"text/tabwriter"
+	"time"
 
+	"github.com/belljar/belljar/internal/trace"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -70,8 +76,59 @@ func TestSoakEditors(t *testing.T) {
 	}
 }
 
-// How long things take: it is in the log.
-func TestSoakFigures(t *testing.T) { ready(t).check(t, []string{"FIGURES=1"}) }
+// The promises of docs/specification.md: the log has one table. Times are not held to their budgets, since a busy machine may take any.
+func TestSoakFigures(t *testing.T) {
+	p := ready(t)
+	if _, err := os.Stat("../../editors/vscode/dist/extension.js"); err != nil {
+		need.Missing(t, "the extension for VS Code: make vscode")
+	}
+	type row = [3]any // a name, what was measured, and the budget
+	var rows, more []row
+	activation, err := exec.CommandContext(t.Context(), p.node, "../../editors/vscode/test/figures.mjs").Output()
+	if err == nil {
+		err = errors.Join(json.Unmarshal([]byte(p.check(t, []string{"FIGURES=1"})), &rows), json.Unmarshal(activation, &more))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(append(rows, row{"a mebibyte of traces is parsed, ms", parsed(t), 50.0}), more...)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "promise\tbudget\tmeasured\n")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%.0f\t%.1f\n", r[0], r[2], r[1])
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", &table)
+}
+
+// parsed is how long a mebibyte of real traces takes, in milliseconds: the middle of five.
+func parsed(t *testing.T) float64 {
+	names, err := filepath.Glob("../../internal/trace/testdata/output/*/*.txt")
+	if err != nil || len(names) < 60 {
+		t.Fatal(err, len(names))
+	}
+	var text strings.Builder
+	for i := 0; text.Len() < 1<<20; i++ {
+		raw, err := os.ReadFile(names[i%len(names)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(raw)
+	}
+	var took []float64
+	for range 5 {
+		began := time.Now()
+		if len(trace.Parse(text.String())) < 500 {
+			t.Fatal("too few traces")
+		}
+		took = append(took, float64(time.Since(began).Microseconds())/1000)
+	}
+	slices.Sort(took)
+	return took[2]
+}
 
 // The scenario with pytest-lsp, whose packages come into a folder of the test's own.
 func TestSoakPytest(t *testing.T) {

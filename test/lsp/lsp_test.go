@@ -86,16 +86,16 @@ func ready(t testing.TB) programs {
 	return p
 }
 
-// check runs the client and makes each of its checks a test.
-func (p programs) check(t *testing.T, env []string, args ...string) {
+// check runs the client, makes each of its checks a test, and returns what the last one said.
+func (p programs) check(t *testing.T, env []string, args ...string) (said string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.node, append([]string{"check.mjs", p.belljar}, args...)...)
 	cmd.Env = append(append(os.Environ(), "SANDBOX_IMAGE_PULL=never"), env...)
 	cmd.WaitDelay = time.Minute
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
 	out, err := cmd.Output()
 	checks := 0
 	for line := range bytes.Lines(out) {
@@ -111,14 +111,13 @@ func (p programs) check(t *testing.T, env []string, args ...string) {
 			if !c.OK {
 				t.Error(c.Why)
 			}
-			if c.Said != "" {
-				t.Log(c.Said)
-			}
 		})
+		said = c.Said
 	}
 	if err != nil || checks == 0 {
-		t.Errorf("%d checks, %v\n%s", checks, err, &said)
+		t.Errorf("%d checks, %v\n%s", checks, err, &problems)
 	}
+	return said
 }
 
 // No server is needed.
@@ -132,6 +131,27 @@ func TestWithServer(t *testing.T) {
 	p := ready(t)
 	s := served.Start(t, p.belljar)
 	p.check(t, []string{"BELLJAR_API_KEY=" + s.Key}, "--server", s.URL)
+	trails, err := filepath.Glob(filepath.Join(s.Data, "audit", "*"))
+	if err != nil || len(trails) == 0 {
+		t.Fatal(err, trails)
+	}
+	runs := 0
+	for _, trail := range trails {
+		raw, err := os.ReadFile(trail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, `"sandbox.run.`) {
+				if runs++; !strings.Contains(line, `"source":"IDE"`) {
+					t.Errorf("the trail has %s", line)
+				}
+			}
+		}
+	}
+	if runs == 0 {
+		t.Error("the trail has no run")
+	}
 }
 
 // The transcripts in testdata have a comment, then files of the folder (below folder/), and by turns messages that an editor sends and

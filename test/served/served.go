@@ -24,6 +24,8 @@ type Server struct {
 	URL string `json:"url"`
 	Key string `json:"api_key"` // the operator's
 
+	Data string `json:"-"` // its folder
+
 	said said
 }
 
@@ -35,8 +37,8 @@ const (
 // Start starts a server of the given belljar and returns when it is ready. It ends with the test, and everything in it.
 func Start(t testing.TB, program string) *Server {
 	t.Helper()
-	s := &Server{}
-	cmd := exec.Command(program, "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(),
+	s := &Server{Data: t.TempDir()}
+	cmd := exec.Command(program, "serve", "--json", "--listen", "127.0.0.1:0", "--data", s.Data,
 		"--set", "log_level=warn", "--set", "image_pull=never", "--set", "default_startup_timeout_sec=300", "--set", "queue_ttl_sec=900")
 	cmd.Stderr = &s.said
 	out, err := cmd.StdoutPipe()

@@ -2,6 +2,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import * as vscode from "vscode";
+import { LSPErrorCodes } from "vscode-languageclient";
 import { Logs } from "./log.js";
 import { over, type ArtifactItem, type ArtifactList, type LogNote, type RunAnswer, type RunNote, type TruncatedNote } from "./protocol.js";
 import { Server, type Listener } from "./server.js";
@@ -77,6 +78,7 @@ class App implements Listener {
     try {
       return await does();
     } catch (err) {
+      if ((err as { code?: number }).code === LSPErrorCodes.RequestCancelled) return undefined; // as the user wanted
       const data = (err as { data?: { hint?: string; action?: { title: string; command: string } } }).data;
       const message = `Belljar: ${err instanceof Error ? err.message : String(err)}${data?.hint ? ` (${data.hint})` : ""}`;
       this.output.error(message);
@@ -143,14 +145,17 @@ class App implements Listener {
   onRun(note: RunNote): void {
     this.open(note);
     this.runs.note(note);
-    const ended = over(note.phase);
-    this.status.text = ended ? `$(${note.phase === "completed" ? "pass" : "error"}) ${nameOf(note)}` : `$(loading~spin) ${nameOf(note)}: ${note.phase}`;
-    this.status.tooltip = `Belljar: ${note.phase}`;
+    const ended = over(note), name = nameOf(note);
+    if (note.lost || (note.message && !ended)) this.status.text = `$(warning) ${name}: ${note.lost ? "lost" : "no connection"}`;
+    else this.status.text = ended ? `$(${note.phase === "completed" ? "pass" : "error"}) ${name}` : `$(loading~spin) ${name}: ${note.phase}`;
+    this.status.tooltip = `Belljar: ${note.message ?? note.phase}`;
     this.status.show();
     if (ended) {
       this.interactive.delete(note.run_id);
-      this.logs.end(note.run_id, note.exit_code === undefined ? (note.message ?? note.phase) : `${note.phase}, exit status ${note.exit_code}`);
-      this.artifacts.show(note.run_id);
+      this.logs.say(note.run_id, note.exit_code === undefined ? (note.message ?? note.phase) : `${note.phase}, exit status ${note.exit_code}`);
+      if (!note.lost) this.artifacts.show(note.run_id);
+    } else if (note.message) {
+      this.logs.say(note.run_id, note.message);
     }
   }
 

@@ -86,11 +86,12 @@ export class Logs {
 
   truncated(note: TruncatedNote): void {
     const link = note.web_url ? ` ${note.title}: ${note.web_url}` : "";
-    this.terminals.get(note.run_id)?.print(`\n\x1b[2m${note.stream} goes on; its first ${note.shown_bytes >> 10} KB are shown.${link}\x1b[0m\n`);
+    this.say(note.run_id, `${note.stream} goes on; its first ${note.shown_bytes >> 10} KB are shown.${link}`);
   }
 
-  end(runId: string, summary: string): void {
-    this.terminals.get(runId)?.print(`\n\x1b[2m${summary}\x1b[0m\n`);
+  /** Prints what the program did not. */
+  say(runId: string, text: string): void {
+    this.terminals.get(runId)?.print(`\n\x1b[2m${text}\x1b[0m\n`);
   }
 
   show(runId: string, preserveFocus = true): boolean {

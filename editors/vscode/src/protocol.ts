@@ -6,7 +6,8 @@ export interface RunNote {
   phase: string;
   exit_code?: number;
   reason_code?: string;
-  message?: string;
+  message?: string; // of a run that goes on: why it cannot be followed
+  lost?: boolean; // it is followed no further, and phase is the last one that is known
   web_url?: string;
 }
 
@@ -49,5 +50,5 @@ export interface ArtifactList {
   web_url?: string;
 }
 
-/** Whether a run in this phase has ended. */
-export const over = (phase: string): boolean => ["completed", "failed", "killed", "timed_out"].includes(phase);
+/** Whether no more comes of a run. */
+export const over = (run: RunNote): boolean => run.lost === true || ["completed", "failed", "killed", "timed_out"].includes(run.phase);

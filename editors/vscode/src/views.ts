@@ -12,7 +12,8 @@ export class RunsView implements vscode.TreeDataProvider<RunNote> {
 
   note(note: RunNote): void {
     const at = this.runs.findIndex((r) => r.run_id === note.run_id);
-    if (at >= 0) this.runs[at] = { ...this.runs[at], ...note };
+    const { message: _, ...before } = this.runs[at] ?? note;
+    if (at >= 0) this.runs[at] = { ...before, ...note };
     else this.runs = [note, ...this.runs].slice(0, mostRuns);
     this.changed.fire();
   }
@@ -28,10 +29,10 @@ export class RunsView implements vscode.TreeDataProvider<RunNote> {
   getTreeItem(run: RunNote): vscode.TreeItem {
     const item = new vscode.TreeItem(nameOf(run));
     item.id = run.run_id;
-    item.description = run.exit_code === undefined ? run.phase : `${run.phase}, exit ${run.exit_code}`;
+    item.description = run.lost ? `${run.phase} when it was lost` : run.exit_code === undefined ? run.phase : `${run.phase}, exit ${run.exit_code}`;
     item.tooltip = [run.run_id, run.message].filter(Boolean).join("\n");
-    item.contextValue = over(run.phase) ? "run.ended" : "run.active";
-    item.iconPath = new vscode.ThemeIcon(!over(run.phase) ? "loading~spin" : run.phase === "completed" ? "pass" : "error");
+    item.contextValue = over(run) ? "run.ended" : "run.active";
+    item.iconPath = new vscode.ThemeIcon(!over(run) ? "loading~spin" : run.phase === "completed" ? "pass" : "error");
     item.command = { title: "Show Log", command: "belljar.showLog", arguments: [run] };
     return item;
   }

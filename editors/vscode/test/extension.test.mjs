@@ -151,6 +151,26 @@ test("a key is stored as a secret and goes to the server by its environment; wit
   assert.equal(readFileSync(join(root, "key"), "utf8"), "bj_secret\n");
 });
 
+test("a server that goes away is said so, and a run that is lost has ended for the editor", async () => {
+  const speaks = join(root, "away.cjs"), notes = [{ phase: "running" }, { phase: "running", message: "no answer" }, { phase: "running" }, { phase: "running", message: "it is gone", lost: true }];
+  writeFileSync(speaks, `#!/usr/bin/env node
+    const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };
+    if (process.argv[2] === "version") console.log('{"version":"x"}');
+    else process.stdin.on("data", (b) => {
+      for (const [, id] of String(b).matchAll(/"id":(\\d+)/g)) send({ id: +id, result: { capabilities: {} } });
+      if (String(b).includes('"initialized"')) ${JSON.stringify(notes)}.forEach((n) => send({ method: "belljar/run", params: { run_id: "r", target: "file:///a.py", ...n } }));
+      if (String(b).includes('"exit"')) process.exit(0);
+    });`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = speaks;
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  await editor.until("the run is lost", () => /a\.py: lost/.test(editor.status.text));
+  const run = runs().getChildren()[0], item = runs().getTreeItem(run);
+  assert.deepEqual([item.contextValue, item.description], ["run.ended", "running when it was lost"]);
+  await vscode.commands.executeCommand("belljar.showLog", run);
+  assert.match(editor.terminals.at(-1).text, /no answer[^]*it is gone/);
+  assert.deepEqual(editor.errors, []);
+});
+
 test("a program that is missing, or is not belljar, is named", async () => {
   editor.settings["tldw.sandbox.path"] = "/no/such/belljar";
   await vscode.commands.executeCommand("belljar.setApiKey");

@@ -82,20 +82,20 @@ func (s *Server) fetchArtifact(ctx context.Context, args fetchArgs) (any, error)
 		return nil, err
 	}
 	defer body.Close()
-	if err := writeWhole(to, body); err != nil {
+	if err := writeWhole(to, body, 0o644); err != nil {
 		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "the artifact cannot be stored", Err: err}
 	}
 	return map[string]any{"run_id": id, "path": a.Path, "size": a.Size, "uri": uriOf(to)}, nil
 }
 
 // writeWhole writes a file whole or not at all. A link in its place is replaced, not followed.
-func writeWhole(name string, body io.Reader) error {
+func writeWhole(name string, body io.Reader, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".belljar-*")
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, body)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package lsp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,10 +76,7 @@ func (s *Server) engine(ctx context.Context) (belljar.Service, error) {
 	}
 	found, err := service.Node().Runtimes(ctx)
 	if err != nil {
-		if closed := closer(); closed != nil {
-			err = fmt.Errorf("%w; %w", err, closed)
-		}
-		return nil, err // the next command tries again
+		return nil, errors.Join(err, closer()) // the next command tries again
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +162,27 @@ func (s *Server) cancel(ctx context.Context, args runArg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"run_id": id}, service.Runs().Cancel(ctx, id)
+	return map[string]any{"run_id": id}, s.stop(ctx, service, id)
+}
+
+// stop cancels a run. If its server does not answer the run is followed no further, and the request is tried again.
+func (s *Server) stop(ctx context.Context, service belljar.Service, id string) error {
+	s.mu.Lock()
+	r := s.runs[id]
+	s.mu.Unlock()
+	return service.Runs().Cancel(s.o.onRetry(ctx, func(err error) {
+		if r != nil {
+			r.leave(err)
+		}
+	}), id)
+}
+
+// onRetry has a service say that its server does not answer.
+func (o Options) onRetry(ctx context.Context, say func(error)) context.Context {
+	if o.OnRetry == nil {
+		return ctx
+	}
+	return o.OnRetry(ctx, say)
 }
 
 type inputArgs struct {
@@ -181,7 +199,6 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	}
 	s.mu.Lock()
 	r := s.runs[id]
-	service := s.service
 	s.mu.Unlock()
 	if r == nil || !r.args.Interactive {
 		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " reads no input", Hint: "start it with interactive"}
@@ -189,7 +206,7 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	r.typing.Lock()
 	defer r.typing.Unlock()
 	if r.stdin == nil {
-		if r.stdin, err = service.Runs().Stdin(s.ctx, id); err != nil {
+		if r.stdin, err = r.service.Runs().Stdin(s.ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -203,14 +220,16 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 }
 
 func (s *Server) cancelProgress(p progressCancelled) {
-	for _, r := range s.runs {
-		if service := s.service; service != nil && r.token != "" && r.token == p.Token {
-			s.background(func(ctx context.Context) {
-				if err := service.Runs().Cancel(ctx, r.id); err != nil {
-					s.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
-				}
-			})
-		}
+	switch r := s.begun[p.Token]; {
+	case r == nil:
+	case r.id == "":
+		r.quit()
+	default:
+		s.background(func(ctx context.Context) {
+			if err := s.stop(ctx, r.service, r.id); err != nil {
+				s.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
+			}
+		})
 	}
 }
 

@@ -175,7 +175,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 	message := r.status()
 	data := r.data()
 	if any {
-		if name := strings.TrimSuffix(why.Type+": "+firstLine(why.Message), ": "); name != "" {
+		if name := titleOf(why.Type, firstLine(why.Message)); name != "" {
 			message = name + " (" + message + ")"
 		}
 		if l := r.places.First(why); l.Frame.File != "" {
@@ -202,7 +202,7 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 	uri := s.uri(r, l.File)
 	d := diagnostic{
 		Range: s.span(uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
-		Message: strings.TrimSuffix(t.Type+": "+t.Message, ": "),
+		Message: titleOf(t.Type, t.Message),
 	}
 	d.Data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
 	if t.Warning {
@@ -313,6 +313,9 @@ func (r *run) data() *diagnosticData {
 	}
 	return &diagnosticData{RunID: r.id, Rerun: again}
 }
+
+// titleOf is what was raised. Either part may be missing.
+func titleOf(name, message string) string { return strings.Trim(name+": "+message, ": ") }
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
-	"github.com/belljar/belljar/internal/sync"
 )
 
 // refuse returns the error for a field of a request.
@@ -31,7 +30,7 @@ func failed(ctx context.Context, err error) error {
 	if rpc := (*jrpc2.Error)(nil); errors.As(err, &rpc) {
 		return err
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || belljar.CodeOf(err) == belljar.CodeCanceled) {
+	if errors.Is(err, context.Canceled) || ctx.Err() != nil && belljar.CodeOf(err) == belljar.CodeCanceled {
 		return jrpc2.Errorf(codeCancelled, "the request was cancelled")
 	}
 	e := asError(err)
@@ -47,16 +46,8 @@ func failed(ctx context.Context, err error) error {
 
 // asError makes a Belljar error of any.
 func asError(err error) *belljar.Error {
-	var e *belljar.Error
-	var large *sync.TooLarge
-	var file *sync.NotSent
-	switch {
-	case errors.As(err, &e):
+	if e := (*belljar.Error)(nil); errors.As(err, &e) {
 		return e
-	case errors.As(err, &large):
-		return &belljar.Error{Code: belljar.CodeTooLarge, Message: large.Error(), Details: map[string]any{"bytes": large.Total, "maximum": large.Limit}}
-	case errors.As(err, &file):
-		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: file.Error(), Details: map[string]any{"field": "files", "path": file.Path}}
 	}
 	return &belljar.Error{Code: belljar.CodeInternal, Message: err.Error()}
 }

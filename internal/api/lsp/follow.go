@@ -12,8 +12,13 @@ import (
 // run is a run that is followed, or was.
 type run struct {
 	*plan
+	service belljar.Service
 	id      string
-	token   string // of its progress; "" for none
+	token   string                  // of its progress; "" for none
+	quit    context.CancelFunc      // ends the start
+	leave   context.CancelCauseFunc // ends the following
+	phase   belljar.Phase           // the last one that is known
+	isAway  bool                    // its server does not answer
 	started belljar.Run
 	files   texts
 	places  *trace.Resolver // without artifacts before the run has ended
@@ -54,17 +59,19 @@ type runNote struct {
 	Phase    belljar.Phase  `json:"phase"`
 	ExitCode *int           `json:"exit_code,omitempty"`
 	Reason   belljar.Reason `json:"reason_code,omitempty"`
-	Message  string         `json:"message,omitempty"`
-	WebURL   string         `json:"web_url,omitempty"`
+	// Message says how it ended, or while it has not, what keeps it from being followed.
+	Message string `json:"message,omitempty"`
+	Lost    bool   `json:"lost,omitempty"` // it is followed no further, and its phase is the last one that is known
+	WebURL  string `json:"web_url,omitempty"`
 }
 
 // tellRun says how a run stands.
-func (s *reporter) tellRun(r *run, now belljar.Run) {
+func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
 	if !s.options.Notifications {
 		return
 	}
 	note := runNote{
-		RunID: r.id, Target: r.args.URI, Phase: now.Phase, ExitCode: now.ExitCode, Reason: now.ReasonCode, Message: now.Message, WebURL: s.webURL(r.id),
+		RunID: r.id, Lost: lost, Target: r.args.URI, Phase: now.Phase, ExitCode: now.ExitCode, Reason: now.ReasonCode, Message: now.Message, WebURL: s.webURL(r.id),
 	}
 	if r.folder != nil {
 		note.Folder = r.folder.uri
@@ -85,12 +92,20 @@ func (s *reporter) begin(r *run) {
 		return // the editor will not show it
 	}
 	r.token = token
+	s.mu.Lock()
+	s.begun[token] = r
+	s.mu.Unlock()
 	s.progress(r, "begin", "preparing")
 }
 
 func (s *reporter) progress(r *run, kind, message string) {
 	if r.token == "" {
 		return
+	}
+	if kind == "end" {
+		s.mu.Lock()
+		delete(s.begun, r.token)
+		s.mu.Unlock()
 	}
 	value := progressValue{Kind: kind, Message: message, Cancellable: kind != "end"}
 	if kind == "begin" {
@@ -100,15 +115,21 @@ func (s *reporter) progress(r *run, kind, message string) {
 }
 
 // follow forwards what a run prints until its end, and then shows its failure.
-func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
+func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
-	s.tellRun(r, r.started)
+	r.phase = r.started.Phase
+	s.tellRun(r, r.started, false)
+	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd})
 	pump := &pump{reporter: s.reporter, run: r}
-	for frame, err := range service.Runs().Frames(ctx, r.id, 1) {
+	for frame, err := range r.service.Runs().Frames(ctx, r.id, 1) {
 		if err != nil {
 			r.err = err
 			break
+		}
+		if r.isAway {
+			r.isAway = false
+			s.stands(r)
 		}
 		switch {
 		case frame.Type == belljar.FrameStdout:
@@ -119,9 +140,9 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 			pump.add(1, frame.Output, frame.Seq)
 		case frame.Type == belljar.FrameEvent && frame.Event == belljar.EventPhase:
 			phase, _ := frame.Data["phase"].(string)
-			if now := (belljar.Run{Phase: belljar.Phase(phase)}); !now.Phase.Terminal() {
-				s.tellRun(r, now)
-				s.progress(r, "report", phase)
+			if now := belljar.Phase(phase); !now.Terminal() {
+				r.phase = now
+				s.stands(r)
 			}
 		}
 	}
@@ -132,26 +153,29 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 	}
 	r.typing.Unlock()
 	if r.err == nil {
-		r.final, r.err = service.Runs().Get(ctx, r.id)
+		r.final, r.err = r.service.Runs().Get(ctx, r.id)
 	}
-	if ctx.Err() != nil {
+	switch {
+	case s.ctx.Err() != nil:
 		r.err = context.Canceled // the editor ended
 		return
+	case ctx.Err() != nil:
+		r.err = context.Cause(ctx)
 	}
 	if r.err != nil {
 		s.lost(r)
 		return
 	}
 	summary := r.summary()
-	s.tellRun(r, r.final)
+	s.tellRun(r, r.final, false)
 	s.progress(r, "end", summary)
-	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: service.Artifacts(), run: r.id}})
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: r.service.Artifacts(), run: r.id}})
 	s.diagnose(r)
 	if r.args.URI != "" {
 		s.mark(targetOf(r.args.URI, r.args.Test.Name), r.title())
 	}
 	if !s.options.Notifications {
-		s.background(func(ctx context.Context) { s.offer(ctx, service, r, summary) })
+		s.background(func(ctx context.Context) { s.offer(ctx, r, summary) })
 	}
 }
 
@@ -159,8 +183,28 @@ func (s *Server) follow(ctx context.Context, service belljar.Service, r *run) {
 func (s *reporter) lost(r *run) {
 	message := "the run cannot be followed any further: " + words(r.err)
 	s.progress(r, "end", message)
-	s.tellRun(r, belljar.Run{Phase: r.started.Phase, Message: message})
+	s.tellRun(r, belljar.Run{Phase: r.phase, Message: message}, true)
 	s.tell(messageError, "Belljar: "+message)
+}
+
+// stands tells the phase of a run that goes on.
+func (s *reporter) stands(r *run) {
+	s.tellRun(r, belljar.Run{Phase: r.phase}, false)
+	s.progress(r, "report", string(r.phase))
+}
+
+// away says that the server does not answer, once until it does again.
+func (s *reporter) away(r *run, err error) {
+	if r.isAway {
+		return
+	}
+	r.isAway = true
+	message := s.server + " does not answer, and is asked again: " + words(err)
+	s.progress(r, "report", message)
+	if r.phase != "" { // else the run is about to be started
+		s.tellRun(r, belljar.Run{Phase: r.phase, Message: message}, false)
+	}
+	s.tell(messageWarning, "Belljar: "+r.label()+": "+message)
 }
 
 // summary is how a run ended, in words.
@@ -186,13 +230,13 @@ func (r *run) summary() string {
 }
 
 // offer tells an editor without a panel how a run ended, and what can be done now.
-func (s *Server) offer(ctx context.Context, service belljar.Service, r *run, summary string) {
+func (s *Server) offer(ctx context.Context, r *run, summary string) {
 	const again, list, open = "Run again", "Show artifacts", "Open in Belljar"
 	p := messageParams{Type: messageInfo, Message: "Belljar: " + summary, Actions: []messageAction{{again}}}
 	if r.final.Phase != belljar.PhaseCompleted {
 		p.Type = messageWarning
 	}
-	if left, err := service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
+	if left, err := r.service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
 		p.Actions = append(p.Actions, messageAction{list})
 	}
 	if s.webURL(r.id) != "" {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
+
+	"github.com/belljar/belljar"
 )
 
 // lensTitle is the title of a lens whose program has not run yet.
@@ -42,8 +45,8 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	file, isFile := fileOf(uri)
 	if d, open := s.docs[uri]; open {
 		if !isFile {
-			if l := languageOf(d.language); l != "" {
-				file = extensionOf(l)
+			if l, known := belljar.LanguageOf(languageOf(d.language)); known {
+				file = "main." + l.Extensions[0]
 			}
 		}
 		return file, d.text, true
@@ -57,16 +60,6 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	}
 	raw, err := os.ReadFile(file)
 	return file, string(raw), err == nil
-}
-
-// extensionOf is a name for a text without one.
-func extensionOf(language string) string {
-	for _, ext := range extensions() {
-		if kind("x."+ext) == language {
-			return "main." + ext
-		}
-	}
-	return ""
 }
 
 // targetOf names what lenses and diagnostics are about.
@@ -100,6 +93,9 @@ func (s *desk) mark(target, title string) {
 // codeAction offers what can be done about a diagnostic.
 func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	actions := []codeAction{}
+	if only := p.Context.Only; len(only) > 0 && !slices.Contains(only, quickFix) {
+		return actions, nil
+	}
 	for _, d := range p.Context.Diagnostics {
 		data := d.Data
 		if d.Source != source {
@@ -113,7 +109,7 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 		}
 		add := func(title, name string, argument any) {
 			actions = append(actions, codeAction{
-				Title: title, Kind: "quickfix", Diagnostics: []diagnostic{d}, Command: command{Title: title, Command: name, Arguments: []any{argument}},
+				Title: title, Kind: quickFix, Diagnostics: []diagnostic{d}, Command: command{Title: title, Command: name, Arguments: []any{argument}},
 			})
 		}
 		if len(data.Rerun) > 0 {
@@ -126,6 +122,9 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	}
 	return actions, nil
 }
+
+// quickFix is the kind of all code actions.
+const quickFix = "quickfix"
 
 // fullLogs is the title of the link to a run's page.
 const fullLogs = "View full logs in Web UI"

@@ -4,8 +4,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"github.com/belljar/belljar"
 )
 
 // program is what runs a file, or a test in it.
@@ -47,57 +45,56 @@ sys.exit(not result.wasSuccessful())
 
 // programOf returns what runs a file of a folder, or a test in it.
 func programOf(f *folder, file, test, text string) (program, error) {
-	dir := path.Dir(file)
-	switch language := kind(file); language {
+	language, dir := kind(file), path.Dir(file)
+	whole := program{command: []string{file}, language: language}
+	in := func(cwd string, command ...string) (program, error) { return program{command: command, cwd: cwd}, nil }
+	switch language {
+	case "":
+		return whole, refuse("uri", "no language is known for "+path.Base(file), "give command, as a list of words")
 	case "python":
 		if test != "" || pythonTests(file) && !hasMain(file, text) {
-			return program{command: []string{"python3", "-c", unittests, file, test}}, nil
+			return in("", "python3", "-c", unittests, file, test)
 		}
-		return program{command: []string{file}, language: language}, nil
 	case "javascript", "typescript":
 		if test == "" && !javascriptTest(file) {
-			return program{command: []string{file}, language: language}, nil
+			break
 		}
 		argv := []string{"node", "--test", "--test-reporter=spec"}
 		if language == "typescript" {
-			argv = []string{"node", "--experimental-strip-types", "--no-warnings", "--test", "--test-reporter=spec"}
+			argv = append(argv, "--experimental-strip-types", "--no-warnings")
 		}
 		if test != "" {
 			argv = append(argv, "--test-name-pattern=^"+regexp.QuoteMeta(test)+"$")
 		}
-		return program{command: append(argv, file)}, nil
+		return in("", append(argv, file)...)
 	case "go":
 		_, module := f.up(dir, "go.mod")
 		switch {
 		case strings.HasPrefix(test, "Benchmark"):
-			return program{command: []string{"go", "test", "-run", "^$", "-bench", "^" + test + "$", "."}, cwd: dir}, nil
+			return in(dir, "go", "test", "-run", "^$", "-bench", "^"+test+"$", ".")
 		case test != "":
-			return program{command: []string{"go", "test", "-run", "^" + test + "$", "-v", "."}, cwd: dir}, nil
+			return in(dir, "go", "test", "-run", "^"+test+"$", "-v", ".")
 		case strings.HasSuffix(file, "_test.go"):
-			return program{command: []string{"go", "test", "-v", "."}, cwd: dir}, nil
+			return in(dir, "go", "test", "-v", ".")
 		case module:
-			return program{command: []string{"go", "run", "."}, cwd: dir}, nil
+			return in(dir, "go", "run", ".")
 		}
-		return program{command: []string{file}, language: language}, nil
 	case "java":
 		switch {
-		case test != "" && f.tool("pom.xml"):
-			return program{command: []string{"mvn", "-o", "-q", "-Dtest=" + test, "test"}}, nil
-		case test != "" && f.built():
-			return program{command: []string{"gradle", "--offline", "test", "--tests", strings.ReplaceAll(test, "#", ".")}}, nil
-		case test != "":
-			return program{}, refuse("test", "the folder has no build tool for tests in Java", "add a pom.xml or a build.gradle, or give command")
+		case test == "":
+		case f.tool("pom.xml"):
+			return in("", "mvn", "-o", "-q", "-Dtest="+test, "test")
+		case f.built():
+			return in("", "gradle", "--offline", "test", "--tests", strings.ReplaceAll(test, "#", "."))
+		default:
+			return whole, refuse("test", "the folder has no build tool for tests in Java", "add a pom.xml or a build.gradle, or give command")
 		}
-		return program{command: []string{file}, language: language}, nil
 	case "rust":
 		if at, cargo := f.up(dir, "Cargo.toml"); cargo {
-			return program{command: []string{"cargo", "run", "--offline", "--quiet"}, cwd: at}, nil
+			return in(at, "cargo", "run", "--offline", "--quiet")
 		}
-		return program{command: []string{file}, language: language}, nil
-	case "shell", "ruby", "c", "c++":
-		return program{command: []string{file}, language: language}, nil
 	}
-	return program{}, refuse("uri", "no language is known for "+path.Base(file), "give command, as a list of words")
+	return whole, nil
 }
 
 // hasMain reports whether a text has a program besides its tests.
@@ -108,20 +105,4 @@ func hasMain(file, text string) bool {
 		}
 	}
 	return false
-}
-
-// inline is the run of a text that is no file of a folder.
-func inline(language, name, text string) (belljar.RunSpec, error) {
-	l, known := belljar.LanguageOf(language)
-	if !known {
-		return belljar.RunSpec{}, refuse("uri", "the editor's language "+language+" is not one that Belljar runs", "choose the language of the text in the editor, or save it as a file")
-	}
-	spec := belljar.RunSpec{Language: l.Aliases[0], WorkspaceExec: l.Executed()}
-	if name == "" {
-		spec.Code = text
-		return spec, nil
-	}
-	spec.Command = []string{name}
-	spec.Files = []belljar.InlineFile{{Path: name, Content: []byte(text)}}
-	return spec, nil
 }

@@ -144,9 +144,8 @@ type codeLens struct {
 }
 
 type executeParams struct {
-	Command       string            `json:"command"`
-	Arguments     []json.RawMessage `json:"arguments"`
-	WorkDoneToken any               `json:"workDoneToken"`
+	Command   string            `json:"command"`
+	Arguments []json.RawMessage `json:"arguments"`
 }
 
 type progressCancelled struct {
@@ -200,10 +199,9 @@ type related struct {
 }
 
 type diagnosticData struct {
-	RunID  string          `json:"run_id"`
-	Frame  string          `json:"frame,omitempty"` // the place as the program names it
-	Folder string          `json:"folder,omitempty"`
-	Rerun  json.RawMessage `json:"rerun,omitempty"` // the arguments of the run
+	RunID string          `json:"run_id"`
+	Frame string          `json:"frame,omitempty"` // the place as the program names it
+	Rerun json.RawMessage `json:"rerun,omitempty"` // the arguments of the run
 }
 
 type publishParams struct {

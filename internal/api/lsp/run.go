@@ -81,10 +81,7 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		s.mu.Lock()
-		service := s.service
-		s.mu.Unlock()
-		return nil, errors.Join(context.Canceled, service.Runs().Cancel(context.WithoutCancel(ctx), r.id))
+		return nil, errors.Join(context.Canceled, s.stop(context.WithoutCancel(ctx), r.service, r.id))
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -129,20 +126,13 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 	}
 	p := &plan{args: args}
 	p.folder, p.rel = s.holder(args.URI)
-	switch {
-	case args.Folder != "":
+	if args.Folder != "" || args.URI == "" {
 		f, err := s.folderOf(args.Folder)
 		if err != nil {
 			return nil, err
 		}
 		if args.URI != "" && f != p.folder {
 			return nil, refuse("folder", "the file is not in the folder", "leave folder out")
-		}
-		p.folder = f
-	case args.URI == "":
-		f, err := s.folderOf("")
-		if err != nil {
-			return nil, err
 		}
 		p.folder = f
 	}
@@ -160,6 +150,10 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 	}
 	if args.Archive != "" && len(args.Files) > 0 {
 		return nil, refuse("archive", "archive and files exclude each other", "")
+	}
+	p.spec = belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, StartupTimeoutSec: args.StartupTimeoutSec, TimeoutSec: args.TimeoutSec, CapturePatterns: args.CapturePatterns,
+		Interactive: args.Interactive,
 	}
 	if p.folder == nil {
 		return p, s.planLone(p)
@@ -195,18 +189,18 @@ func (s *Server) planFolder(p *plan) error {
 	if env == nil {
 		env = map[string]string{}
 	}
+	if kind(p.rel) == "go" && strings.HasPrefix(p.rel, "go/") && env["GOPATH"] == "" {
+		env["GOPATH"] = path.Join(belljar.WorkspaceDir, ".cache/go") // not go/ of the home folder, which is the workspace
+	}
 	maps.Copy(env, args.Env)
 	if does.language != "" && does.cwd != "" && does.cwd != "." && len(args.Command) == 0 {
 		does.command = slices.Clone(does.command)
 		does.command[0] = path.Join(belljar.WorkspaceDir, does.command[0]) // the file's path counts from the folder
 	}
-	p.spec = belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, Command: does.command, Language: does.language, Cwd: strings.TrimPrefix(does.cwd, "."), Env: env,
-		StartupTimeoutSec: args.StartupTimeoutSec, TimeoutSec: cmp.Or(args.TimeoutSec, c.TimeoutSec), Interactive: args.Interactive,
-		CapturePatterns: c.CapturePatterns,
-	}
-	if len(args.CapturePatterns) > 0 {
-		p.spec.CapturePatterns = args.CapturePatterns
+	p.spec.Command, p.spec.Language, p.spec.Cwd, p.spec.Env = does.command, does.language, strings.TrimPrefix(does.cwd, "."), env
+	p.spec.TimeoutSec = cmp.Or(args.TimeoutSec, c.TimeoutSec)
+	if len(args.CapturePatterns) == 0 {
+		p.spec.CapturePatterns = c.CapturePatterns
 	}
 	check := p.spec
 	check.BaseImage = "host" // the session has one
@@ -230,17 +224,17 @@ func (s *Server) planLone(p *plan) error {
 	} else if d := s.docs[args.URI]; d != nil {
 		language = languageOf(d.language)
 	}
-	spec, err := inline(language, file, text)
-	if err != nil {
-		return err
+	l, known := belljar.LanguageOf(language)
+	if !known {
+		return refuse("uri", "the editor's language "+language+" is not one that Belljar runs", "choose the language of the text in the editor, or save it as a file")
 	}
-	spec.SpecVersion, spec.Runtime, spec.BaseImage, spec.Env = belljar.SpecVersion, args.Runtime, args.BaseImage, args.Env
-	spec.StartupTimeoutSec, spec.TimeoutSec, spec.CapturePatterns, spec.Interactive = args.StartupTimeoutSec, args.TimeoutSec, args.CapturePatterns, args.Interactive
+	p.spec.Language, p.spec.WorkspaceExec, p.spec.Runtime, p.spec.Env = l.Aliases[0], l.Executed(), args.Runtime, args.Env
 	if file == "" {
-		l, _ := belljar.LanguageOf(language)
-		file = l.FileOf(text)
+		p.spec.Code, file = text, l.FileOf(text)
+	} else {
+		p.spec.Command, p.spec.Files = []string{file}, []belljar.InlineFile{{Path: file, Content: []byte(text)}}
 	}
-	p.spec, p.settings = spec, settings{Runtime: args.Runtime, BaseImage: args.BaseImage}
+	p.settings = settings{Runtime: args.Runtime, BaseImage: args.BaseImage}
 	p.texts, p.uris = map[string]string{file: text}, map[string]string{file: args.URI}
 	return nil
 }
@@ -251,8 +245,11 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{plan: p, done: make(chan struct{})}
+	r := &run{plan: p, service: service, done: make(chan struct{})}
+	ctx, r.quit = context.WithCancel(ctx)
+	defer r.quit()
 	s.begin(r)
+	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	switch {
 	case p.folder == nil:
 		p.spec.BaseImage = s.image(p.settings)
@@ -268,11 +265,15 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 		s.progress(r, "end", words(err))
 		return nil, err
 	}
-	r.id = r.started.ID
+	followed, leave := context.WithCancelCause(s.ctx)
 	s.mu.Lock()
+	r.id, r.leave = r.started.ID, leave
 	s.remember(r)
 	s.mu.Unlock()
-	s.background(func(ctx context.Context) { s.follow(ctx, service, r) })
+	s.background(func(context.Context) {
+		defer leave(nil)
+		s.follow(followed, r)
+	})
 	return r, nil
 }
 

@@ -3,8 +3,11 @@ package lsp
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	gosync "sync"
+
+	"github.com/belljar/belljar"
 )
 
 // target is a place where a lens stands: a program's main, or a test.
@@ -18,74 +21,61 @@ type target struct {
 // mostScan is the longest text that is searched for lenses, in bytes.
 const mostScan = 1 << 20
 
-// kind is the language of a file by its name; "" for one that has no lenses.
+// kind is the language of a file by its name; "" for one that Belljar does not run.
 func kind(file string) string {
-	switch strings.ToLower(path.Ext(file)) {
-	case ".py":
-		return "python"
-	case ".js", ".mjs", ".cjs", ".jsx":
-		return "javascript"
-	case ".ts", ".mts", ".cts", ".tsx":
-		return "typescript"
-	case ".go":
-		return "go"
-	case ".java":
-		return "java"
-	case ".sh", ".bash":
-		return "shell"
-	case ".rb":
-		return "ruby"
-	case ".c":
-		return "c"
-	case ".cc", ".cpp", ".cxx":
-		return "c++"
-	case ".rs":
-		return "rust"
+	ext := strings.ToLower(strings.TrimPrefix(path.Ext(file), "."))
+	for _, l := range belljar.Languages() {
+		if slices.Contains(l.Extensions, ext) {
+			return l.Aliases[0]
+		}
 	}
 	return ""
 }
 
 // languageOf is the language of an open text that has no file, by what the editor calls it.
 func languageOf(id string) string {
-	switch id {
-	case "javascriptreact":
-		return "javascript"
-	case "typescriptreact":
-		return "typescript"
-	case "shellscript":
+	if id == "shellscript" {
 		return "shell"
-	case "cpp":
-		return "c++"
+	}
+	if l, known := belljar.LanguageOf(id); known {
+		return l.Aliases[0]
 	}
 	return id
 }
 
-// extensions are those of files that have lenses.
-func extensions() []string {
-	return []string{"py", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "go", "java", "sh", "bash", "rb", "c", "cc", "cpp", "cxx", "rs"}
+// looks are how a line of a language is looked at.
+func looks() map[string]func(*scanner, string) {
+	return map[string]func(*scanner, string){
+		"python": (*scanner).python, "javascript": (*scanner).javascript, "typescript": (*scanner).javascript, "go": (*scanner).golang, "java": (*scanner).java,
+		"shell": (*scanner).shell, "ruby": (*scanner).ruby, "c": cMain.mark, "c++": cMain.mark, "rust": rustMain.mark,
+	}
+}
+
+// extensions are those of files that may have lenses.
+func extensions() (list []string) {
+	for _, l := range belljar.Languages() {
+		if looks()[l.Aliases[0]] != nil {
+			list = append(list, l.Extensions...)
+		}
+	}
+	return list
 }
 
 // targets finds the programs and tests of a text. A text that does not parse has those that can be seen.
 func targets(file, text string, built bool) []target {
-	if len(text) > mostScan {
-		return nil
-	}
 	language := kind(file)
-	s := scanner{file: path.Base(file), text: text, built: built}
-	look := map[string]func(string){
-		"python": s.python, "javascript": s.javascript, "typescript": s.javascript, "go": s.golang, "java": s.java, "shell": s.shell,
-		"ruby": s.ruby, "c": s.c, "c++": s.c, "rust": s.rust,
-	}[language]
-	if look == nil {
+	look := looks()[language]
+	if look == nil || len(text) > mostScan {
 		return nil
 	}
+	s := &scanner{file: path.Base(file), text: text, built: built}
 	masked := mask(text, syntaxOf(language))
 	for next := 0; next >= 0; s.line++ {
 		s.at = next
 		var end int
 		end, next = lineEnd(masked, s.at)
 		s.original = text[s.at:end]
-		look(masked[s.at:end])
+		look(s, masked[s.at:end])
 	}
 	return s.found
 }
@@ -99,7 +89,7 @@ type scanner struct {
 	line, at int    // of what is looked at
 	original string // the line as it is
 
-	main    bool   // of Go: it is package main
+	main    bool   // of Go: it is package main; of JavaScript: the file's main is marked
 	class   string // of Python's and Java's tests
 	tested  bool   // of Java: @Test stands in front
 	testing bool   // of JavaScript: the file has tests
@@ -125,10 +115,11 @@ func (s *scanner) shell(string) {
 
 const identifier = `([\pL_][\pL\pN_]*)`
 
-// The lines that matter, without strings and comments. They are compiled when a file of the language is looked at first.
+// The lines that matter, without strings and comments.
 var (
 	pythonMain = pattern(`^if[ \t]*\(?[ \t]*__name__[ \t]*==`)
 	pythonTest = pattern(`^([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+` + identifier + `(.*)`)
+	nodeMain   = pattern(`^(?:if[ \t]*\([ \t]*(?:require\.main[ \t]*===?[ \t]*module|import\.meta\.main)\b|(?:export[ \t]+)?(?:async[ \t]+)?function[ \t]+main[ \t]*\()`)
 	nodeTest   = pattern(`^[ \t]*(test|it|describe|suite)(?:\.only|\.skip|\.todo)?[ \t]*\(`)
 	nodeName   = pattern("^(?:'([^'\\\\]+)'|\"([^\"\\\\]+)\"|`([^`\\\\]+)`)")
 	goFunction = pattern(`^func[ \t]+` + identifier + `[ \t]*\((.*)`)
@@ -140,7 +131,10 @@ var (
 	rustMain   = pattern(`^[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(main)[ \t]*\(`)
 )
 
-func pattern(text string) func() *regexp.Regexp {
+// expression is a regular expression that is compiled when it is needed first.
+type expression func() *regexp.Regexp
+
+func pattern(text string) expression {
 	return gosync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
@@ -179,11 +173,14 @@ func pythonTests(file string) bool {
 
 func (s *scanner) javascript(line string) {
 	s.script()
-	s.testing = s.testing || javascriptTest(s.file) || strings.Contains(s.original, "node:test")
-	if !s.testing {
-		return
+	if strings.HasPrefix(s.text, "#!") {
+		s.main = true
+	} else if m := nodeMain().FindStringIndex(line); m != nil && !s.main {
+		s.main = true
+		s.add(0, len(strings.TrimRight(line[:m[1]], "( \t")), "")
 	}
-	if !strings.Contains(line, "(") {
+	s.testing = s.testing || javascriptTest(s.file) || strings.Contains(s.original, "node:test")
+	if !s.testing || !strings.Contains(line, "(") {
 		return
 	}
 	if m := nodeTest().FindStringSubmatchIndex(line); m != nil {
@@ -252,12 +249,9 @@ func (s *scanner) ruby(line string) {
 	}
 }
 
-func (s *scanner) c(line string) { s.named(cMain(), line) }
-
-func (s *scanner) rust(line string) { s.named(rustMain(), line) }
-
-func (s *scanner) named(is *regexp.Regexp, line string) {
-	if m := is.FindStringSubmatchIndex(line); m != nil {
+// mark marks the name in a line that matches.
+func (is expression) mark(s *scanner, line string) {
+	if m := is().FindStringSubmatchIndex(line); m != nil {
 		s.add(m[2], m[3], "")
 	}
 }

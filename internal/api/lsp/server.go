@@ -25,6 +25,9 @@ type Options struct {
 	// Open returns the service that runs programs, and what closes it. It is called at the first command that needs it, and again
 	// after an error.
 	Open func(context.Context) (belljar.Service, func() error, error)
+	// OnRetry returns a context under which the service says each time that its server does not answer; nil for a service in this
+	// process.
+	OnRetry func(ctx context.Context, say func(error)) context.Context
 	// URL is that of the server with the service, for links to its pages; "" for a service in this process.
 	URL string
 	// Config is the folder for what users have configured for their folders.
@@ -64,7 +67,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
-		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{},
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{}, begun: map[any]*run{},
 		peer: &peer{ctx: ctx, parent: stop},
 	}}}
 	s.methods, s.does = s.allMethods(), s.allCommands()
@@ -157,8 +160,10 @@ func nothing(context.Context, *jrpc2.Request) (any, error) { return nil, nil }
 func asked[P any](do func(context.Context, P) (any, error)) jrpc2.Handler {
 	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
 		var p P
-		if err := req.UnmarshalParams(&p); err != nil {
-			return nil, jrpc2.Errorf(codeInvalidParams, "the parameters of %s are wrong: %v", req.Method(), err)
+		if raw := req.ParamString(); raw != "" {
+			if err := json.Unmarshal([]byte(raw), &p); err != nil {
+				return nil, jrpc2.Errorf(codeInvalidParams, "the parameters of %s are wrong: %v", req.Method(), err)
+			}
 		}
 		return do(ctx, p)
 	}
@@ -203,7 +208,7 @@ func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error
 	capabilities := map[string]any{
 		"positionEncoding":   s.units.String(),
 		"textDocumentSync":   map[string]any{"openClose": true, "change": 2, "save": map[string]any{"includeText": false}},
-		"codeActionProvider": map[string]any{"codeActionKinds": []string{"quickfix"}},
+		"codeActionProvider": map[string]any{"codeActionKinds": []string{quickFix}},
 		"codeLensProvider":   map[string]any{"resolveProvider": false},
 		"workspace":          map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
 	}

@@ -75,6 +75,11 @@ func TestScenario(t *testing.T) {
 		}
 	}
 
+	other := e.call("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": d["range"], "context": map[string]any{"diagnostics": found, "only": []string{"refactor"}}})
+	if string(other.Result) != "[]" {
+		t.Errorf("%s", other.Result)
+	}
+
 	// Lines above move the diagnostic, and an edit of its line clears it.
 	e.change(uri, 2, []int{0, 0, 0, 0}, "# more\n")
 	if moved := e.diagnostics(uri); len(moved) != 1 || where(moved[0])[:2] != "4:" {
@@ -118,9 +123,9 @@ func TestScenario(t *testing.T) {
 	if err := s.Sessions().Delete(context.Background(), answer["session_id"].(string)); err != nil {
 		t.Fatal(err)
 	}
-	other := e.run(map[string]any{"command": []string{"cat", "new.py"}})
-	if other["exit_code"] != 0.0 || other["session_id"] == answer["session_id"] {
-		t.Errorf("%v", other)
+	renewed := e.run(map[string]any{"command": []string{"cat", "new.py"}})
+	if renewed["exit_code"] != 0.0 || renewed["session_id"] == answer["session_id"] {
+		t.Errorf("%v", renewed)
 	}
 	e.call("shutdown", nil)
 	e.notify("exit", nil)
@@ -325,6 +330,110 @@ func TestServerGone(t *testing.T) {
 		if m.Method == "textDocument/publishDiagnostics" {
 			t.Errorf("%s", m.Params)
 		}
+	}
+}
+
+// awayService is a server that goes away when a run prints, and comes back when the test says.
+type awayService struct {
+	belljar.Service
+	back chan struct{}
+}
+
+// Runs gives access to runs.
+func (s awayService) Runs() belljar.Runs { return awayRuns{s.Service.Runs(), s.back} }
+
+type awayRuns struct {
+	belljar.Runs
+	back chan struct{}
+}
+
+type sayKey struct{}
+
+var errAway = &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "server belljar.test cannot be reached"}
+
+// Frames stops at the first output until the server is back.
+func (r awayRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		for f, err := range r.Runs.Frames(ctx, id, from) {
+			if !yield(f, err) {
+				return
+			}
+			if f.Type == belljar.FrameStdout {
+				say := ctx.Value(sayKey{}).(func(error))
+				say(errAway)
+				say(errAway)
+				select {
+				case <-r.back:
+				case <-ctx.Done():
+					yield(belljar.Frame{}, ctx.Err())
+					return
+				}
+			}
+		}
+	}
+}
+
+// Cancel does not reach the server either.
+func (r awayRuns) Cancel(ctx context.Context, _ string) error {
+	ctx.Value(sayKey{}).(func(error))(errAway)
+	return errAway
+}
+
+// A server that goes away in mid-run is said so at once. When it is back the run goes on; a run that is cancelled meanwhile is followed
+// no further, and the next one starts.
+func TestServerAway(t *testing.T) {
+	s := awayService{service(t), make(chan struct{})}
+	dir := makeFolder(t, map[string]string{"x.sh": "echo one; exit 1\n"})
+	o := with(s)
+	o.OnRetry = func(ctx context.Context, say func(error)) context.Context {
+		return context.WithValue(ctx, sayKey{}, say)
+	}
+	e := start(t, o)
+	e.initialize([]string{dir}, nil)
+	uri := "file://" + dir + "/x.sh"
+	away := func(m message) bool { return m.Method == "belljar/run" && m.object(t)["message"] != nil }
+	for _, way := range []string{"back", "command", "progress"} {
+		run := e.command("tldw.sandbox.run", map[string]any{"uri": uri}).object(t)["run_id"]
+		if note := e.wait(away).object(t); note["run_id"] != run || note["lost"] != nil || note["phase"] != "running" || !strings.Contains(note["message"].(string), errAway.Message) {
+			t.Errorf("%v", note)
+		}
+		if told := e.next("window/showMessage"); told["type"] != 2.0 || !strings.Contains(told["message"].(string), errAway.Message) {
+			t.Errorf("%v", told)
+		}
+		switch way {
+		case "back":
+			s.back <- struct{}{}
+			e.wait(func(m message) bool { return m.Method == "belljar/run" && m.object(t)["exit_code"] == 1.0 })
+			continue
+		case "command":
+			e.refused("belljar.sandbox.cancel", map[string]any{}, -32053, errAway.Message)
+		case "progress":
+			e.notify("window/workDoneProgress/cancel", map[string]any{"token": "belljar-run-3"})
+		}
+		if note := e.wait(away).object(t); note["run_id"] != run || note["lost"] != true || note["phase"] != "running" {
+			t.Errorf("%v", note)
+		}
+		if told := e.next("window/showMessage"); told["type"] != 1.0 || !strings.Contains(told["message"].(string), errAway.Message) {
+			t.Errorf("%v", told)
+		}
+	}
+}
+
+// A start can be cancelled, too.
+func TestCancelledStart(t *testing.T) {
+	dir := makeFolder(t, nil)
+	t.Setenv("HOME", dir) // so that the editor is asked before the folder is sent
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	id := e.ask("workspace/executeCommand", map[string]any{"command": "tldw.sandbox.run", "arguments": []any{map[string]any{"command": []string{"true"}}}})
+	for m := e.read(); m.Method != "window/showMessageRequest"; m = e.read() { // it is not answered
+		if m.Method == "window/workDoneProgress/create" {
+			e.send(map[string]any{"id": m.ID, "result": nil})
+		}
+	}
+	e.notify("window/workDoneProgress/cancel", map[string]any{"token": "belljar-run-1"})
+	if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
+		t.Errorf("%+v", m)
 	}
 }
 

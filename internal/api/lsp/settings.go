@@ -83,18 +83,7 @@ func (s store) save(suffix string, value any) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.dir, s.hash+".*.tmp") // 0600: env may be private
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(raw, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.file(suffix))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it may have been renamed
-	}
-	return err
+	return writeWhole(s.file(suffix), bytes.NewReader(append(raw, '\n')), 0o600) // env may be private
 }
 
 // sent is what a session's workspace has.

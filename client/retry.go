@@ -1,0 +1,22 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// OnRetry returns a context for calls whose caller wants to know that the server does not answer: say gets the error before each
+// further try, in the goroutine of the call.
+func OnRetry(ctx context.Context, say func(error)) context.Context {
+	return context.WithValue(ctx, retryKey{}, say)
+}
+
+type retryKey struct{}
+
+// again waits before a call is tried again after err; false if ctx ends before.
+func again(ctx context.Context, pause time.Duration, err error) bool {
+	if say, ok := ctx.Value(retryKey{}).(func(error)); ok {
+		say(callerError(err))
+	}
+	return sleep(ctx, pause)
+}
