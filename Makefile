@@ -84,15 +84,16 @@ vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code i
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
 
-# The race detector is on for these, but for what has nothing to race: the packages of CALM, in which no goroutine starts, and the
-# tests named PLAIN of the rest, among them the seeds of fuzz targets, which run once, without it (as do packages that test programs from outside,
-# which are built without it anyway, and SQLite's, which take minutes to compile and run with it). make soak runs all with it.
+# The race detector is on for these packages, but not where one goroutine does all: in the packages of CALM, and in the tests of the
+# others whose names begin like PLAIN. Those run once, without it, with the packages that have no part here: they test programs from
+# outside, which are built without it, or use SQLite, which takes minutes to compile and run with it. make soak has it on for all.
 RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress ./internal/event/... ./internal/image ./internal/image/archive ./internal/image/registry ./internal/image/stream ./internal/logbook/... \
         ./internal/runtime/pool ./internal/service/... ./internal/store/memory
-CALM := ./client/agentfile ./internal/agent/guest/file ./internal/agent/guest/identity ./internal/api/preview ./internal/api/web ./internal/image/archive \
-        ./internal/service/admission ./internal/service/fault ./internal/service/git ./internal/service/idempotency ./internal/service/outcome ./internal/service/pace \
-        ./internal/service/placement ./internal/service/retry ./internal/service/secret
+CALM := ./client/agentfile $(addprefix ./internal/agent/guest/, confine file identity process warm) ./internal/api/preview ./internal/api/web \
+        ./internal/image/archive ./internal/image/registry \
+        $(addprefix ./internal/service/, admission fault git idempotency outcome pace placement retry run secret session snapshot)
 PLAIN := TestPlain|TestSpec|TestTranscripts|Fuzz
+# All files of tests of a package.
 TESTS := {{$$d := .Dir}}{{range .TestGoFiles}}{{$$d}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$d}}/{{.}} {{end}}
 
 # Editors that make soak tries belljar lsp in, and libraries whose values contexts show.
@@ -109,7 +110,7 @@ endef
 # A program with the race detector would sleep for a second at its end (GORACE).
 #
 # The packages that take longest start first, or one of them would run alone in the end.
-LONGEST_RACE := ./internal/api/rest ./internal/runtime/pool
+LONGEST_RACE := ./internal/service ./internal/agent/guest ./internal/api/rest
 LONGEST      := ./test/e2e ./test/security ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
 
 .PHONY: test

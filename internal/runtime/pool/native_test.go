@@ -172,7 +172,7 @@ func TestBurstNative(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if s := p.Stats(); s.Hits < 2 || s.Hits+s.Misses != burst || len(seen) != burst {
+	if s := p.Stats(); s.Hits < 2 || s.Hits+s.Misses != burst || len(seen) != int(burst) {
 		t.Errorf("%d sandboxes, %+v", len(seen), s)
 	}
 	if err := p.Close(); err != nil {
