@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// TestPlainDataArrivesAsSent reads Data frames in pieces of any size, from a stream that fails now and then as one with deadlines does.
-func TestPlainDataArrivesAsSent(t *testing.T) {
+// TestDataArrivesAsSent reads Data frames in pieces of any size, from a stream that fails now and then as one with deadlines does.
+func TestDataArrivesAsSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var raw bytes.Buffer
 		w := wire.NewWriter(&raw)

@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// TestPlainFramesArriveAsSent writes random sequences of frames and reads them back one byte at a time.
-func TestPlainFramesArriveAsSent(t *testing.T) {
+// TestFramesArriveAsSent writes random sequences of frames and reads them back one byte at a time.
+func TestFramesArriveAsSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var buf bytes.Buffer
 		w := wire.NewWriter(&buf)

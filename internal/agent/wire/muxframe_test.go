@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPlainCOBSIsUndone(t *testing.T) {
+func TestCOBSIsUndone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var src []byte
 		for range rapid.IntRange(0, 4).Draw(t, "runs") {
@@ -29,8 +29,8 @@ func TestPlainCOBSIsUndone(t *testing.T) {
 	})
 }
 
-// TestPlainMuxFramePassesOnce checks that a frame is valid only in its place, and not damaged, cut, duplicate or in another epoch.
-func TestPlainMuxFramePassesOnce(t *testing.T) {
+// TestMuxFramePassesOnce checks that a frame is valid only in its place, and not damaged, cut, duplicate or in another epoch.
+func TestMuxFramePassesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.SliceOfN(rapid.Byte(), 1, 600).Draw(t, "body")
 		number := rapid.Uint64().Draw(t, "number")

@@ -304,7 +304,7 @@ func TestSignInRestart(t *testing.T) {
 }
 
 // Sign-ins of one user are bounded; those of others do not count.
-func TestPlainManySignIns(t *testing.T) {
+func TestManySignIns(t *testing.T) {
 	w := newWorld(t)
 	key, _ := w.key("ann", 0)
 	for range 256 {

@@ -79,9 +79,9 @@ func BenchmarkLatency(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// TestPlainThousandReaders: during a burst of frames of all sizes, a thousand readers of one run take less than 200 MB, including
+// TestThousandReaders: during a burst of frames of all sizes, a thousand readers of one run take less than 200 MB, including
 // their clients and the test. Each reader gets all frames.
-func TestPlainThousandReaders(t *testing.T) {
+func TestThousandReaders(t *testing.T) {
 	const frames = 200
 	readers := 1000
 	if raceEnabled { // the detector needs memory itself

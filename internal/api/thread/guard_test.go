@@ -107,7 +107,7 @@ func TestPlainGuardLooksIntoRunners(t *testing.T) {
 	}
 }
 
-// TestGuardBounded checks deep commands, which must not exhaust the server's memory.
+// TestPlainGuardBounded checks deep commands, which must not exhaust the server's memory.
 func TestPlainGuardBounded(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // exceeding it ends the process
 	for _, part := range []string{
