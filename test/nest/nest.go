@@ -18,6 +18,9 @@ import (
 // place says in the environment what a process of the tests is: "" outside, "init" the first of the namespace, "in" the tests.
 const place = "BELLJAR_TEST_NEST"
 
+// refused is the status of a first process that may not mount /proc, as in some containers. Tests have no such status.
+const refused = 123
+
 // Main runs tests and returns their status. They run where they are if this process may not make namespaces.
 func Main(tests func() int) int {
 	switch os.Getenv(place) {
@@ -41,7 +44,10 @@ func Main(tests func() int) int {
 		return tests()
 	}
 	_ = cmd.Wait()
-	return cmd.ProcessState.ExitCode()
+	if code := cmd.ProcessState.ExitCode(); code != refused {
+		return code
+	}
+	return tests()
 }
 
 // reap starts the tests and waits for them, and for all orphans meanwhile.
@@ -50,9 +56,11 @@ func reap() int {
 		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
 		syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""),
 	)
-	err = errors.Join(err, os.Setenv(place, "in")) // of two variables of a name, Go takes the first
-	self, err2 := os.Executable()
-	if err := errors.Join(err, err2); err != nil {
+	if err != nil {
+		return refused
+	}
+	self, err := os.Executable()
+	if err := errors.Join(err, os.Setenv(place, "in")); err != nil { // of two variables of a name, Go takes the first
 		fmt.Fprintln(os.Stderr, "nest:", err)
 		return 1
 	}
