@@ -84,13 +84,18 @@ vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code i
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
 
-# Packages whose goroutines meet. The others test programs from outside, which are built without the race detector anyway, or have
-# nothing to race, or are SQLite's, which takes minutes to compile and run with it. make soak runs them all with it.
+# The race detector is on for the packages of RACE, but not where one goroutine does all: in the packages of CALM, and in the tests of
+# BOTH whose names begin like PLAIN, where that saves more than a second binary costs. Those run once, without it, with the packages that have
+# no part here: they test programs from outside, which are built without it, or use SQLite, which takes minutes to compile and run with
+# it. make soak has it on for all. Those of BOTH that take longest come first.
 RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/egress ./internal/event/... ./internal/image ./internal/image/archive ./internal/image/registry ./internal/image/stream ./internal/logbook/... \
         ./internal/runtime/pool ./internal/service/... ./internal/store/memory
-
-# These have tests that run without the race detector, and others with it.
-BOTH := ./internal/agent ./internal/api/thread ./internal/runtime/pool
+CALM := ./client/agentfile $(addprefix ./internal/agent/guest/, confine file identity process warm) ./internal/api/preview ./internal/api/web \
+        ./internal/image/archive ./internal/image/registry \
+        $(addprefix ./internal/service/, admission fault git idempotency outcome pace placement retry run secret session snapshot)
+BOTH := ./internal/service ./internal/agent/guest ./internal/api/rest ./client ./internal/image ./internal/api/workspace ./internal/runtime/pool ./internal/api/mcp \
+        ./internal/agent ./internal/api/thread ./internal/logbook/dir
+PLAIN := '^(TestPlain|TestSpec|TestTranscripts|Fuzz)'
 
 # Editors that make soak tries belljar lsp in, and libraries whose values contexts show.
 EDITORS   := neovim emacs-nox elpa-eglot
@@ -106,8 +111,7 @@ endef
 # A program with the race detector would sleep for a second at its end (GORACE).
 #
 # The packages that take longest start first, or one of them would run alone in the end.
-LONGEST_RACE := ./internal/api/rest ./internal/runtime/pool
-LONGEST      := ./test/e2e ./test/security ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
+LONGEST := ./test/e2e ./test/security ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
 
 .PHONY: test
 test: packages ## everything that can be tested here; as root on Debian it installs what it needs
@@ -119,12 +123,18 @@ test: packages ## everything that can be tested here; as root on Debian it insta
 vetted:
 	@for step in lint-quick build gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
 
-# Tests with sandboxes wait most of the time. Those with the race detector compute, so both run at once.
+# Tests with sandboxes wait most of the time. Those with the race detector compute, so both run at once. Binaries of tests need no
+# debug information (-w): linking takes a third less.
+TESTFLAGS := -trimpath -ldflags=-w -shuffle=on -vet=off -timeout 60m
 .PHONY: test-go
 test-go:
 	$(call with-programs, \
-		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m $(LONGEST_RACE) $(RACE) & race=$$!; \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list $(LONGEST) ./... | grep -vxF "$$($(GO) list $(RACE))") $(BOTH) || failed=1; \
+		raced=$$($(GO) list $(RACE) | grep -vxF "$$($(GO) list $(CALM))"); \
+		(export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; \
+		$(GO) test -race $(TESTFLAGS) -skip $(PLAIN) $(BOTH) || failed=1; \
+		$(GO) test -race $(TESTFLAGS) $$(echo "$$raced" | grep -vxF "$$($(GO) list $(BOTH))") || failed=1; exit $$failed) & race=$$!; \
+		$(GO) test $(TESTFLAGS) $$($(GO) list $(LONGEST) ./... | grep -vxF "$$raced") || failed=1; \
+		$(GO) test $(TESTFLAGS) -run $(PLAIN) $(BOTH) || failed=1; \
 		wait $$race || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.

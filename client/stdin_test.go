@@ -30,8 +30,8 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// TestLargeStdin: binary input larger than the server's default limit arrives complete.
-func TestLargeStdin(t *testing.T) {
+// TestPlainLargeStdin: binary input larger than the server's default limit arrives complete.
+func TestPlainLargeStdin(t *testing.T) {
 	c := newWorld(t, nil).client()
 	random := rand.NewChaCha8([32]byte{1})
 	content := make([]byte, 6<<20)
@@ -46,8 +46,8 @@ func TestLargeStdin(t *testing.T) {
 	}
 }
 
-// TestStdinTooLarge: a program never continues with a part of its input.
-func TestStdinTooLarge(t *testing.T) {
+// TestPlainStdinTooLarge: a program never continues with a part of its input.
+func TestPlainStdinTooLarge(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) {
 		o.MaxStdin = stdin.Limits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 1000}
 	}).client()

@@ -1,5 +1,3 @@
-//go:build !race || soak
-
 package agent_test
 
 // The race detector makes the JSON of this take ten times as long, which one goroutine reads.
@@ -17,7 +15,7 @@ import (
 )
 
 // A list ends at a limit, whether a hostile agent sends many entries, long entries, or empty parts.
-func TestListWithoutEnd(t *testing.T) {
+func TestPlainListWithoutEnd(t *testing.T) {
 	for name, part := range map[string]wire.Reply{
 		"many":  {Files: slices.Repeat([]wire.FileInfo{{Path: "d/x", Type: "file"}}, 10_000), Execs: make([]wire.ExecInfo, 1000)},
 		"long":  {Files: slices.Repeat([]wire.FileInfo{{Path: "d/" + strings.Repeat("x", 120_000), Type: "file"}}, 8), Execs: []wire.ExecInfo{{ID: strings.Repeat("x", 3<<20)}}},

@@ -149,11 +149,11 @@ func TestSlowReaders(t *testing.T) {
 	ended := make(chan error, 2)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/write", func(w http.ResponseWriter, r *http.Request) {
-		_, err := w.Write(make([]byte, 256<<20))
+		_, err := w.Write(make([]byte, 32<<20))
 		ended <- err
 	})
 	mux.HandleFunc("/copy", func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.Copy(w, io.LimitReader(zeros{}, 256<<20))
+		_, err := io.Copy(w, io.LimitReader(zeros{}, 32<<20))
 		ended <- err
 	})
 	s := serve(t, edge.Wrap(mux))

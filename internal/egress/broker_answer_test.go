@@ -189,7 +189,7 @@ func TestBrokerLimit(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
-		_, _ = io.CopyN(z, zeros{}, 64<<20)
+		_, _ = io.CopyN(z, zeros{}, 8<<20)
 		z.Close()
 	}, func(o *Options) { o.Limits.Bytes = 1 << 20 })
 	resp := a.send(t, get+"\r\n")

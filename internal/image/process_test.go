@@ -145,8 +145,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestKilled: a pull that is killed anywhere leaves a store that opens, has no half image, and pulls what was missing.
-func TestKilled(t *testing.T) {
+// TestPlainKilled: a pull that is killed anywhere leaves a store that opens, has no half image, and pulls what was missing.
+func TestPlainKilled(t *testing.T) {
 	layers := [][]byte{noise(t, 100<<10), tarOf(t, "f", "one", "d/", "", "d/g", "two"), tarOf(t, "f", "second")}
 	h := newHub(t)
 	b := build(t, spec{layers: layers, pack: "gzip"})

@@ -64,8 +64,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestBreaksOften: a connection may break as often as it likes, if enough comes in between.
-func TestBreaksOften(t *testing.T) {
+// TestPlainBreaksOften: a connection may break as often as it likes, if enough comes in between.
+func TestPlainBreaksOften(t *testing.T) {
 	layer := noise(t, 14<<20)
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{layers: [][]byte{layer}}))

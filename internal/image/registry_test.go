@@ -27,9 +27,9 @@ func noise(t testing.TB, bytes int) []byte {
 	return tarOf(t, "noise", string(data))
 }
 
-// TestBadRegistries: what a registry does wrong ends a pull with a reason, leaves nothing half done, and the store is as
+// TestPlainBadRegistries: what a registry does wrong ends a pull with a reason, leaves nothing half done, and the store is as
 // good as before.
-func TestBadRegistries(t *testing.T) {
+func TestPlainBadRegistries(t *testing.T) {
 	layer := noise(t, 300<<10)
 	blobPath := "/blobs/" + digest(layer)
 	isBlob := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, blobPath) }

@@ -46,8 +46,8 @@ func TestDiskFull(t *testing.T) {
 	pull(t, s, h.ref("small"))
 }
 
-// TestRoomOfOthers: what unpacks to more than there is room for ends while others have some left.
-func TestRoomOfOthers(t *testing.T) {
+// TestPlainRoomOfOthers: what unpacks to more than there is room for ends while others have some left.
+func TestPlainRoomOfOthers(t *testing.T) {
 	const most = 16 << 20
 	path := filepath.Join(t.TempDir(), "images")
 	free := func() (uint64, error) { // of a disk that has nothing else on it
@@ -78,8 +78,8 @@ func TestRoomOfOthers(t *testing.T) {
 	pull(t, s, h.ref("small:1"))
 }
 
-// TestFilesOfOthers: an image of many empty files ends while others can still make some.
-func TestFilesOfOthers(t *testing.T) {
+// TestPlainFilesOfOthers: an image of many empty files ends while others can still make some.
+func TestPlainFilesOfOthers(t *testing.T) {
 	var many []string
 	for i := range 20_000 { // more than go to the disk between three looks
 		many = append(many, fmt.Sprintf("f%d", i), "")

@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store/memory"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/nest"
 )
 
 // TestMain has all parallel tests run at once: they wait for a clock, and take no processor for that.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "32"); err != nil {
 		panic(err)
 	}
-	os.Exit(leak.Main(m))
+	os.Exit(nest.Main(func() int { return leak.Main(m) }))
 }
 
 // patience bounds every wait of a test. Nothing here takes so long unless it hangs.

@@ -74,11 +74,11 @@ func TestRunsInSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.open()
-	background := b.run(in(s, "(while [ ! -e stop ]; do sleep 0.01; done; echo late; touch survived) & echo $!"))
+	background := b.run(in(s, "(while [ ! -e stop ]; do sleep 0.2; done; echo late; touch survived) & echo $!"))
 	background.want(t, belljar.PhaseCompleted, 0, "")
-	forever := "(trap '' TERM; while :; do sleep 0.01; done) & echo $! > %s; echo up; wait"
+	forever := "(trap '' TERM; exec sleep 1000) & echo $! > %s; echo up; wait"
 	canceled := b.start(in(s, fmt.Sprintf(forever, "canceled")))
-	other := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.01; done; echo fine"))
+	other := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.2; done; echo fine"))
 	slow := in(s, fmt.Sprintf(forever, "late"))
 	slow.TimeoutSec = late
 	timedOut := b.start(slow)

@@ -134,9 +134,9 @@ func (r fusedRuntime) Create(ctx context.Context, spec runtime.Spec) (box runtim
 	return box, err
 }
 
-// TestSnapshotKilled kills a process between every two effects of an operation. What the next one finds is whole: snapshots that can be
+// TestPlainSnapshotKilled kills a process between every two effects of an operation. What the next one finds is whole: snapshots that can be
 // read, no bytes and no sandboxes that belong to nothing, and sessions that can be used.
-func TestSnapshotKilled(t *testing.T) {
+func TestPlainSnapshotKilled(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(p *process, session, snapshot string) error{
 		"save": func(p *process, session, _ string) error {

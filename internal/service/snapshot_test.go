@@ -81,7 +81,7 @@ func refusedAs(t *testing.T, what string, err error, want belljar.Code) {
 	}
 }
 
-func TestSnapshots(t *testing.T) {
+func TestPlainSnapshots(t *testing.T) {
 	t.Parallel()
 	held, clock := newBlobs(), newHourglass()
 	b := newBench(t, func(o *service.Options) {

@@ -160,7 +160,7 @@ func TestSameIDAttaches(t *testing.T) {
 }
 
 // The program blocks when 8 MiB are unacknowledged, and a host that attaches again receives every byte.
-func TestSpool(t *testing.T) {
+func TestPlainSpool(t *testing.T) {
 	h := begin(t, guest.Config{})
 	const size = 12 << 20
 	l := h.exec(h.sh("a", "head -c 12582912 /dev/zero; echo 1 > done"))

@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/nest"
 	"github.com/belljar/belljar/test/sockdir"
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	if how := os.Getenv("GUEST_TEST_NETLINK"); how != "" {
 		beConfined(how)
 	}
-	os.Exit(leak.Main(m))
+	os.Exit(nest.Main(func() int { return leak.Main(m) }))
 }
 
 // host is the other side of an agent, speaking the protocol by hand.
@@ -177,6 +178,8 @@ func (l *line) stdinLimit() int64 {
 func (l *line) follow(until func(out string) bool) (out, errs string, exit *wire.Exit) {
 	l.h.Helper()
 	position := int64(-1)
+	var stdout, stderr []byte
+	text := func() (string, string) { return string(stdout), string(stderr) }
 	for {
 		f := l.next()
 		if f.Kind != wire.KindOutput {
@@ -185,6 +188,7 @@ func (l *line) follow(until func(out string) bool) (out, errs string, exit *wire
 				l.h.Fatalf("error: %v", r.Error)
 			}
 			if r.Exit != nil {
+				out, errs = text()
 				return out, errs, r.Exit
 			}
 			continue
@@ -198,12 +202,13 @@ func (l *line) follow(until func(out string) bool) (out, errs string, exit *wire
 		}
 		position = at + int64(len(data))
 		if stream == wire.Stdout {
-			out += string(data)
+			stdout = append(stdout, data...)
 		} else {
-			errs += string(data)
+			stderr = append(stderr, data...)
 		}
 		l.json(wire.KindControl, wire.Control{Ack: &position})
-		if until != nil && until(out) {
+		if until != nil && until(string(stdout)) {
+			out, errs = text()
 			return out, errs, nil
 		}
 	}

@@ -139,7 +139,7 @@ func (n *notebook) fails(code, name string) shown {
 	return shown{}
 }
 
-func TestPythonKernel(t *testing.T) {
+func TestPlainPythonKernel(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants("x = 41", "")
 	n.wants("x + 1", "42")
@@ -321,7 +321,7 @@ func TestNoIPython(t *testing.T) {
 	}
 }
 
-func TestNodeKernel(t *testing.T) {
+func TestPlainNodeKernel(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Fatal(err)
 	}

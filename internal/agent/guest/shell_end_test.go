@@ -22,7 +22,7 @@ const enough = 10_000
 
 // A timeout interrupts a command and all that it has started. Jobs of earlier commands continue, and so does the shell if it
 // returns to its prompt.
-func TestShellTimeout(t *testing.T) {
+func TestPlainShellTimeout(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		for name, test := range map[string]struct {
 			cmd      string // prints "up" when it may time out
@@ -126,7 +126,7 @@ func TestShellIsEnded(t *testing.T) {
 }
 
 // A shell that is interrupted while it forks a job still works.
-func TestShellIsInterruptedAtABirth(t *testing.T) {
+func TestPlainShellIsInterruptedAtABirth(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	for i := range 60 {
 		s.want(fmt.Sprintf("n=%d", i), "", 0)
@@ -202,7 +202,7 @@ func TestShellTurns(t *testing.T) {
 }
 
 // Output is kept for a host that attaches again, as for every exec.
-func TestShellSpool(t *testing.T) {
+func TestPlainShellSpool(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	e := s.command("seq 1 1300000; echo over")
 	l := s.exec(e)

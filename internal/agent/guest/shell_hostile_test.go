@@ -154,7 +154,7 @@ func TestShellThatCannotBegin(t *testing.T) {
 	}
 }
 
-func TestShellOutput(t *testing.T) {
+func TestPlainShellOutput(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		if out, exit := s.do("head -c 10000000 /dev/zero | tr '\\0' x"); len(out) != 10_000_000 || exit.Code != 0 {
 			t.Errorf("%d bytes, %+v", len(out), exit)

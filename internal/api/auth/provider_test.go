@@ -95,18 +95,23 @@ func (i *issuer) publish(id, alg string, key any) {
 	i.keys = append(i.keys, jwk)
 }
 
-func rsaKey(t *testing.T) *rsa.PrivateKey {
-	t.Helper()
-	k, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
+// rsaKeys are a provider's key and a stranger's, made once: finding primes takes long.
+var rsaKeys = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
+	for i := range keys {
+		var err error
+		if keys[i], err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+			panic(err)
+		}
 	}
-	return k
-}
+	return keys
+})
+
+func rsaKey() *rsa.PrivateKey       { return rsaKeys()[0] }
+func strangersKey() *rsa.PrivateKey { return rsaKeys()[1] }
 
 func TestProviderTokens(t *testing.T) {
 	at, from := newClock(), newIssuer(t)
-	rs := rsaKey(t)
+	rs := rsaKey()
 	es, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -141,8 +146,8 @@ func TestProviderTokens(t *testing.T) {
 		{"not before", sign(t, jwt.SigningMethodRS256, rs, claims("nbf", at.now().Add(2*time.Minute).Unix()), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"RS512", sign(t, jwt.SigningMethodRS512, rs, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"PS256", sign(t, jwt.SigningMethodPS256, rs, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
-		{"own key", sign(t, jwt.SigningMethodRS256, rsaKey(t), claims(), kid("r")), belljar.Caller{}, "invalid_token"},
-		{"unknown key id", sign(t, jwt.SigningMethodRS256, rsaKey(t), claims(), kid("z")), belljar.Caller{}, "invalid_token"},
+		{"own key", sign(t, jwt.SigningMethodRS256, strangersKey(), claims(), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"unknown key id", sign(t, jwt.SigningMethodRS256, strangersKey(), claims(), kid("z")), belljar.Caller{}, "invalid_token"},
 		{"public key as secret", sign(t, jwt.SigningMethodHS256, public, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"shared secret still", sign(t, jwt.SigningMethodHS256, []byte(secret), claims(), nil), user, ""},
 	} {
@@ -161,7 +166,7 @@ func TestProviderTokens(t *testing.T) {
 
 func TestMadeUpKeyIDsDoNotReachTheProvider(t *testing.T) {
 	at, from := newClock(), newIssuer(t)
-	key, evil := rsaKey(t), rsaKey(t)
+	key, evil := rsaKey(), strangersKey()
 	from.publish("1", "RS256", key)
 	a, _ := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now, FailuresPerMin: 1000})
 	claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
@@ -194,7 +199,7 @@ func TestMadeUpKeyIDsDoNotReachTheProvider(t *testing.T) {
 
 func TestOutageIsForTokensOnly(t *testing.T) {
 	at, from := newClock(), newIssuer(t)
-	key := rsaKey(t)
+	key := rsaKey()
 	from.publish("1", "RS256", key)
 	from.set(true)
 	a, heard := newAuth(t, Options{Key: operatorKey, Issuer: from.URL, Audience: "b", Now: at.now})
@@ -226,7 +231,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 	if got := try("Authorization: Bearer " + raw); got != "" {
 		t.Errorf("token with known keys: %s", got)
 	}
-	unknown := sign(t, jwt.SigningMethodRS256, rsaKey(t), claims, map[string]any{"kid": "9"})
+	unknown := sign(t, jwt.SigningMethodRS256, strangersKey(), claims, map[string]any{"kid": "9"})
 	if got := try("Authorization: Bearer " + unknown); got != belljar.CodeRuntimeUnavailable {
 		t.Errorf("token of an unknown key while the provider is down: %s", got)
 	}
@@ -242,7 +247,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 func TestProviderWithAnotherName(t *testing.T) {
 	from := newIssuer(t)
 	from.name = "https://other.example"
-	key := rsaKey(t)
+	key := rsaKey()
 	from.publish("1", "RS256", key)
 	at := newClock()
 	a, _ := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now})

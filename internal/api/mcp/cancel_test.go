@@ -5,8 +5,12 @@ package mcp_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api/mcp"
@@ -103,22 +107,33 @@ func TestImpatientClient(t *testing.T) {
 
 // Results report a detached one-shot run until it has ended, and then what it printed.
 func TestImpatientOneShot(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{})
-	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 8; echo went"}})
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; read x <" + gate + "; echo went"}})
 	run := begun(t, w, "ann")
 	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "context deadline exceeded"}})
 	p.answer(id)
-	until(t, "its end is reported", func() bool {
-		r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t)
-		if !strings.Contains(r.text, run.ID) {
-			t.Fatalf("it is not told: %s", r.text)
-		}
-		return strings.Contains(r.text, "begun\nwent")
-	})
-	if r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t); strings.Contains(r.text, run.ID) {
-		t.Errorf("its end is reported twice: %s", r.text)
+	report := func() string {
+		return p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t).text
+	}
+	if text := report(); !strings.Contains(text, run.ID) || strings.Contains(text, "begun\nwent") {
+		t.Errorf("while it runs: %s", text)
+	}
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := belljar.Collect(t.Context(), w.as("ann").Runs(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if text := report(); !strings.Contains(text, run.ID) || !strings.Contains(text, "begun\nwent") {
+		t.Errorf("its end is not reported: %s", text)
+	}
+	if text := report(); strings.Contains(text, run.ID) {
+		t.Errorf("its end is reported twice: %s", text)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestHTTP(t *testing.T) {
 }
 
 // The door refuses requests without a key, requests for another user's session, and malformed ones.
-func TestHTTPRefused(t *testing.T) {
+func TestPlainHTTPRefused(t *testing.T) {
 	w := newWorld(t)
 	h := w.httpServer(func(o *mcp.DoorOptions) {
 		o.OriginAllowed = func(r *http.Request) bool { return r.Header.Get("Origin") == "" }

@@ -30,7 +30,7 @@ func unfit() map[string][2]string {
 	}
 }
 
-func TestUnfitMessages(t *testing.T) {
+func TestPlainUnfitMessages(t *testing.T) {
 	w := newWorld(t)
 	l := w.stdio("ann", code())
 	initialize(t, l, "tests")
@@ -47,7 +47,7 @@ func TestUnfitMessages(t *testing.T) {
 	l.close()
 }
 
-func TestUnfitMessagesOverHTTP(t *testing.T) {
+func TestPlainUnfitMessagesOverHTTP(t *testing.T) {
 	h := newWorld(t).httpServer(nil)
 	p, c := h.peer(t, "ann", "?mode=code")
 	for name, x := range unfit() {

@@ -8,7 +8,7 @@ import (
 )
 
 // The fields of docs/compatibility.md#administration are present in the list and in a single run, null if unset.
-func TestAdminRunFields(t *testing.T) {
+func TestPlainAdminRunFields(t *testing.T) {
 	b := newBench(t).withArtifacts(nil)
 	b.world.runs["run-2"] = belljar.Run{ID: "run-2", UserID: "alice", Phase: belljar.PhaseFailed, Message: "why", ImageDigest: "sha256:1"}
 	var page struct {

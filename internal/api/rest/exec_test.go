@@ -221,7 +221,7 @@ func TestExecWorkingDirectory(t *testing.T) {
 	}
 }
 
-func TestExecRefuses(t *testing.T) {
+func TestPlainExecRefuses(t *testing.T) {
 	c := newCoding(t)
 	long := strings.Repeat("x", 1<<20)
 	for body, field := range map[string]string{
@@ -294,8 +294,8 @@ func TestExecReading(t *testing.T) {
 	}
 }
 
-// TestExecFlood: excessive output is truncated in the log and in the response, and marked; reads are bounded.
-func TestExecFlood(t *testing.T) {
+// TestPlainExecFlood: excessive output is truncated in the log and in the response, and marked; reads are bounded.
+func TestPlainExecFlood(t *testing.T) {
 	c := newCoding(t)
 	a := c.sh("head -c 3000000 /dev/zero | tr '\\0' x; echo end")
 	if len(a.Stdout) != 1<<20 || !a.StdoutTruncated || a.StdoutOmittedBytes != 3000004-1<<20 || !strings.HasSuffix(a.Stdout, "end\n") {

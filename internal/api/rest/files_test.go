@@ -139,7 +139,7 @@ func (f *files) batch() {
 }
 
 // A read that is cut within a character is still text, and the next read continues with that character.
-func TestReadText(t *testing.T) {
+func TestPlainReadText(t *testing.T) {
 	f := newEngine(t).files()
 	text := strings.Repeat("añ€😀", 10)
 	body, err := json.Marshal(map[string]any{"path": "t", "contents": text})

@@ -16,9 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/test/apitest"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/nest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 
 const prefix = api.Prefix
 

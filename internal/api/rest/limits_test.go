@@ -23,7 +23,7 @@ func (b *bench) start(query, body string) (int, string) {
 }
 
 // The first byte over the limit is still read, so that a client that is sending gets the response.
-func TestLargeAndDeepBodies(t *testing.T) {
+func TestPlainLargeAndDeepBodies(t *testing.T) {
 	b := newBench(t)
 	large := func(n int) string { return `{"base_image": "host", "command": ["` + strings.Repeat("x", n) + `"]}` }
 	if status, answer := b.start("", large(4<<20+1-len(large(0)))); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "payload_too_large") {

@@ -63,7 +63,7 @@ func TestOpenAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	ids := map[string]int{}
-	for range 100 {
+	for range 32 {
 		wait.Go(func() {
 			resp := b.send("POST", prefix+"/sessions/open", "alice", nil, `{"scope": {"namespace": "thread", "id": "t"}}`)
 			var s rest.OpenedSession

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// TestStrangeNames checks that an invalid id or filter is an error of the request, never an internal one.
-func TestStrangeNames(t *testing.T) {
+// TestPlainStrangeNames checks that an invalid id or filter is an error of the request, never an internal one.
+func TestPlainStrangeNames(t *testing.T) {
 	b := newEngine(t, func(*service.Options) {})
 	for _, request := range apitest.StrangeRequests() {
 		method, path, _ := strings.Cut(request, " ")

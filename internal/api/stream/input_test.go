@@ -210,7 +210,7 @@ func TestInputBackpressure(t *testing.T) {
 		big := strings.Repeat("x", 60<<10)
 		sent := make(chan error, 1)
 		go func() {
-			for range 200 { // 12 MB: more than all buffers between
+			for range 40 { // 2.4 MB: more than all buffers between
 				if err := send(big); err != nil {
 					sent <- err
 					return
@@ -224,13 +224,13 @@ func TestInputBackpressure(t *testing.T) {
 		}
 		select {
 		case err := <-sent:
-			t.Fatalf("12 MB of input went somewhere: %v", err)
+			t.Fatalf("2.4 MB of input went somewhere: %v", err)
 		case <-time.After(20 * time.Second): // longer than the limit for silent readers: this reader is not silent, the server does not read
 		}
 		if got := r.stdin.read(t); string(got) != "first" {
 			t.Errorf("the program read %q", got)
 		}
-		for range 200 {
+		for range 40 {
 			if got := r.stdin.read(t); len(got) != len(big) {
 				t.Fatalf("the program read %d bytes", len(got))
 			}

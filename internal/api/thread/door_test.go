@@ -179,8 +179,8 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
-// TestUploadLimitsBeyondCounting fills a workspace with more than maxListed entries: the limit must still apply.
-func TestUploadLimitsBeyondCounting(t *testing.T) {
+// TestPlainUploadLimitsBeyondCounting fills a workspace with more than maxListed entries: the limit must still apply.
+func TestPlainUploadLimitsBeyondCounting(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.open("a")
 	w.run(id, `python3 -c 'import os; [os.mkdir("%05d" % i) for i in range(10001)]'`).want(t, 200, map[string]any{"exit_code": 0})
@@ -276,7 +276,7 @@ func TestPathsStayInside(t *testing.T) {
 	w.run(id, "ls").want(t, 200, nil)
 }
 
-func TestRootAndCrowd(t *testing.T) {
+func TestPlainRootAndCrowd(t *testing.T) {
 	w := newWorld(t, func(o *thread.Options) { o.Root = true })
 	w.send("alice", "GET", "/health", "", nil).want(t, 200, nil)
 	var all sync.WaitGroup

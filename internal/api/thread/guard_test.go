@@ -1,5 +1,3 @@
-//go:build !race || soak
-
 package thread
 
 // Decisions about commands run without the race detector in make test: they are one goroutine's.
@@ -25,7 +23,7 @@ func guard(t testing.TB, allowed ...string) *Guard {
 	return g
 }
 
-func TestGuardAllows(t *testing.T) {
+func TestPlainGuardAllows(t *testing.T) {
 	g := guard(t)
 	for _, command := range []string{
 		"ls", "jq '.[] | select(.amount > 100)' data.json", "cat a | grep b && wc -l < c || echo none; date",
@@ -42,7 +40,7 @@ func TestGuardAllows(t *testing.T) {
 	}
 }
 
-func TestGuardRefuses(t *testing.T) {
+func TestPlainGuardRefuses(t *testing.T) {
 	const rm = `\brm\b`
 	for command, want := range map[string]string{
 		"rm -rf /workspace/*": rm, "ls; rm x": rm, "ls;rm x": rm, "ls\nrm x": rm, "ls & rm x": rm, "ls|rm x": rm, "ls && rm x": rm,
@@ -87,7 +85,7 @@ func TestGuardRefuses(t *testing.T) {
 	}
 }
 
-func TestGuardLooksIntoRunners(t *testing.T) {
+func TestPlainGuardLooksIntoRunners(t *testing.T) {
 	g := guard(t, "env", "xargs", "bash", "eval", "timeout", "nice", "nohup", "command", "time")
 	for _, command := range []string{
 		"env X=1 ls", "env -u X ls -l", "ls | xargs cat", "xargs -n 1 -I {} grep x {}", "bash -c 'ls | wc -l'", "eval 'ls; date'",
@@ -109,8 +107,8 @@ func TestGuardLooksIntoRunners(t *testing.T) {
 	}
 }
 
-// TestGuardBounded checks deep commands, which must not exhaust the server's memory.
-func TestGuardBounded(t *testing.T) {
+// TestPlainGuardBounded checks deep commands, which must not exhaust the server's memory.
+func TestPlainGuardBounded(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // exceeding it ends the process
 	for _, part := range []string{
 		"(", "{ ", "$(", "`", "\"$(", "${x:-", "((", "$((", "[[ ( ", "if ", "while ", "! ", "a=(", "a[", "<(", "case x in x) ", "f() { ", "~", "1?", "2**", "-",
@@ -123,8 +121,8 @@ func TestGuardBounded(t *testing.T) {
 	}
 }
 
-// TestGuardNeverPassesAStranger builds commands around a program that is not allowed: all must be refused.
-func TestGuardNeverPassesAStranger(t *testing.T) {
+// TestPlainGuardNeverPassesAStranger builds commands around a program that is not allowed: all must be refused.
+func TestPlainGuardNeverPassesAStranger(t *testing.T) {
 	g := guard(t, "env", "xargs", "bash")
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))

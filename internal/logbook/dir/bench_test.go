@@ -104,7 +104,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 // A thousand readers, at the end or slow, cost little and do not delay the writer.
-func TestThousandReaders(t *testing.T) {
+func TestPlainThousandReaders(t *testing.T) {
 	const readers, frames = 1000, 64
 	book := openBook(t, t.TempDir())
 	log := must(book.Create("run"))

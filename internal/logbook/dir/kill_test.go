@@ -13,12 +13,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestWriter is the process that TestKilled kills. It appends frames as fast as it can and prints the seq of each
+// TestWriter is the process that TestPlainKilled kills. It appends frames as fast as it can and prints the seq of each
 // stored frame.
 func TestWriter(t *testing.T) {
 	path := os.Getenv("LOGBOOK_WRITER")
 	if path == "" {
-		t.Skip("run by TestKilled")
+		t.Skip("run by TestPlainKilled")
 	}
 	log := must(must(Open(Options{Path: path})).Open("run"))
 	for {
@@ -30,7 +30,7 @@ func TestWriter(t *testing.T) {
 }
 
 // Appended frames survive a kill of the process, and the next process continues the log.
-func TestKilled(t *testing.T) {
+func TestPlainKilled(t *testing.T) {
 	book := openBook(t, t.TempDir())
 	_ = must(book.Create("run"))
 	check(t, book.Close())

@@ -13,9 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/nest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 
 func TestConformance(t *testing.T) {
 	for name, mux := range map[string]bool{"sockets": false, "mux": true} {

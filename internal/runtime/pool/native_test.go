@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/runtime/pool"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // primed is a pool that has a sandbox ready whenever one is asked for, so that every one of a suite's comes from it.
@@ -132,6 +133,7 @@ func TestLease(t *testing.T) {
 
 // Two hundred at once, of which two are ready: each has its own, and nothing is left.
 func TestBurstNative(t *testing.T) {
+	burst := uint64(tier.Pick(60, 200))
 	r := openNative(t, t.TempDir())
 	p, err := pool.New(r, pool.Options{Size: 2, ClaimTimeout: patience})
 	if err != nil {
@@ -147,7 +149,7 @@ func TestBurstNative(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	var all sync.WaitGroup
-	for range 200 {
+	for range burst {
 		all.Go(func() {
 			box, err := p.Create(context.Background(), nativeSpec())
 			if err != nil {
@@ -170,7 +172,7 @@ func TestBurstNative(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if s := p.Stats(); s.Hits < 2 || s.Hits+s.Misses != 200 || len(seen) != 200 {
+	if s := p.Stats(); s.Hits < 2 || s.Hits+s.Misses != burst || len(seen) != int(burst) {
 		t.Errorf("%d sandboxes, %+v", len(seen), s)
 	}
 	if err := p.Close(); err != nil {

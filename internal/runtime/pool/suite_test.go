@@ -1,4 +1,4 @@
-//go:build linux && (!race || soak)
+//go:build linux
 
 package pool_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-func TestConformanceNative(t *testing.T) {
+func TestPlainConformanceNative(t *testing.T) {
 	net, err := build.Net(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func end(t *testing.T, r runtime.Runtime) {
 	}
 }
 
-func TestConformanceFake(t *testing.T) {
+func TestPlainConformanceFake(t *testing.T) {
 	type host struct {
 		*fake.Host
 		below *fake.Runtime

@@ -144,7 +144,7 @@ func (b *warmBox) alike(name string, cold, warm said) {
 }
 
 // A program in a session does the same with an interpreter that had waited as without one.
-func TestWarmIsAsCold(t *testing.T) {
+func TestPlainWarmIsAsCold(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
 	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
@@ -186,7 +186,7 @@ func TestWarmIsAsCold(t *testing.T) {
 }
 
 // A ready sandbox has an interpreter that waits, which is used once and runs what a cold one runs. One that was killed is not missed.
-func TestParkedInPool(t *testing.T) {
+func TestPlainParkedInPool(t *testing.T) {
 	r := openNative(t, t.TempDir())
 	p := prime(t, r)
 	for language, c := range map[string]struct{ file, text, want string }{
@@ -231,7 +231,7 @@ func TestParkedInPool(t *testing.T) {
 }
 
 // What an interpreter could not do as one that starts is done by one that starts.
-func TestWarmRunsCold(t *testing.T) {
+func TestPlainWarmRunsCold(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
 	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
@@ -294,7 +294,7 @@ func TestWarmRunsCold(t *testing.T) {
 }
 
 // A command that is ended, or ends while programs of it live on, is the same with a forked interpreter.
-func TestWarmSurvivors(t *testing.T) {
+func TestPlainWarmSurvivors(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
 	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
@@ -326,7 +326,7 @@ func TestWarmSurvivors(t *testing.T) {
 }
 
 // A preloaded numpy multiplies in forked processes, whose threads are their own, and its random numbers differ.
-func TestWarmNumpy(t *testing.T) {
+func TestPlainWarmNumpy(t *testing.T) {
 	tier.Soak(t)
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
