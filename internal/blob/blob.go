@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -55,4 +56,12 @@ type Store interface {
 	// Orphans returns the runs whose last Put was before t and that known does not know.
 	Orphans(ctx context.Context, t time.Time, known func(runID string) bool) ([]Key, error)
 	Close() error
+}
+
+// Drafter is a [Store] that can keep bytes whose key was not known when they were written, without copying them.
+type Drafter interface {
+	// Draft makes a file for them. It disappears with its last descriptor, unless it is kept.
+	Draft() (*os.File, error)
+	// Keep is Put with the bytes of a draft, which must not change afterwards.
+	Keep(k Key, draft *os.File) error
 }

@@ -211,3 +211,42 @@ func BenchmarkPutSync(b *testing.B) {
 		}
 	}
 }
+
+// A draft that is kept is an artifact as any other, and one that is not kept leaves nothing.
+func TestDraft(t *testing.T) {
+	s, path := open(t)
+	d, can := blob.Store(s).(blob.Drafter)
+	if !can {
+		t.Skip("not on this system")
+	}
+	k := blob.Key{UserID: "user_123", RunID: run, Path: "a/b"}
+	put(t, s, k)
+	draft, err := d.Draft()
+	if err != nil {
+		t.Skip("not on this file system: ", err)
+	}
+	_, err = draft.WriteString("written before")
+	if err = errors.Join(err, d.Keep(k, draft), s.Sync(t.Context(), k.UserID, k.RunID), draft.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(path, "user_123", "runs", run, "artifacts", "a", "b")
+	if raw, err := os.ReadFile(file); err != nil || string(raw) != "written before" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	other, err := d.Draft()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Keep(blob.Key{UserID: "user_123", RunID: run, Path: "a"}, other); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Error("it replaces a folder: ", err)
+	}
+	if err := errors.Join(other.Close(), s.Delete(t.Context(), k.UserID, k.RunID)); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(path); err != nil || len(left) != 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}

@@ -26,30 +26,43 @@ const (
 
 // Put stores the bytes of r. It returns [belljar.CodeConflict] if another artifact is where the path needs a folder, or
 // the reverse, and [belljar.CodeInvalidRequest] if the path is too long for a file.
-func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, error) {
+func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Info, err error) {
+	var f *os.File
+	err = s.keep(k, func(run string) (name string, err error) {
+		f, name, err = s.temporary(run)
+		return name, err
+	}, func() (err error) {
+		info, err = receive(ctx, f, r)
+		return errors.Join(err, f.Close())
+	})
+	return info, err
+}
+
+// keep keeps the artifact that begin makes in the folder of its run, under a temporary name, and fill fills; nil if it is complete.
+func (s *Store) keep(k blob.Key, begin func(run string) (name string, err error), fill func() error) error {
 	if err := k.Check(); err != nil {
-		return blob.Info{}, err
+		return err
 	}
 	if err := checkLength(k.Path); err != nil {
-		return blob.Info{}, err
+		return err
 	}
 	run := runFolder(k.UserID, k.RunID)
-	f, name, err := s.begin(k.UserID, run)
-	if err != nil {
-		return blob.Info{}, orFull(fmt.Errorf("keep artifact %q: %w", k.Path, err))
-	}
-	info, err := receive(ctx, f, r)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
+	name, err := s.begin(k.UserID, run, begin)
 	if err == nil {
-		err = s.place(name, path.Join(run, artifacts, k.Path))
+		if fill != nil {
+			err = fill()
+		}
+		if err == nil {
+			err = s.place(name, path.Join(run, artifacts, k.Path))
+		}
+		if err != nil {
+			_ = s.root.Remove(name)
+		}
 	}
 	if err != nil {
-		_ = s.root.Remove(name)
-		return blob.Info{}, orFull(fmt.Errorf("keep artifact %q: %w", k.Path, err))
+		return orFull(fmt.Errorf("keep artifact %q: %w", k.Path, err))
 	}
-	return info, nil
+	return nil
 }
 
 func checkLength(p string) error {
@@ -77,28 +90,32 @@ func checkLength(p string) error {
 	}
 }
 
-// begin creates the file that Put writes to.
-func (s *Store) begin(userID, run string) (f *os.File, name string, err error) {
+// begin has a file made in the folder of a run.
+func (s *Store) begin(userID, run string, file func(run string) (name string, err error)) (string, error) {
 	s.tree.RLock()
 	defer s.tree.RUnlock()
 	if err := s.root.MkdirAll(run, 0o700); err != nil {
-		return nil, "", err
+		return "", err
 	}
 	if user := userFolder(userID); hashed(user) {
 		if err := s.writeName(user, userID); err != nil {
-			return nil, "", err
+			return "", err
 		}
 	}
-	return s.temporary(run)
+	return file(run)
 }
 
 // temporary creates a file with a new name in a folder.
 func (s *Store) temporary(folder string) (f *os.File, name string, err error) {
-	var b [12]byte
-	rand.Read(b[:])
-	name = path.Join(folder, "put-"+hex.EncodeToString(b[:]))
+	name = temporaryName(folder)
 	f, err = s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	return f, name, err
+}
+
+func temporaryName(folder string) string {
+	var b [12]byte
+	rand.Read(b[:])
+	return path.Join(folder, "put-"+hex.EncodeToString(b[:]))
 }
 
 // writeName writes a user's name file, unless it exists.

@@ -103,6 +103,14 @@ func warmPrograms() (list []warmProgram) {
 		"print('a', end='', flush=True)\nprint('b')", "for i in range(1000): print(i)", "import sys\nfor i in range(100): print(i, file=sys.stderr)", "import os\nos.write(1, b'raw')", "open('/dev/stdout', 'w').write('by name\\n')",
 		"open('/dev/stderr', 'w').write('by name\\n')", "open('/proc/self/fd/1', 'w').write('by fd\\n')", "print(open('/dev/stdin').read())",
 	)
+	const dies = "class A:\n    def __del__(self): print('del')\n"
+	add(
+		dies+"a = A(); a.a = a", dies+"a = A(); b = [a]; b.append(b)\ndef f(): return a", dies+"import gc\na = A(); a.a = a; del a\nprint(gc.collect() > 0, gc.get_freeze_count(), len(gc.get_objects()) > 4000)",
+		dies+"import sys, builtins\nsys.x = builtins.y = A()\nsys.excepthook = lambda *a: print('hook', a[0])\n1/0", dies+"import functools\n@functools.lru_cache\ndef f(x): return x\nf(A())",
+		dies+"import threading\nl = threading.local(); l.x = A()", "class M(type):\n    def __del__(cls): print('class', cls.__name__)\nclass A(metaclass=M): pass",
+		"import os\nclass A(os.PathLike):\n    def __fspath__(self): return 'x'\n    def __del__(self): print('path')\na = A(); a.a = a", "def g():\n    try: yield 1\n    finally: print('closed')\ni = g(); next(i)",
+		"import weakref\nclass A: pass\na = A(); a.me = a\nr = weakref.ref(a, lambda _: print('dead'))",
+	)
 	// Processes.
 	add(
 		"import os\npid = os.fork()\nif pid: print(os.waitpid(pid, 0)[1])\nelse: os._exit(3)", "import os\nif os.fork() == 0:\n    print('child', flush=True)\n    os._exit(0)\nos.wait()\nprint('parent')",

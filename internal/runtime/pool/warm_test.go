@@ -190,10 +190,10 @@ func TestPlainParkedInPool(t *testing.T) {
 	r := openNative(t, t.TempDir())
 	p := prime(t, r)
 	for language, c := range map[string]struct{ file, text, want string }{
-		"python3": {"main.py", "import os, sys\nprint(sys.argv, os.getcwd(), sorted(os.listdir('/proc/self/fd')), 'json' in sys.modules)",
-			"['main.py'] /workspace ['0', '1', '2', '3'] True\n"},
-		"node": {"main.js", "console.log(process.argv[1], process.cwd(), process.env.NODE_OPTIONS, process.execArgv, process._preload_modules, __filename, require.main === module, Object.keys(require.cache), module.children.length)",
-			"/workspace/main.js /workspace undefined [] [] /workspace/main.js true [ '/workspace/main.js' ] 0\n"},
+		"python3": {"main.py", "import os, sys\nprint(sys.argv, os.getcwd(), sorted(os.listdir('/proc/self/fd')), 'json' in sys.modules)\nclass A:\n    def __del__(self): print('end')\na = A(); a.a = a",
+			"['main.py'] /workspace ['0', '1', '2', '3'] True\nend\n"},
+		"node": {"main.js", "console.log(process.argv[1], process.cwd(), process.env.NODE_OPTIONS, process.execArgv, process._preload_modules, __filename, require.main === module, Object.keys(require.cache), module.children.length, process.getActiveResourcesInfo())",
+			"/workspace/main.js /workspace undefined [] [] /workspace/main.js true [ '/workspace/main.js' ] 0 []\n"},
 	} {
 		e := program(language, c.file)
 		spec := nativeSpec()

@@ -86,41 +86,29 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 
 // store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
-	within := &claimed{r: p.reader(), claim: claim}
-	info, err := s.opts.Blobs.Put(ctx, blobKey(x.UserID, x.Digest), within)
-	if err == nil {
-		err = s.opts.Blobs.Sync(ctx, x.UserID, blobID(x.Digest))
-	}
-	switch {
-	case err == nil:
-		return info.Size, nil
-	case within.full:
+	if !claim.Reserve(p.held) {
 		return 0, &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: "your quota has no room for the snapshot",
 			Details: map[string]any{"quota": "artifact_mb"}, Hint: "remove snapshots (belljar snapshot rm); an operator can allow more with artifact_mb in your quota",
 		}
+	}
+	var err error
+	key := blobKey(x.UserID, x.Digest)
+	if p.draft {
+		err = s.opts.Blobs.(blob.Drafter).Keep(key, p.file)
+	} else {
+		_, err = s.opts.Blobs.Put(ctx, key, p.reader())
+	}
+	if err == nil {
+		err = s.opts.Blobs.Sync(ctx, x.UserID, key.RunID)
+	}
+	switch {
+	case err == nil:
+		return p.held, nil
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
 	}
 	return 0, fault.Record("keep the bytes of a snapshot", err)
-}
-
-// claimed reads bytes for which a claim has room.
-type claimed struct {
-	r     io.Reader
-	claim *admission.Allowance
-	full  bool
-}
-
-var errQuota = errors.New("the quota is used up")
-
-func (c *claimed) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	if n > 0 && !c.claim.Reserve(int64(n)) {
-		c.full = true
-		return 0, errQuota
-	}
-	return n, err
 }
 
 // open returns the archive of a snapshot, until ctx ends. Its end fails unless all of it has the digest.

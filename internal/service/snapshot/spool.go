@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/archive"
+	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
@@ -35,7 +36,8 @@ type spool struct {
 	frozen bool  // no program could change the workspace while it was read
 
 	file  *os.File
-	name  string // "" after the name was removed
+	name  string // "" if it has none
+	draft bool   // of the blobs, which can keep it as it is
 	leave func()
 }
 
@@ -45,14 +47,10 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(s.opts.TempDir, "belljar-snapshot-")
-	if err != nil {
+	p := &spool{leave: leave}
+	if err := p.create(s.opts, keep); err != nil {
 		leave()
 		return nil, fault.Record("make room for a snapshot", err)
-	}
-	p := &spool{file: f, name: f.Name(), leave: leave}
-	if os.Remove(p.name) == nil { // other systems than Unix keep the name until close
-		p.name = ""
 	}
 	r, w := io.Pipe()
 	sent := make(chan error, 1)
@@ -63,15 +61,17 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 		sent <- err
 	}()
 	sum, count, held := sha256.New(), &counter{}, &counter{}
-	var to io.WriteCloser = plain{io.MultiWriter(f, held)}
+	hashed := newAside(sum)
+	var to io.WriteCloser = plain{io.MultiWriter(p.file, held)}
 	if keep {
 		// With two encoders, a block is compressed while the next one is received.
 		to, err = zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
 	}
 	if err == nil {
-		p.Tree, err = archive.CopyTree(ctx, io.MultiWriter(to, sum, count), r, s.opts.archive())
+		p.Tree, err = archive.CopyTree(ctx, io.MultiWriter(to, hashed, count), r, s.opts.archive())
 		err = errors.Join(err, to.Close())
 	}
+	hashed.close()
 	_ = r.CloseWithError(errStopped)
 	if failed := <-sent; failed != nil && !errors.Is(failed, errStopped) {
 		err = failed // it is the reason of what the copy saw
@@ -85,6 +85,57 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	}
 	p.digest, p.size, p.held = digestOf(sum), count.n, held.n
 	return p, nil
+}
+
+// create creates the file: in the blobs if they will keep it and can do so without a copy.
+func (p *spool) create(o Options, keep bool) (err error) {
+	if d, can := o.Blobs.(blob.Drafter); can && keep {
+		if p.file, err = d.Draft(); err == nil {
+			p.draft = true
+			return nil
+		}
+	}
+	if p.file, err = os.CreateTemp(o.TempDir, "belljar-snapshot-"); err != nil {
+		return err
+	}
+	if os.Remove(p.file.Name()) != nil { // other systems than Unix keep the name until close
+		p.name = p.file.Name()
+	}
+	return nil
+}
+
+// aside writes to w, which never fails, while its caller goes on.
+type aside struct {
+	blocks, free chan []byte
+	done         chan struct{}
+}
+
+func newAside(w io.Writer) *aside {
+	a := &aside{make(chan []byte, 2), make(chan []byte, 4), make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		for b := range a.blocks {
+			_, _ = w.Write(b)
+			a.free <- b[:0]
+		}
+	}()
+	return a
+}
+
+func (a *aside) Write(b []byte) (int, error) {
+	var block []byte
+	select {
+	case block = <-a.free:
+	default:
+	}
+	a.blocks <- append(block, b...)
+	return len(b), nil
+}
+
+// close returns when everything is written.
+func (a *aside) close() {
+	close(a.blocks)
+	<-a.done
 }
 
 // errStopped ends the sender of an archive that is refused.

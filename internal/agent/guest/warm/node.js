@@ -10,6 +10,10 @@ if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
     if (n === 0) process.reallyExit(0);
     return message.toString("latin1", 0, n).split("\0");
   };
+  // What most programs do first: print. V8 compiles Node's own functions when they are called first. This output goes nowhere.
+  const nowhere = new (require("net").Socket)();
+  nowhere._write = () => {};
+  new console.Console({ stdout: nowhere, colorMode: false }).log(1);
   delete process.env.NODE_OPTIONS;
   delete require.cache[__filename];
   module.parent?.children.splice(0);

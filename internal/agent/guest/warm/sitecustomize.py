@@ -46,6 +46,28 @@ def sight():
     return found
 
 
+def freeze(gc):
+    """Spares what is there now the collections at the end of the process, unless the program imports gc, which would show it."""
+    import _imp
+
+    create = _imp.create_builtin
+
+    def create_builtin(spec):
+        if spec.name == "gc":
+            _imp.create_builtin = create
+            gc.unfreeze()
+        return create(spec)
+
+    _imp.create_builtin = create_builtin
+    # All but the program's own variables: it may have objects there that are finalized.
+    main = sys.modules["__main__"].__dict__
+    names = dict(main)
+    main.clear()
+    gc.collect()  # which no longer looks after an empty dictionary, until something is put into it
+    gc.freeze()
+    main.update(names)
+
+
 def receive(sock):
     text, extra, _, _ = sock.recvmsg(64 << 10, 256)
     fds = [fd for _, _, data in extra for fd in memoryview(data).cast("i").tolist()]
@@ -129,8 +151,7 @@ def park():
             __import__(name.decode())
         except Exception:  # the image does not have it
             pass
-    if names:  # a process that ends would look through all of these
-        gc.freeze()
+    freeze(gc)
     seen = sight()
     sock.send(b"%d" % threads())
     if how == b"fork":
