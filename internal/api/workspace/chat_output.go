@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 // maxLine is the longest line of a chat's program that is shown, in bytes.
@@ -50,7 +51,7 @@ func (x *chat) transcript(runID string, fromSeq int, fresh bool) (*transcript, e
 		f, err, ok := next()
 		if err != nil || !ok {
 			t.close()
-			return nil, cmp.Or(err, error(notFound()))
+			return nil, cmp.Or(err, error(socket.NotFound()))
 		}
 		last = f.Seq
 		for _, m := range t.messages(f) {
@@ -64,7 +65,7 @@ func (x *chat) transcript(runID string, fromSeq int, fresh bool) (*transcript, e
 		t.ended = f.Event == belljar.EventEnd
 		if t.ended && !fresh {
 			t.close()
-			return nil, notFound()
+			return nil, socket.NotFound()
 		}
 		if fresh && f.Event == belljar.EventStart {
 			break
@@ -92,7 +93,7 @@ func (t *transcript) close() {
 }
 
 // emit emits the past, and then what comes, until the program ends.
-func (t *transcript) emit(ctx context.Context, emit func(any) error) error {
+func (t *transcript) emit(ctx context.Context, emit socket.Emit) error {
 	stop := context.AfterFunc(ctx, t.cancel)
 	defer stop()
 	for _, m := range t.past {

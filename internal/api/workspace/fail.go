@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 // fault is an error with a status and a text of the API.
@@ -48,11 +49,8 @@ func tooMany(wait time.Duration) error {
 
 // fail responds with err, in the API's form, or in Belljar's if the client accepts application/problem+json.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
-	var (
-		own  fault
-		bad  missing
-		wide = strings.Contains(r.Header.Get("Accept"), "application/problem+json")
-	)
+	var own fault
+	var bad missing
 	switch {
 	case errors.As(err, &bad):
 		write(w, http.StatusUnprocessableEntity, detailed{bad})
@@ -60,7 +58,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &own):
 		write(w, own.status, detail(own.text))
 		return
-	case wide:
+	case strings.Contains(r.Header.Get("Accept"), "application/problem+json"):
 		api.Fail(w, r, err)
 		return
 	}
@@ -74,35 +72,37 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // textOf returns the text of a public error: that of the API where it has one.
 func textOf(e *belljar.Error) string {
 	switch e.Code {
-	case belljar.CodeUnauthorized:
-		return "Authentication required"
 	case belljar.CodeInternal:
 		return "Internal server error"
 	case belljar.CodeRateLimited:
 		return "Rate limit exceeded"
 	}
+	return messageOf(e)
+}
+
+// messageOf returns the text of an error over a WebSocket.
+func messageOf(e *belljar.Error) string {
+	if e.Code == belljar.CodeUnauthorized {
+		return "Authentication required"
+	}
 	return e.Message
 }
 
-// write responds with JSON.
+// write responds with v as JSON.
 func write(w http.ResponseWriter, status int, v any) {
-	raw, err := encode(v)
+	raw, err := socket.Encode(v)
 	if err != nil {
 		status, raw = http.StatusInternalServerError, []byte(`{"detail":"Internal server error"}`)
 	}
+	send(w, status, raw)
+}
+
+// send responds with JSON.
+func send(w http.ResponseWriter, status int, raw []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Del("Content-Length")
 	w.WriteHeader(status)
 	_, _ = w.Write(raw) // fails only if the client is gone
-}
-
-// encode returns v as JSON, without HTML escapes.
-func encode(v any) ([]byte, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n")), err
 }
 
 // query returns a query parameter, or fallback if it is not given. Without a fallback it is required.

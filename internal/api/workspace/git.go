@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/http"
 	"path"
 	"strings"
@@ -90,61 +91,47 @@ type flights struct {
 }
 
 type flight struct {
-	done   chan struct{}
-	at     time.Time // of the end
-	answer any
-	err    error
+	answer func() (any, error)
+	until  time.Time // when it is no longer fresh; zero while it is under way
 }
 
-// share returns the answer of do, or that of another caller of the same key.
-func (f *flights) share(ctx context.Context, key string, do func(ctx context.Context) (any, error)) (any, error) {
+// share returns the answer of do, or that of another caller of the same key. An error is not used again.
+func (f *flights) share(key string, do func() (any, error)) (any, error) {
 	f.mu.Lock()
-	for k, one := range f.byKey {
-		if !one.at.IsZero() && time.Since(one.at) > gitFresh {
-			delete(f.byKey, k)
-		}
-	}
-	one, there := f.byKey[key]
-	if !there {
-		one = &flight{done: make(chan struct{})}
+	maps.DeleteFunc(f.byKey, func(_ string, old *flight) bool { return !old.until.IsZero() && time.Now().After(old.until) })
+	one := f.byKey[key]
+	if one == nil {
+		one = &flight{}
+		one.answer = sync.OnceValues(func() (any, error) {
+			v, err := do()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if one.until = time.Now(); err == nil {
+				one.until = one.until.Add(gitFresh)
+			}
+			return v, err
+		})
 		if f.byKey == nil {
 			f.byKey = map[string]*flight{}
 		}
 		f.byKey[key] = one
-		go func() { // it goes on if its first client leaves
-			one.answer, one.err = do(context.WithoutCancel(ctx))
-			f.mu.Lock()
-			one.at = time.Now()
-			if one.err != nil && f.byKey[key] == one {
-				delete(f.byKey, key)
-			}
-			f.mu.Unlock()
-			close(one.done)
-		}()
 	}
 	f.mu.Unlock()
-	select {
-	case <-one.done:
-		return one.answer, one.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return one.answer()
 }
 
 // forget drops the answers about a workspace, whose files were changed.
 func (f *flights) forget(session string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key := range f.byKey {
-		if strings.Contains(key, "\x00"+session+"\x00") {
-			delete(f.byKey, key)
-		}
-	}
+	maps.DeleteFunc(f.byKey, func(key string, _ *flight) bool { return strings.Contains(key, "\x00"+session+"\x00") })
 }
 
-// shared responds with the answer of do, which callers of one workspace share.
+// shared responds with the answer of do, which requests of one workspace share. It goes on if its first client leaves.
 func (c *call) shared(what string, do func(ctx context.Context) (any, error)) error {
-	answer, err := c.door.git.share(c.r.Context(), c.caller.ID+"\x00"+c.Session+"\x00"+what, do)
+	answer, err := c.door.git.share(c.caller.ID+"\x00"+c.Session+"\x00"+what, func() (any, error) {
+		return do(context.WithoutCancel(c.r.Context()))
+	})
 	if err != nil {
 		return err
 	}

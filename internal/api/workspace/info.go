@@ -3,6 +3,7 @@ package workspace
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/belljar/belljar"
 )
@@ -68,7 +69,11 @@ func (c *call) sessions() error {
 		if err != nil {
 			return err
 		}
-		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: nameOf(t)})
+		name := t.Name
+		if strings.HasPrefix(name, pendingMark) {
+			name = "" // it is the door's own
+		}
+		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: name})
 	}
 	chats, err := c.running("")
 	if err != nil {
@@ -83,21 +88,13 @@ func (c *call) sessions() error {
 			run = now
 		}
 		list = append(list, session{
-			ID: token, Type: kindChat, Alive: true, Clients: c.door.chats.count(run.Labels[chatLabel]), History: int(run.LastSeq),
+			ID: token, Type: kindChat, Alive: true, Clients: c.door.attend(run.Labels[chatLabel], 0), History: int(run.LastSeq),
 		})
 	}
 	write(c.w, http.StatusOK, struct {
 		Sessions []session `json:"sessions"`
 	}{list})
 	return nil
-}
-
-// nameOf returns the name of a terminal as its client gave it.
-func nameOf(t belljar.Terminal) string {
-	if len(t.Name) > len(pendingMark) && t.Name[:len(pendingMark)] == pendingMark {
-		return ""
-	}
-	return t.Name
 }
 
 // newSession responds with a token whose first use opens a terminal or a chat.

@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	door "github.com/belljar/belljar/internal/api/workspace"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/folder"
 	"github.com/belljar/belljar/internal/service"
@@ -136,6 +137,8 @@ func newWorld(t *testing.T, s source, change ...func(*door.Options)) *world {
 	var edge *api.Edge
 	o := door.Options{
 		Source: w.source, Auth: apitest.Callers(), Sockets: apitest.Callers(), Secret: []byte(strings.Repeat("s", 32)), Templates: templates(t), Version: "test",
+		TokenTTL: 30 * time.Minute, ChatLifetime: door.MaxChatLifetime, Bodies: api.JSONShares(), Events: event.Sinks{},
+		Secure: func(*http.Request) bool { return false }, Connect: func(*http.Request) error { return nil },
 		Origin:        func(r *http.Request) bool { return edge.OriginTrusted(r) },
 		OriginAllowed: func(r *http.Request) bool { return edge.OriginAllowed(r) },
 		Logger:        slog.New(slog.NewTextHandler(w, nil)), Root: true,
