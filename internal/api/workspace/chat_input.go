@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
@@ -230,18 +231,11 @@ exit $none`
 
 // interrupt sends the program and its children SIGINT, as a terminal does.
 func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
-	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: x.Session, TimeoutSec: 5, Labels: map[string]string{label: "signal"},
-		Command: []string{"/bin/sh", "-c", interruption, x.id},
-	}})
+	done, err := x.exec(ctx, "signal", 5*time.Second, nil, "/bin/sh", "-c", interruption, x.id)
 	if err != nil {
 		return err
 	}
-	run, _, err = belljar.Collect(ctx, x.Engine.Runs(), run.ID)
-	if err != nil {
-		return err
-	}
-	if run.ExitCode == nil || *run.ExitCode != 0 {
+	if done.code != 0 {
 		return emit(chatError("the chat program could not be interrupted"))
 	}
 	return emit(system{Type: "system", Subtype: "interrupted"})

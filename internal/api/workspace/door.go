@@ -72,6 +72,7 @@ type Door struct {
 	opts    Options
 	tokens  *socket.Tokens
 	sockets *socket.Server
+	maxFile int64 // bytes of a file that one request reads or writes
 	git     flights
 	jar     jar
 	locks   api.Locks // by the id of a chat, or of a pending session
@@ -92,7 +93,7 @@ func New(o Options) (*Door, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Door{opts: o, jar: jar{now: o.Now, kept: map[string]kept{}}, clients: map[string]int{}}
+	d := &Door{opts: o, maxFile: 5 << 20, jar: jar{now: o.Now, kept: map[string]kept{}}, clients: map[string]int{}}
 	d.tokens = &socket.Tokens{
 		Sealer: api.NewCipher(o.Secret, "w1.", "belljar workspace session, version 1"), Audience: "belljar-workspace", TTL: o.TokenTTL, Now: o.Now,
 	}
@@ -118,11 +119,11 @@ func (d *Door) Register(mux *http.ServeMux) {
 		method, path string
 		handler      http.HandlerFunc
 	}{
-		{"GET", "/api/tree", d.http(d.opts.Trees, (*call).tree)}, {"GET", "/api/search", d.http(d.opts.Searches, (*call).search)},
-		{"GET", "/api/file", d.http(nil, (*call).read)}, {"PUT", "/api/file", d.http(nil, (*call).write)},
-		{"DELETE", "/api/file", d.http(nil, (*call).remove)}, {"POST", "/api/file/rename", d.http(nil, (*call).rename)},
+		{"GET", "/api/tree", d.http(d.opts.Trees, at((*call).tree, "."))}, {"GET", "/api/search", d.http(d.opts.Searches, at((*call).search, "."))},
+		{"GET", "/api/file", d.http(nil, at((*call).read))}, {"PUT", "/api/file", d.http(nil, at((*call).write))},
+		{"DELETE", "/api/file", d.http(nil, at((*call).remove))}, {"POST", "/api/file/rename", d.http(nil, (*call).rename)},
 		{"POST", "/api/file/move", d.http(nil, (*call).move)}, {"GET", "/api/git/status", d.http(nil, (*call).gitStatus)},
-		{"GET", "/api/git/diff", d.http(nil, (*call).gitDiff)}, {"GET", "/api/git/show", d.http(nil, (*call).gitShow)},
+		{"GET", "/api/git/diff", d.http(nil, at((*call).gitDiff))}, {"GET", "/api/git/show", d.http(nil, at((*call).gitShow))},
 		{"GET", "/api/sessions", d.http(nil, (*call).sessions)}, {"POST", "/api/sessions", d.http(nil, (*call).newSession)},
 		{"GET", "/api/config", d.http(nil, (*call).config)}, {"GET", "/api/project", d.http(nil, (*call).project)},
 		{"GET", "/api/capabilities", d.http(nil, (*call).capabilities)},
@@ -147,7 +148,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 	}
 	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), "ANY "+Prefix+"/")
-		write(w, http.StatusNotFound, detail("Not Found"))
+		write(w, http.StatusNotFound, detailed{"Not Found"})
 	})
 }
 
@@ -155,7 +156,7 @@ func notAllowed(methods []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), "ANY "+r.Pattern)
 		w.Header()["Allow"] = methods
-		write(w, http.StatusMethodNotAllowed, detail("Method Not Allowed"))
+		write(w, http.StatusMethodNotAllowed, detailed{"Method Not Allowed"})
 	}
 }
 
@@ -178,8 +179,8 @@ func (d *Door) call(w http.ResponseWriter, r *http.Request) (*call, error) {
 	return &call{door: d, caller: api.CallerOf(r.Context()), w: w, r: r}, err
 }
 
-// http wraps a handler, which writes all responses but errors.
-func (d *Door) http(limit *api.Buckets, handler func(*call) error) http.HandlerFunc {
+// http wraps a handler, which returns what the response has.
+func (d *Door) http(limit *api.Buckets, handler func(*call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := d.call(w, r)
 		if err == nil {
@@ -190,12 +191,31 @@ func (d *Door) http(limit *api.Buckets, handler func(*call) error) http.HandlerF
 		if err == nil {
 			err = c.open()
 		}
+		var v any
 		if err == nil {
-			err = handler(c)
+			v, err = handler(c)
 		}
 		if err != nil {
 			fail(w, c.r, err)
+		} else if t, ok := v.(tagged); ok {
+			c.writeTagged(t.v)
+		} else {
+			write(w, http.StatusOK, v)
 		}
+	}
+}
+
+// at wraps a handler of a path in the query. fallback is as in [call.query].
+func at(handler func(*call, string) (any, error), fallback ...string) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		p, err := c.query("path", fallback...)
+		if err == nil {
+			p, err = place(p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return handler(c, p)
 	}
 }
 

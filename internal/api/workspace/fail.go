@@ -1,8 +1,11 @@
 package workspace
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"strings"
@@ -39,8 +42,6 @@ type detailed struct {
 	Detail any `json:"detail"`
 }
 
-func detail(text string) detailed { return detailed{text} }
-
 func tooMany(wait time.Duration) error {
 	return &belljar.Error{
 		Code: belljar.CodeRateLimited, Message: "Rate limit exceeded", Details: map[string]any{"retry_after_sec": int(math.Ceil(wait.Seconds()))},
@@ -54,19 +55,15 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &bad):
 		write(w, http.StatusUnprocessableEntity, detailed{bad})
-		return
 	case errors.As(err, &own):
-		write(w, own.status, detail(own.text))
-		return
+		write(w, own.status, detailed{own.text})
 	case strings.Contains(r.Header.Get("Accept"), "application/problem+json"):
 		api.Fail(w, r, err)
-		return
+	default:
+		e, header := api.Explain(r.Context(), err)
+		maps.Copy(w.Header(), header)
+		write(w, e.Code.Info().HTTP, detailed{textOf(e)})
 	}
-	e, header := api.Explain(r.Context(), err)
-	for name, values := range header {
-		w.Header()[name] = values
-	}
-	write(w, e.Code.Info().HTTP, detail(textOf(e)))
 }
 
 // textOf returns the text of a public error: that of the API where it has one.
@@ -88,21 +85,40 @@ func messageOf(e *belljar.Error) string {
 	return e.Message
 }
 
-// write responds with v as JSON.
+// write responds with v as JSON; bytes are JSON already.
 func write(w http.ResponseWriter, status int, v any) {
-	raw, err := socket.Encode(v)
-	if err != nil {
-		status, raw = http.StatusInternalServerError, []byte(`{"detail":"Internal server error"}`)
+	raw, ok := v.([]byte)
+	if !ok {
+		var err error
+		if raw, err = socket.Encode(v); err != nil {
+			status, raw = http.StatusInternalServerError, []byte(`{"detail":"Internal server error"}`)
+		}
 	}
-	send(w, status, raw)
-}
-
-// send responds with JSON.
-func send(w http.ResponseWriter, status int, raw []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Del("Content-Length")
 	w.WriteHeader(status)
 	_, _ = w.Write(raw) // fails only if the client is gone
+}
+
+// tagged is what a response has that clients ask for again and again. It has an ETag.
+type tagged struct{ v any }
+
+// writeTagged responds with v and its ETag, or with 304 if the client has that.
+func (c *call) writeTagged(v any) {
+	raw, err := socket.Encode(v)
+	if err != nil {
+		fail(c.w, c.r, err)
+		return
+	}
+	sum := sha256.Sum256(raw)
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	c.w.Header().Set("ETag", tag)
+	c.w.Header().Set("Cache-Control", "no-cache")
+	if api.Matches(strings.Join(c.r.Header.Values("If-None-Match"), ","), tag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	write(c.w, http.StatusOK, raw)
 }
 
 // query returns a query parameter, or fallback if it is not given. Without a fallback it is required.
@@ -118,11 +134,11 @@ func (c *call) query(name string, fallback ...string) (string, error) {
 }
 
 // body returns fields of a JSON body: required texts.
-func (c *call) body(limit int64, names ...string) (map[string]string, error) {
+func (c *call) body(names ...string) (map[string]string, error) {
 	if err := api.CheckJSON(c.r); err != nil {
 		return nil, err
 	}
-	raw, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, limit)
+	raw, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, c.door.maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package workspace
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"path"
@@ -12,10 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
-	"github.com/belljar/belljar/internal/api/socket"
 )
-
-const maxFile = 5 << 20 // bytes of a file that one request reads or writes
 
 // place checks a path of a request. It is relative to the workspace, and "." is the workspace.
 func place(p string) (string, error) {
@@ -39,15 +34,6 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:200], "") + "…"
 }
 
-// path returns a path in the query. fallback is as in [call.query].
-func (c *call) path(fallback ...string) (string, error) {
-	p, err := c.query("path", fallback...)
-	if err != nil {
-		return "", err
-	}
-	return place(p)
-}
-
 // said returns an error of Files in the API's words. Other errors are returned unchanged.
 func said(err error, p string) error {
 	switch belljar.CodeOf(err) {
@@ -57,26 +43,6 @@ func said(err error, p string) error {
 		return fault{http.StatusNotFound, "File not found: " + short(p)}
 	}
 	return err
-}
-
-// tagged responds with v and its ETag, or with 304 if the client has that.
-func (c *call) tagged(v any) error {
-	raw, err := socket.Encode(v)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(raw)
-	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
-	c.w.Header().Set("ETag", tag)
-	c.w.Header().Set("Cache-Control", "no-cache")
-	for given := range strings.SplitSeq(strings.Join(c.r.Header.Values("If-None-Match"), ","), ",") {
-		if strings.TrimPrefix(strings.TrimSpace(given), "W/") == tag {
-			c.w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
-	}
-	send(c.w, http.StatusOK, raw)
-	return nil
 }
 
 // content is the text of a file.
@@ -105,21 +71,14 @@ func contentOf(p string, b []byte, size int64) content {
 	return out
 }
 
-func (c *call) read() error {
-	p, err := c.path()
+func (c *call) read(p string) (any, error) {
+	e, body, err := c.Engine.Files().Read(c.r.Context(), c.Session, p, 0, c.door.maxFile)
 	if err != nil {
-		return err
-	}
-	e, body, err := c.Engine.Files().Read(c.r.Context(), c.Session, p, 0, maxFile)
-	if err != nil {
-		return c.explain(err, p)
+		return nil, c.explain(err, p)
 	}
 	defer body.Close()
 	b, err := io.ReadAll(body)
-	if err != nil {
-		return err
-	}
-	return c.tagged(contentOf(p, b, max(e.Size, int64(len(b)))))
+	return tagged{contentOf(p, b, max(e.Size, int64(len(b))))}, err
 }
 
 // explain returns the API's error for a file that could not be opened, moved or written.
@@ -141,92 +100,71 @@ type done struct {
 	Dest    string `json:"dest_path,omitempty"`
 }
 
-func (c *call) ok(d done) error {
+// changed returns the answer to a change, or its error.
+func (c *call) changed(d done, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
 	c.door.git.forget(c.Session)
 	d.Success = true
-	write(c.w, http.StatusOK, d)
-	return nil
+	return d, nil
 }
 
-func (c *call) write() error {
-	p, err := c.path()
+func (c *call) write(p string) (any, error) {
+	in, err := c.body("content")
 	if err != nil {
-		return err
-	}
-	in, err := c.body(maxFile, "content")
-	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = c.Engine.Files().Write(c.r.Context(), c.Session, belljar.FileWrite{
 		Path: p, Content: strings.NewReader(in["content"]), Size: int64(len(in["content"])), Overwrite: true,
 	})
-	if err != nil {
-		return c.explain(err, p)
-	}
-	return c.ok(done{Path: p})
+	return c.changed(done{Path: p}, c.explain(err, p))
 }
 
-func (c *call) remove() error {
-	p, err := c.path()
-	if err == nil && p == "." {
-		err = fault{http.StatusBadRequest, "Cannot delete workspace root"}
+func (c *call) remove(p string) (any, error) {
+	if p == "." {
+		return nil, fault{http.StatusBadRequest, "Cannot delete workspace root"}
+	}
+	return c.changed(done{Path: p}, said(c.Engine.Files().Delete(c.r.Context(), c.Session, p, true), p))
+}
+
+// places returns two paths in the body.
+func (c *call) places(one, two string) (a, b string, err error) {
+	in, err := c.body(one, two)
+	if err == nil {
+		a, err = place(in[one])
 	}
 	if err == nil {
-		err = said(c.Engine.Files().Delete(c.r.Context(), c.Session, p, true), p)
+		b, err = place(in[two])
 	}
-	if err != nil {
-		return err
-	}
-	return c.ok(done{Path: p})
+	return a, b, err
 }
 
-func (c *call) rename() error {
-	in, err := c.body(maxFile, "old_path", "new_path")
-	if err != nil {
-		return err
-	}
-	from, err := place(in["old_path"])
-	if err != nil {
-		return err
-	}
-	to, err := place(in["new_path"])
+func (c *call) rename() (any, error) {
+	from, to, err := c.places("old_path", "new_path")
 	if err == nil {
 		err = c.shift(from, to)
 	}
-	if err != nil {
-		return err
-	}
-	return c.ok(done{OldPath: from, NewPath: to})
+	return c.changed(done{OldPath: from, NewPath: to}, err)
 }
 
-func (c *call) move() error {
-	in, err := c.body(maxFile, "src_path", "dest_dir")
+func (c *call) move() (any, error) {
+	from, dir, err := c.places("src_path", "dest_dir")
 	if err != nil {
-		return err
-	}
-	from, err := place(in["src_path"])
-	if err != nil {
-		return err
-	}
-	dir, err := place(in["dest_dir"])
-	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := c.Engine.Files().Stat(c.r.Context(), c.Session, from); err != nil {
-		return said(err, from)
+		return nil, said(err, from)
 	}
 	is, err := c.isDir(dir)
 	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
-		return said(err, dir)
+		return nil, said(err, dir)
 	}
 	if !is {
-		return fault{http.StatusBadRequest, "Destination is not a directory: " + short(dir)}
+		return nil, fault{http.StatusBadRequest, "Destination is not a directory: " + short(dir)}
 	}
 	to := path.Join(dir, path.Base(from))
-	if err := c.shift(from, to); err != nil {
-		return err
-	}
-	return c.ok(done{OldPath: from, Dest: to})
+	return c.changed(done{OldPath: from, Dest: to}, c.shift(from, to))
 }
 
 // shift gives a file another path, which must be free.

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"net/http"
 	"path"
 	"regexp"
 	"strings"
@@ -34,38 +33,29 @@ type finds struct {
 }
 
 // search looks for files and folders by their names, and with content= for lines of files.
-func (c *call) search() error {
-	text, err := c.query("content", "")
+func (c *call) search(p string) (any, error) {
+	text, _ := c.query("content", "")
+	all := []string{"*"} // without q=, if there is content=
+	if text == "" {
+		all = nil
+	}
+	pattern, err := c.query("q", all...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	names := []string{}
-	if text != "" {
-		names = []string{"*"} // q= may narrow the search
-	}
-	pattern, err := c.query("q", names...)
-	if err != nil {
-		return err
-	}
-	for name, given := range map[string]string{"q": pattern, "content": text} {
-		if len(given) > maxPattern || name == "q" && given == "" {
-			return missing{{[]string{"query", name}, "String should have 1 to 256 characters", "string_length"}}
-		}
-	}
-	p, err := c.path(".")
-	if err != nil {
-		return err
+	if pattern == "" || len(pattern) > maxPattern {
+		return nil, missing{{[]string{"query", "q"}, "String should have 1 to 256 characters", "string_length"}}
 	}
 	match, err := glob(pattern)
 	if err != nil {
-		return missing{{[]string{"query", "q"}, "Value is not a pattern", "value_error"}}
+		return nil, missing{{[]string{"query", "q"}, "Value is not a pattern", "value_error"}}
 	}
-	all, reason, err := c.finds(p, text)
+	found, reason, err := c.finds(p, text)
 	if err != nil {
-		return said(err, p)
+		return nil, said(err, p)
 	}
 	out := finds{Results: []find{}, Pattern: pattern, Path: p, cut: reason}
-	for _, f := range all {
+	for _, f := range found {
 		below := f.Path
 		if p != "." {
 			below = strings.TrimPrefix(f.Path, p+"/")
@@ -83,8 +73,7 @@ func (c *call) search() error {
 			out.Results = append(out.Results, f)
 		}
 	}
-	write(c.w, http.StatusOK, out)
-	return nil
+	return out, nil
 }
 
 // finds returns all below a folder, or the lines of files that have a text.

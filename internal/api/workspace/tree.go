@@ -41,16 +41,12 @@ type cut struct {
 }
 
 // tree lists one folder: folders first, then by name.
-func (c *call) tree() error {
-	p, err := c.path(".")
-	if err != nil {
-		return err
-	}
+func (c *call) tree(p string) (any, error) {
 	ctx, stop := context.WithTimeout(c.r.Context(), lookTime)
 	defer stop()
 	list, reason, err := c.look(ctx, p, false)
 	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound { // which has no entries
-		return said(err, p)
+		return nil, said(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
 	links := 0
@@ -76,7 +72,7 @@ func (c *call) tree() error {
 		}
 		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.Name, b.Name))
 	})
-	return c.tagged(out)
+	return tagged{out}, nil
 }
 
 // look lists a folder. One that takes until ctx ends has no entries.

@@ -102,6 +102,7 @@ func templates(t *testing.T) door.Templates {
 			"kind": "chat", "command": []string{"python3", "-c", program}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
 			"parameters": map[string]any{
 				"model":     map[string]any{"values": []string{"small", "large"}, "arguments": []string{"--model", "{value}"}},
+				"file":      map[string]any{"pattern": "[a-z./]+", "arguments": []string{"--file", "{value}"}},
 				"max_turns": map[string]any{"pattern": "[0-9]{1,3}", "arguments": []string{"--max-turns={value}"}},
 			},
 		},
