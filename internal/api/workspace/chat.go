@@ -32,8 +32,8 @@ const MaxChatLifetime = 24 * time.Hour
 const (
 	maxChats  = 8 // of one workspace at once
 	chatIdle  = time.Hour
-	chatInput = 64 << 20 // bytes that one program reads
-	endTime   = 15 * time.Second
+	chatInput = 64 << 20         // bytes that one program reads
+	endTime   = 15 * time.Second // for a program to end
 )
 
 // attend changes how many clients a chat has by n, and returns it.
@@ -61,13 +61,6 @@ type chat struct {
 	mu      sync.Mutex // guards what follows
 	program *program
 	greeted bool
-}
-
-// program is one run of a chat.
-type program struct {
-	runID string
-	stdin belljar.Stdin // nil if it had ended before
-	log   *transcript
 }
 
 // running returns the runs of a chat that have not ended, or of all chats for "", the newest first.
@@ -115,7 +108,7 @@ func (c *call) chat() (socket.Peer, error) {
 	case len(all) >= maxChats:
 		return nil, &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
 	default:
-		x.program, err = x.start(ctx, template.Start)
+		x.program, err = x.start(ctx, false)
 	}
 	if err != nil {
 		return nil, err
@@ -138,101 +131,16 @@ func (x *chat) resume(run belljar.Run, template Template) (err error) {
 		return err
 	}
 	x.options = asked
-	if err := x.stop(ctx, run.ID); err != nil {
+	if err := x.end(ctx, run.ID); err != nil {
 		return err
 	}
-	x.program, err = x.start(ctx, template.again())
+	x.program, err = x.start(ctx, true)
 	return err
-}
-
-// again returns the further arguments of a program that goes on with a chat.
-func (t Template) again() []string {
-	if len(t.Resume) > 0 {
-		return t.Resume
-	}
-	return t.Start
-}
-
-// chatEnv is the environment variable with the id of the chat, by which [chat.interrupt] finds its processes.
-const chatEnv = "BELLJAR_CHAT"
-
-// start starts a program.
-func (x *chat) start(ctx context.Context, more []string) (*program, error) {
-	template := x.door.opts.Templates[x.template]
-	command, err := template.command(x.options, x.id, more)
-	if err != nil {
-		return nil, err
-	}
-	had, err := json.Marshal(x.options)
-	if err != nil {
-		return nil, err
-	}
-	env := map[string]string{chatEnv: x.id}
-	maps.Copy(env, template.Env)
-	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: x.Session, Command: command, Env: env, Interactive: true,
-		TimeoutSec: x.door.opts.ChatLifetime.Seconds(), StdinIdleTimeoutSec: chatIdle.Seconds(), StdinMaxBytes: chatInput,
-		Labels: map[string]string{label: "chat", chatLabel: x.id, templateLabel: x.template, optionsLabel: string(had)},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	x.door.opts.Logger.Info("workspace chat", "template", x.template, "run_id", run.ID, "user_id", x.caller.ID, "request_id", x.caller.RequestID)
-	return x.follows(ctx, run.ID, 0, true)
-}
-
-// follows opens the input and the output of a run. Of a fresh one everything is shown. Of another, what it prints from now on, the
-// messages from fromSeq on, and for 0 the last of those that begin a conversation.
-func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh bool) (*program, error) {
-	log, err := x.transcript(runID, fromSeq, fresh)
-	if err != nil {
-		return nil, err
-	}
-	stdin, err := x.Engine.Runs().Stdin(ctx, runID)
-	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // a conflict is that it has ended, which its log shows
-		log.close()
-		return nil, err
-	}
-	return &program{runID: runID, stdin: stdin, log: log}, nil
-}
-
-// ended is the verdict on a program that has ended.
-func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
-	v := socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "the program has ended"}
-	run, err := x.Engine.Runs().Get(ctx, runID)
-	switch {
-	case err != nil:
-		return socket.NotFound()
-	case run.ExitCode == nil:
-		v.Message = chatError("the chat program could not be started")
-	case run.Phase == belljar.PhaseTimedOut:
-		return failed(socket.CloseTimeout, "the chat's lifetime is over")
-	case *run.ExitCode != 0 && run.Phase != belljar.PhaseKilled:
-		v.Message = chatError(fmt.Sprintf("the chat program has ended with exit code %d", *run.ExitCode))
-	case run.Phase != belljar.PhaseCompleted:
-		v.Message = chatError("the chat program was ended")
-	}
-	return v
 }
 
 // failed is a verdict whose reason the client reads.
 func failed(code websocket.StatusCode, text string) socket.Verdict {
 	return socket.Verdict{Code: code, Reason: text, Message: chatError(text)}
-}
-
-// stop ends a run and waits for that.
-func (x *chat) stop(ctx context.Context, runID string) error {
-	ctx, cancel := context.WithTimeout(ctx, endTime)
-	defer cancel()
-	if err := x.Engine.Runs().Cancel(ctx, runID); err != nil {
-		return err
-	}
-	for _, err := range x.Engine.Runs().Frames(ctx, runID, belljar.Tail) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (x *chat) current() *program {
@@ -248,19 +156,6 @@ func (x *chat) replace(p *program) {
 	x.program = p
 	x.mu.Unlock()
 	old.release()
-}
-
-// release gives the input of a program up.
-func (p *program) release() {
-	if p.stdin != nil {
-		_ = p.stdin.Close() // never fails
-	}
-}
-
-// close ends the reading of a program, too.
-func (p *program) close() {
-	p.log.close()
-	p.release()
 }
 
 // connected is the first message, and again each time with a new token.
@@ -291,7 +186,9 @@ func chatFailed(e *belljar.Error) any { return chatError(messageOf(e)) }
 // Close implements [socket.Peer].
 func (x *chat) Close() {
 	x.door.attend(x.id, -1)
-	x.current().close()
+	p := x.current()
+	p.stop()
+	p.release()
 }
 
 // Greet implements [socket.Peer].
@@ -308,7 +205,7 @@ func (x *chat) Greet() (any, error) {
 	defer x.mu.Unlock()
 	if !x.greeted {
 		x.greeted = true
-		seq := x.program.log.before
+		seq := x.program.before
 		m.Seq = &seq
 	}
 	return m, err
@@ -318,8 +215,8 @@ func (x *chat) Greet() (any, error) {
 func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 	for again := true; again; {
 		p := x.current()
-		err := p.log.emit(ctx, emit)
-		p.log.close()
+		err := p.emit(ctx, emit)
+		p.stop()
 		if errors.Is(err, errCut) {
 			return failed(socket.CloseOverflow, "the chat program has printed all that is kept of one; restart it")
 		}

@@ -249,10 +249,10 @@ func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
 	}
 	defer unlock()
 	old := x.current()
-	if err := x.stop(ctx, old.runID); err != nil {
+	if err := x.end(ctx, old.runID); err != nil {
 		return err
 	}
-	next, err := x.start(ctx, x.door.opts.Templates[x.template].again())
+	next, err := x.start(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,8 @@ func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
 		err = emit(m)
 	}
 	if err != nil {
-		next.close()
+		next.stop()
+		next.release()
 		return err
 	}
 	x.replace(next)

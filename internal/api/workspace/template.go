@@ -47,13 +47,10 @@ const (
 	fileOption   = "file"
 )
 
-// DefaultTemplates are those of a server that sets none: the session's shell.
-func DefaultTemplates() Templates { return Templates{"shell": {Kind: templatePTY}} }
-
-// ParseTemplates reads templates: a JSON object of names and templates; "" is [DefaultTemplates].
+// ParseTemplates reads templates: a JSON object of names and templates; "" is the session's shell.
 func ParseTemplates(text string) (Templates, error) {
 	if text == "" {
-		return DefaultTemplates(), nil
+		return Templates{"shell": {Kind: templatePTY}}, nil
 	}
 	var list Templates
 	if err := api.Decode([]byte(text), &list); err != nil {

@@ -66,13 +66,15 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	list, err := ParseTemplates(`{"c":{"kind":"chat","command":["p"],"parameters":{"model":{"values":["a b","-x"],"arguments":["--m","{value}"]},"max_turns":{"pattern":".*","arguments":["--t={value}"]}}}}`)
+	list, err := ParseTemplates(`{"c":{"kind":"chat","command":["p"],"parameters":{"model":{"values":["a b","-x"],"arguments":["--m","{value}"]},"max_turns":{"pattern":".*","arguments":["--t={value}"]},"file":{"pattern":"[^;]*","arguments":["-f","{value}"]}}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := list["c"]
 	for query, want := range map[string][]string{
 		"model=a+b&maxTurns=7": {"p", "--t=7", "--m", "a b"}, "model=-x": {"p", "--m", "-x"}, "": {"p"}, "provider=x&command=rm": {"p"},
+		"files=a,%20b/c,,a": {"p", "-f", "a", "-f", "b/c"}, "file=a&file=b&files=c": {"p", "-f", "a", "-f", "b"}, "files=,": {"p"},
+		"file=a&file=b%3B": nil, "file=../a": nil, "file=/a": nil, "files=a,-b": nil, "file=a%00": nil, "files=" + strings.Repeat("a,", 40) + strings.Repeat("b", 256): nil,
 		"model=c": nil, "max_turns=-x": nil, "model=a%20b%3Brm": nil, "max_turns=a%00": nil, "max_turns=" + strings.Repeat("9", 300): nil,
 	} {
 		q, err := url.ParseQuery(query)

@@ -42,15 +42,16 @@ const patience = time.Minute
 type source struct {
 	name, key string
 	open      func(t *testing.T) workspace.Source
+	shared    bool // open returns the same source each time
 }
 
 // sources are all that one process can have. Every transcript must hold with each.
 func sources() []source {
 	return []source{
-		{"sandbox", "alice", func(t *testing.T) workspace.Source {
+		{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
 			return &sandbox.Source{Engine: apitest.NewWorld(t, nil, unbounded).Service}
 		}},
-		{"local", "root", func(t *testing.T) workspace.Source {
+		{name: "local", key: "root", open: func(t *testing.T) workspace.Source {
 			dir := filepath.Join(t.TempDir(), "work")
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -67,8 +68,22 @@ func sources() []source {
 			engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
 			return &local.Source{Engine: engine, Dir: dir}
 		}},
-		{"remote", "alice", another},
-		{"sprite", "alice", spriteWorld},
+		{name: "remote", key: "alice", open: another},
+		{name: "sprite", key: "alice", open: spriteWorld},
+	}
+}
+
+// TestSources runs with every source what must hold with each. The tests of a source share it, one after the other.
+func TestSources(t *testing.T) {
+	for _, s := range sources() {
+		t.Run(s.name, func(t *testing.T) {
+			opened := s.open(t)
+			s.open, s.shared = func(*testing.T) workspace.Source { return opened }, true
+			t.Run("Transcripts", func(t *testing.T) { transcripts(t, s) })
+			t.Run("Traversal", func(t *testing.T) { traversal(t, s) })
+			t.Run("HostileRepository", func(t *testing.T) { hostileRepository(t, s) })
+			t.Run("EdgeCases", func(t *testing.T) { edgeCases(t, s) })
+		})
 	}
 }
 
@@ -99,7 +114,7 @@ func templates(t *testing.T) door.Templates {
 	raw, err := json.Marshal(map[string]any{
 		"shell": map[string]any{"kind": "pty", "command": []string{"/bin/sh"}},
 		"claude": map[string]any{
-			"kind": "chat", "command": []string{"python3", "-c", program}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
+			"kind": "chat", "command": []string{"python3", "-ISc", program}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
 			"parameters": map[string]any{
 				"model":     map[string]any{"values": []string{"small", "large"}, "arguments": []string{"--model", "{value}"}},
 				"file":      map[string]any{"pattern": "[a-z./]+", "arguments": []string{"--file", "{value}"}},
@@ -154,6 +169,9 @@ func newWorld(t *testing.T, s source, change ...func(*door.Options)) *world {
 	}
 	if w.door, err = door.New(o); err != nil {
 		t.Fatal(err)
+	}
+	if s.shared {
+		t.Cleanup(w.clear)
 	}
 	mux := http.NewServeMux()
 	w.door.Register(mux)
@@ -235,6 +253,41 @@ func (w *world) open() workspace.Workspace {
 		w.Fatal(err)
 	}
 	return got
+}
+
+// clear ends what runs in the workspace and removes its files, for the next world over the same source.
+func (w *world) clear() {
+	at, ctx := w.open(), w.context()
+	files, err := at.Engine.Files().List(ctx, at.Session, belljar.FileQuery{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	terminals, err := at.Engine.Terminals().List(ctx, at.Session)
+	if err != nil {
+		w.Fatal(err)
+	}
+	runs, err := at.Engine.Runs().List(ctx, belljar.RunQuery{SessionID: at.Session, Phase: belljar.PhaseRunning})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, t := range terminals {
+		if err := at.Engine.Terminals().Close(ctx, t.ID); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+			w.Error(err)
+		}
+	}
+	for _, r := range runs.Items {
+		if err := at.Engine.Runs().Cancel(ctx, r.ID); err != nil {
+			w.Error(err)
+		}
+		if _, _, err := belljar.Collect(ctx, at.Engine.Runs(), r.ID); err != nil {
+			w.Error(err)
+		}
+	}
+	for _, f := range files.Entries {
+		if err := at.Engine.Files().Delete(ctx, at.Session, f.Path, true); err != nil {
+			w.Error(err)
+		}
+	}
 }
 
 // sh runs a script in the workspace.
