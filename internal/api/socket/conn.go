@@ -44,7 +44,7 @@ func (c *conn) run(ctx context.Context) Verdict {
 	defer cancel()
 	defer c.cancelOnClose(cancel)()
 	emit := func(m any) error { return c.send(ctx, m) }
-	if err := c.greet(emit); err != nil {
+	if err := emit(c.peer.Greet()); err != nil {
 		return Lost(err)
 	}
 	var work sync.WaitGroup
@@ -55,14 +55,6 @@ func (c *conn) run(ctx context.Context) Verdict {
 	cancel()
 	work.Wait()
 	return v
-}
-
-func (c *conn) greet(emit Emit) error {
-	m, err := c.peer.Greet()
-	if err != nil {
-		return err
-	}
-	return emit(m)
 }
 
 // wait waits for the end, and meanwhile renews the token and pings.
@@ -80,7 +72,7 @@ func (c *conn) wait(ctx context.Context, emit Emit, work *sync.WaitGroup) Verdic
 		case <-ctx.Done():
 			return Verdict{Code: websocket.StatusGoingAway, Reason: "server is shutting down"}
 		case <-renew.C:
-			if err := c.greet(emit); err != nil {
+			if err := emit(c.peer.Greet()); err != nil {
 				return Lost(err)
 			}
 		case <-ping.C:

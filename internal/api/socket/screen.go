@@ -37,7 +37,7 @@ type Input struct {
 type Screen struct {
 	belljar.Attachment
 	Dialect  Dialect
-	Greeting func() (any, error)
+	Greeting func() any
 	// History is whether the client wants what was on the terminal before.
 	History bool
 	// Flush is how long the first bytes of a character wait for the rest; 0 means until the end.
@@ -51,7 +51,7 @@ type Screen struct {
 var _ Peer = (*Screen)(nil)
 
 // Greet implements [Peer].
-func (s *Screen) Greet() (any, error) { return s.Greeting() }
+func (s *Screen) Greet() any { return s.Greeting() }
 
 // Close leaves the terminal.
 func (s *Screen) Close() { _ = s.Attachment.Close() } // never fails

@@ -25,7 +25,7 @@ type Emit func(m any) error
 // Peer is what a client is connected to.
 type Peer interface {
 	// Greet returns the first message, with a token. It is called again before the token expires.
-	Greet() (any, error)
+	Greet() any
 	// Follow emits what comes until it ends, and returns why.
 	Follow(ctx context.Context, emit Emit) Verdict
 	// Receive handles a message of the client; text is false for a binary one. Its error ends the connection.

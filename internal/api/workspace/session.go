@@ -23,7 +23,7 @@ const (
 )
 
 // token returns a token for a terminal or a chat of the caller's workspace, or a random id that is pending.
-func (c *call) token(kind, id string) (string, time.Time, error) {
+func (c *call) token(kind, id string) (string, time.Time) {
 	return c.door.tokens.Issue(socket.Claims{Provider: c.door.opts.Source.Mode(), ID: id, Kind: kind, User: c.caller.ID, Session: c.Session})
 }
 

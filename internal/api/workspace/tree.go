@@ -51,11 +51,10 @@ func (c *call) tree(p string) (any, error) {
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
 	links := 0
 	for _, e := range list.Entries {
-		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: e.Type == "dir"}
-		if e.Type == "symlink" && links < maxLinks {
+		if e.Type == "symlink" {
 			links++
-			it.Dir = c.leadsToDir(ctx, e)
 		}
+		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: links <= maxLinks && c.leadsToDir(ctx, e) || e.Type == "dir"}
 		if !it.Dir {
 			it.Size = &e.Size
 		}
@@ -94,52 +93,43 @@ func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.File
 	if err != nil || len(list.Entries) != 1 || list.Entries[0].Path != p {
 		return list, err
 	}
-	itself := list.Entries[0]
-	if itself.Type != "symlink" {
-		return belljar.FileList{}, nil
-	}
-	target, ok := c.target(ctx, itself)
-	if !ok {
+	target, ok := c.target(ctx, list.Entries[0])
+	if !ok || target.Type != "dir" {
 		return belljar.FileList{}, nil
 	}
 	q.Path = target.Path
-	if list, err = c.Engine.Files().List(ctx, c.Session, q); err != nil {
-		return list, err
-	}
+	list, err = c.Engine.Files().List(ctx, c.Session, q)
 	for i, e := range list.Entries {
-		if e.Path == target.Path {
-			return belljar.FileList{}, nil
-		}
+		below := e.Path
 		if target.Path != "." {
-			e.Path = strings.TrimPrefix(e.Path, target.Path+"/")
+			below = strings.TrimPrefix(below, target.Path+"/")
 		}
-		list.Entries[i].Path = path.Join(p, e.Path)
+		list.Entries[i].Path = path.Join(p, below)
 	}
-	return list, nil
+	return list, err
 }
 
-// target returns what a link leads to in the workspace, through further links.
-func (c *call) target(ctx context.Context, e belljar.FileEntry) (belljar.FileEntry, bool) {
+// target returns what an entry leads to in the workspace, through links: itself if it is none.
+func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileEntry, ok bool) {
 	for range 8 {
+		if e.Type != "symlink" {
+			return e, true
+		}
 		to := e.Target
-		if path.IsAbs(to) {
-			inside, err := belljar.CleanPath(to)
-			if err != nil {
+		if !path.IsAbs(to) {
+			if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
 				return e, false
 			}
-			to = inside
-		} else if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
-			return e, false
 		}
-		next, err := c.Engine.Files().Stat(ctx, c.Session, to)
+		to, err := belljar.CleanPath(to)
+		if err == nil {
+			e, err = c.Engine.Files().Stat(ctx, c.Session, to)
+		}
 		if err != nil {
 			return e, false
 		}
-		if e = next; e.Type != "symlink" {
-			return e, true
-		}
 	}
-	return e, false
+	return e, e.Type != "symlink"
 }
 
 func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) bool {
@@ -149,7 +139,6 @@ func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) bool {
 
 // isDir reports whether a path is a folder, or leads to one.
 func (c *call) isDir(p string) (bool, error) {
-	ctx := c.r.Context()
-	e, err := c.Engine.Files().Stat(ctx, c.Session, p)
-	return err == nil && (e.Type == "dir" || e.Type == "symlink" && c.leadsToDir(ctx, e)), err
+	e, err := c.Engine.Files().Stat(c.r.Context(), c.Session, p)
+	return err == nil && c.leadsToDir(c.r.Context(), e), err
 }
