@@ -213,26 +213,25 @@ func (x *chat) Greet() any {
 
 // Follow implements [socket.Peer]: it emits what the program prints, and what those print that replace it.
 func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
-	for again := true; again; {
+	for {
 		p := x.current()
 		err := p.emit(ctx, emit)
 		p.stop()
-		if errors.Is(err, errCut) {
-			return failed(socket.CloseOverflow, "the chat program has printed all that is kept of one; restart it")
-		}
+		replaced := false
 		if err == nil && ctx.Err() == nil {
-			again, err = x.successor(ctx, p, emit)
+			replaced, err = x.successor(ctx, p, emit)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return socket.Gone()
+		case errors.Is(err, errCut):
+			return failed(socket.CloseOverflow, "the chat program has printed all that is kept of one; restart it")
 		case err != nil:
 			return socket.Lost(err)
-		case !again:
+		case !replaced:
 			return x.ended(ctx, p.runID)
 		}
 	}
-	panic("unreachable")
 }
 
 // successor reports whether a program that has ended was replaced, by this client or another one, and then follows the new one. A
