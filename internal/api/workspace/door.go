@@ -183,10 +183,8 @@ func (d *Door) call(w http.ResponseWriter, r *http.Request) (*call, error) {
 func (d *Door) http(limit *api.Buckets, handler func(*call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := d.call(w, r)
-		if err == nil {
-			if wait := limit.Take(c.caller.ID); wait > 0 && !c.caller.Admin() {
-				err = tooMany(wait)
-			}
+		if err == nil && !c.caller.Admin() {
+			err = api.Exceeded(limit.Take(c.caller.ID), "route")
 		}
 		if err == nil {
 			err = c.open()

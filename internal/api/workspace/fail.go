@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -40,12 +38,6 @@ func lacks(place, name string) lack { return lack{[]string{place, name}, "Field 
 
 type detailed struct {
 	Detail any `json:"detail"`
-}
-
-func tooMany(wait time.Duration) error {
-	return &belljar.Error{
-		Code: belljar.CodeRateLimited, Message: "Rate limit exceeded", Details: map[string]any{"retry_after_sec": int(math.Ceil(wait.Seconds()))},
-	}
 }
 
 // fail responds with err, in the API's form, or in Belljar's if the client accepts application/problem+json.
