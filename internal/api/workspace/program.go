@@ -206,21 +206,15 @@ func (p *program) emit(ctx context.Context, emit socket.Emit) error {
 
 // messages returns the messages that a frame completes.
 func (p *program) messages(f belljar.Frame) (list []any) {
-	switch {
-	case f.Type == belljar.FrameStdout:
-		for line := range p.out.add(f.Output) {
+	end := f.Event == belljar.EventEnd
+	if f.Type == belljar.FrameStdout || end {
+		for _, line := range p.out.add(f.Output, end) {
 			list = append(list, programLine(line))
 		}
-	case f.Type == belljar.FrameStderr:
-		for line := range p.err.add(f.Output) {
-			list = append(list, stderr(line))
-		}
-	case f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd: // what has no end of line
-		if len(p.out.held) > 0 {
-			list = append(list, programLine(p.out.held))
-		}
-		if len(p.err.held) > 0 {
-			list = append(list, stderr(p.err.held))
+	}
+	if f.Type == belljar.FrameStderr || end {
+		for _, line := range p.err.add(f.Output, end) {
+			list = append(list, system{Type: "system", Subtype: "stderr", Message: strings.ToValidUTF8(string(line), "\uFFFD")})
 		}
 	}
 	return list
@@ -234,32 +228,21 @@ func programLine(line []byte) any {
 	return system{Type: "system", Subtype: "echo", Payload: strings.ToValidUTF8(string(line), "\uFFFD")}
 }
 
-func stderr(line []byte) any {
-	return system{Type: "system", Subtype: "stderr", Message: strings.ToValidUTF8(string(line), "\uFFFD")}
-}
-
 // lines collects bytes into lines. Of a line that is too long, the beginning is kept.
 type lines struct{ held []byte }
 
-// add yields the lines that b completes, without their ends. Empty ones are left out.
-func (l *lines) add(b []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for {
-			end := bytes.IndexByte(b, '\n')
-			part := b
-			if end >= 0 {
-				part = b[:end]
-			}
-			l.held = append(l.held, part[:min(len(part), maxLine-len(l.held))]...)
-			if end < 0 {
-				return
-			}
-			line := bytes.TrimSuffix(l.held, []byte("\r"))
-			l.held = nil
-			b = b[end+1:]
-			if len(line) > 0 && !yield(line) {
-				return
-			}
+// add returns the lines that b completes, or at the end also the last one, without their ends. Empty ones are left out.
+func (l *lines) add(b []byte, end bool) (list [][]byte) {
+	for rest := b; len(rest) > 0 || end && len(l.held) > 0; {
+		part, after, whole := bytes.Cut(rest, []byte("\n"))
+		l.held = append(l.held, part[:min(len(part), maxLine-len(l.held))]...)
+		if rest = after; !whole && !end {
+			break
 		}
+		if line := bytes.TrimSuffix(l.held, []byte("\r")); len(line) > 0 {
+			list = append(list, line)
+		}
+		l.held = nil
 	}
+	return list
 }

@@ -91,11 +91,14 @@ func TestLines(t *testing.T) {
 	var l lines
 	var got []string
 	for _, piece := range []string{"a", "b\r\n", "\n", "c\nd", "", "e\n" + strings.Repeat("x", maxLine+10), "y\nz"} {
-		for line := range l.add([]byte(piece)) {
+		for _, line := range l.add([]byte(piece), false) {
 			got = append(got, string(line))
 		}
 	}
 	if len(got) != 4 || got[0] != "ab" || got[1] != "c" || got[2] != "de" || len(got[3]) != maxLine || string(l.held) != "z" {
 		t.Errorf("%d lines: %.20q", len(got), got)
+	}
+	if last := l.add(nil, true); len(last) != 1 || string(last[0]) != "z" || len(l.add(nil, true)) != 0 {
+		t.Errorf("at the end: %q", last)
 	}
 }

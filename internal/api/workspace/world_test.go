@@ -276,7 +276,7 @@ func (w *world) clear() {
 		}
 	}
 	for _, r := range runs.Items {
-		if err := at.Engine.Runs().Cancel(ctx, r.ID); err != nil {
+		if err := at.Engine.Runs().Cancel(ctx, r.ID); err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // it has just ended
 			w.Error(err)
 		}
 		if _, _, err := belljar.Collect(ctx, at.Engine.Runs(), r.ID); err != nil {
