@@ -87,10 +87,10 @@ func edgeCases(t *testing.T, s source) {
 	}
 
 	// Large and binary files: truncation within the schema, never raw bytes.
-	w.door.LimitFiles(100_000)
-	w.sh(`yes é | head -c 120000 > big; head -c 100 /dev/zero > zero; printf '\303' > half`)
+	w.door.LimitFiles(10_000)
+	w.sh(`yes é | head -c 12000 > big; head -c 100 /dev/zero > zero; printf '\303' > half`)
 	for file, want := range map[string]string{
-		"big": `"path":"big","truncated":true,"size":120000}`, "zero": `{"content":"","path":"zero","binary":true,"size":100}`,
+		"big": `"path":"big","truncated":true,"size":12000}`, "zero": `{"content":"","path":"zero","binary":true,"size":100}`,
 		"half": `{"content":"","path":"half","binary":true,"size":1}`,
 	} {
 		if got := w.ask(w.key, "GET", "/api/file?path="+file, ""); got.status != 200 || !strings.HasSuffix(got.body, want) {
@@ -216,7 +216,10 @@ func TestErrors(t *testing.T) {
 	if got.status != 404 || !strings.Contains(got.body, "urn:belljar:error:not_found") {
 		t.Error(got)
 	}
-	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 5<<20)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) || !strings.Contains(got.body, "5242880") {
+	if was := w.door.LimitFiles(1000); was != 5<<20 {
+		t.Errorf("files have at most %d bytes", was)
+	}
+	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 1000)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) || !strings.Contains(got.body, "1000 bytes") {
 		t.Error(got.status, got.body)
 	}
 	for path, body := range map[string]string{"/workspace/healthz": `{"status":"ok"}`, "/workspace/__meta/version": `{"version":"` + workspace.APIVersion + `"}`} {
