@@ -91,22 +91,18 @@ func unbounded(o *service.Options) { o.MaxSessions = -1 }
 
 // program is a chat's program: it echoes what it reads, and more.
 const program = `
-import json, signal, sys
-def say(**m): print(json.dumps(m), flush=True)
-signal.signal(signal.SIGINT, lambda *_: say(type="result", subtype="interrupted"))
-say(type="system", subtype="init", args=sys.argv[1:])
-for line in sys.stdin:
-    m = json.loads(line)
-    text = json.dumps(m)
-    if '"ask"' in text:
-        say(type="control_request", request_id="r1", request={"subtype": "can_use_tool", "tool_name": "Bash", "input": {}})
-    elif '"noise"' in text:
-        print("no json", flush=True)
-        print("trouble", file=sys.stderr, flush=True)
-    elif '"bye"' in text:
-        sys.exit(3)
-    else:
-        say(type="assistant", got=m)
+trap 'echo "{\"type\":\"result\",\"subtype\":\"interrupted\"}"' INT
+args=
+for a in "$@"; do args="$args${args:+,}\"$a\""; done
+echo "{\"type\":\"system\",\"subtype\":\"init\",\"args\":[$args]}"
+while IFS= read -r line || [ $? -gt 128 ]; do
+	case $line in
+	*'"ask"'*) echo '{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}' ;;
+	*'"noise"'*) echo "no json"; echo trouble >&2 ;;
+	*'"bye"'*) exit 3 ;;
+	*) printf '{"type":"assistant","got":%s}\n' "$line" ;;
+	esac
+done
 `
 
 func templates(t *testing.T) door.Templates {
@@ -114,7 +110,7 @@ func templates(t *testing.T) door.Templates {
 	raw, err := json.Marshal(map[string]any{
 		"shell": map[string]any{"kind": "pty", "command": []string{"/bin/sh"}},
 		"claude": map[string]any{
-			"kind": "chat", "command": []string{"python3", "-ISc", program}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
+			"kind": "chat", "command": []string{"/bin/sh", "-c", program, "chat"}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
 			"parameters": map[string]any{
 				"model":     map[string]any{"values": []string{"small", "large"}, "arguments": []string{"--model", "{value}"}},
 				"file":      map[string]any{"pattern": "[a-z./]+", "arguments": []string{"--file", "{value}"}},
