@@ -54,7 +54,7 @@ func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	if err != nil || c.Admin() {
 		return c, err
 	}
-	return c, limitedFor(l.limits.users.Take(c.ID), "user")
+	return c, Exceeded(l.limits.users.Take(c.ID), "user")
 }
 
 // Connect counts a WebSocket before it is opened, by caller, or by address before authentication. The error is
@@ -68,11 +68,11 @@ func (l *Limits) Connect(r *http.Request) error {
 	case c.Admin():
 		return nil
 	case c.ID != "":
-		return limitedFor(l.connects.Take("user "+c.ID), "websocket")
+		return Exceeded(l.connects.Take("user "+c.ID), "websocket")
 	case exempt(c.Address):
 		return nil
 	}
-	return limitedFor(l.connects.Take("address "+Network(c.Address)), "websocket")
+	return Exceeded(l.connects.Take("address "+Network(c.Address)), "websocket")
 }
 
 // admit counts a request by its address.
@@ -80,11 +80,11 @@ func (l *Limits) admit(address string) error {
 	if l == nil || exempt(address) {
 		return nil
 	}
-	return limitedFor(l.addresses.Take(Network(address)), "address")
+	return Exceeded(l.addresses.Take(Network(address)), "address")
 }
 
-// limitedFor returns the error for a wait, nil if there is none.
-func limitedFor(wait time.Duration, scope string) error {
+// Exceeded returns the error of a limit whose next request may come after wait; nil if that is now. scope names the limit.
+func Exceeded(wait time.Duration, scope string) error {
 	if wait <= 0 {
 		return nil
 	}

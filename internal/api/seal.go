@@ -2,7 +2,10 @@ package api
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -17,11 +20,12 @@ const maxSealed = 2 << 10
 // ErrForged is the error of every invalid token.
 var ErrForged = errors.New("token is not one of ours")
 
-// Sealer makes signed tokens: a prefix, a JSON payload and its HMAC-SHA256. The payload is not encrypted. The caller
-// checks the payload's contents, such as an expiry.
+// Sealer makes signed tokens: a prefix, a JSON payload and its HMAC-SHA256. The payload is encrypted only by those of
+// [NewCipher]. The caller checks the payload's contents, such as an expiry.
 type Sealer struct {
 	prefix string
 	key    []byte
+	aead   cipher.AEAD // nil if the payload is not encrypted
 }
 
 // NewSealer returns a sealer whose tokens begin with prefix. Its key is derived from secret, which may have other uses,
@@ -30,6 +34,19 @@ func NewSealer(secret []byte, prefix, purpose string) *Sealer {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(purpose))
 	return &Sealer{prefix: prefix, key: mac.Sum(nil)}
+}
+
+// NewCipher is [NewSealer] for tokens whose payload only the server can read: they are encrypted and signed by AES-256-GCM.
+func NewCipher(secret []byte, prefix, purpose string) *Sealer {
+	s := NewSealer(secret, prefix, purpose)
+	block, err := aes.NewCipher(s.key)
+	if err == nil {
+		s.aead, err = cipher.NewGCM(block)
+	}
+	if err != nil {
+		panic(err) // a key of 32 bytes is none of its errors
+	}
+	return s
 }
 
 func (s *Sealer) sum(payload []byte) []byte {
@@ -45,13 +62,18 @@ func (s *Sealer) Seal(v any) (string, error) {
 		return "", err
 	}
 	enc := base64.RawURLEncoding
+	if s.aead != nil {
+		nonce := make([]byte, s.aead.NonceSize())
+		_, _ = rand.Read(nonce) // never fails
+		return s.prefix + enc.EncodeToString(s.aead.Seal(nonce, nonce, payload, nil)), nil
+	}
 	return s.prefix + enc.EncodeToString(payload) + "." + enc.EncodeToString(s.sum(payload)), nil
 }
 
 // Open decodes a token's payload into v. The error is [ErrForged].
 func (s *Sealer) Open(token string, v any) error {
-	payload, sum, ok := s.split(token)
-	if !ok || !hmac.Equal(sum, s.sum(payload)) {
+	payload, ok := s.payload(token)
+	if !ok {
 		return ErrForged
 	}
 	dec := json.NewDecoder(bytes.NewReader(payload))
@@ -65,18 +87,26 @@ func (s *Sealer) Open(token string, v any) error {
 	return nil
 }
 
-// split decodes a token's parts. Each token has only one valid spelling.
-func (s *Sealer) split(token string) (payload, sum []byte, ok bool) {
+// payload returns a token's payload if it is one of this sealer's. Each token has only one valid spelling.
+func (s *Sealer) payload(token string) (payload []byte, ok bool) {
 	rest, ours := strings.CutPrefix(token, s.prefix)
-	head, tail, cut := strings.Cut(rest, ".")
-	if !ours || !cut || len(token) > maxSealed || strings.ContainsAny(rest, "\r\n") {
-		return nil, nil, false
+	if !ours || len(token) > maxSealed || strings.ContainsAny(rest, "\r\n") {
+		return nil, false
 	}
 	enc := base64.RawURLEncoding.Strict()
+	head, tail, cut := strings.Cut(rest, ".")
 	payload, err := enc.DecodeString(head)
-	if err != nil {
-		return nil, nil, false
+	if err != nil || cut == (s.aead != nil) {
+		return nil, false
 	}
-	sum, err = enc.DecodeString(tail)
-	return payload, sum, err == nil && len(sum) == sha256.Size
+	if s.aead != nil {
+		n := s.aead.NonceSize()
+		if len(payload) < n {
+			return nil, false
+		}
+		payload, err = s.aead.Open(nil, payload[:n], payload[n:], nil)
+		return payload, err == nil
+	}
+	sum, err := enc.DecodeString(tail)
+	return payload, err == nil && hmac.Equal(sum, s.sum(payload))
 }

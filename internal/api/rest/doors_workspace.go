@@ -17,9 +17,9 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 		p.Required = required
 		return p
 	}
-	query := inQuery("q", "A pattern for names: *, ?, [abc], [!abc]; case does not matter", text(""))
-	query.Required = true
-	content := objectOf(fields{
+	query := inQuery("q", "A pattern for names: *, ?, [abc], [!abc]; case does not matter. Without content it is required", text(""))
+	content := inQuery("content", "A text of at most 1,024 bytes to find in files", text(""))
+	file := objectOf(fields{
 		"content": {Type: "string", Nullable: true}, "path": text(""), "error": text("Why there is no content"), "truncated": flag("Whether content is the beginning"),
 		"binary": flag("Whether it is not text"), "size": number("Bytes of the file, if it is truncated or binary"),
 	}, "content", "path")
@@ -44,7 +44,7 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 				"entries": listOf(objectOf(fields{"name": text(""), "path": text(""), "is_dir": flag(""), "size": number("Of a file, in bytes")}, "name", "path", "is_dir")),
 				"path":    text(""), "total_visited": number("Entries listed, if there are more"),
 			}), "entries", "path"))},
-		{OperationID: "workspace-read-file", Method: http.MethodGet, Path: at + "/file", Summary: "Read a file", Parameters: []*huma.Param{path(true)}, Responses: jsonResponse("Its text, at most 5 MiB", content)},
+		{OperationID: "workspace-read-file", Method: http.MethodGet, Path: at + "/file", Summary: "Read a file", Parameters: []*huma.Param{path(true)}, Responses: jsonResponse("Its text, at most 5 MiB", file)},
 		{OperationID: "workspace-write-file", Method: http.MethodPut, Path: at + "/file", Summary: "Write a file", Parameters: []*huma.Param{path(true)},
 			RequestBody: jsonBody(objectOf(fields{"content": text("")}, "content")), Responses: changed("path")},
 		{OperationID: "workspace-delete-file", Method: http.MethodDelete, Path: at + "/file", Summary: "Delete a file, or a folder with all in it", Parameters: []*huma.Param{path(true)}, Responses: changed("path")},
@@ -52,9 +52,11 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 			RequestBody: jsonBody(objectOf(fields{"old_path": text(""), "new_path": text("")}, "old_path", "new_path")), Responses: changed("old_path", "new_path")},
 		{OperationID: "workspace-move-file", Method: http.MethodPost, Path: at + "/file/move", Summary: "Move a file to a folder",
 			RequestBody: jsonBody(objectOf(fields{"src_path": text(""), "dest_dir": text("")}, "src_path", "dest_dir")), Responses: changed("old_path", "dest_path")},
-		{OperationID: "workspace-search", Method: http.MethodGet, Path: at + "/search", Summary: "Look for files by name", Parameters: []*huma.Param{query, path(false)},
+		{OperationID: "workspace-search", Method: http.MethodGet, Path: at + "/search", Summary: "Look for files by name, or for lines with a text", Parameters: []*huma.Param{query, content, path(false)},
 			Responses: jsonResponse("What was found", objectOf(with(fields{
-				"results": listOf(objectOf(fields{"name": text(""), "path": text(""), "dir": text("")}, "name", "path", "dir")), "pattern": text(""), "path": text(""),
+				"results": listOf(objectOf(fields{
+					"name": text(""), "path": text(""), "dir": text(""), "line": number("Of a find by content, from 1"), "text": text("The line, at most 500 bytes of it"),
+				}, "name", "path", "dir")), "pattern": text(""), "path": text(""),
 			}), "results", "pattern", "path"))},
 		{OperationID: "workspace-git-status", Method: http.MethodGet, Path: at + "/git/status", Summary: "List what has changed since the last commit",
 			Responses: jsonResponse("M, A, D, U (untracked) or C (conflict) by path; without a repository, files is an empty list", objectOf(fields{
@@ -62,7 +64,7 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 			}, "is_repo", "files"))},
 		{OperationID: "workspace-git-diff", Method: http.MethodGet, Path: at + "/git/diff", Summary: "Compare a file with the last commit", Parameters: []*huma.Param{path(true)},
 			Responses: jsonResponse("A unified diff", objectOf(fields{"diff": text(""), "path": text(""), "error": text(""), "truncated": flag("")}, "diff", "path"))},
-		{OperationID: "workspace-git-show", Method: http.MethodGet, Path: at + "/git/show", Summary: "Read a file of the last commit", Parameters: []*huma.Param{path(true)}, Responses: jsonResponse("Its text", content)},
+		{OperationID: "workspace-git-show", Method: http.MethodGet, Path: at + "/git/show", Summary: "Read a file of the last commit", Parameters: []*huma.Param{path(true)}, Responses: jsonResponse("Its text", file)},
 		{OperationID: "workspace-list-sessions", Method: http.MethodGet, Path: at + "/sessions", Summary: "List terminals and chats",
 			Responses: jsonResponse("Those that live", objectOf(fields{"sessions": listOf(objectOf(fields{
 				"id": session(), "type": {Type: "string", Enum: []any{"pty", "stream"}}, "alive": flag(""), "clients": number(""), "history_count": number("Entries of a chat's log"), "name": text(""),

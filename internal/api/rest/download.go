@@ -49,7 +49,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "private, no-cache")
 	if tag != "" {
 		h.Set("ETag", tag)
-		if matches(r.Header.Get("If-None-Match"), tag) {
+		if api.Matches(r.Header.Get("If-None-Match"), tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
@@ -141,20 +141,6 @@ func etag(a belljar.Artifact) string {
 		return ""
 	}
 	return `"` + a.Digest + `"`
-}
-
-// matches reports whether an If-None-Match header names tag, or its compressed form.
-func matches(header, tag string) bool {
-	if strings.TrimSpace(header) == "*" {
-		return true
-	}
-	for given := range strings.SplitSeq(header, ",") {
-		given = strings.TrimPrefix(strings.TrimSpace(given), "W/")
-		if given == tag || given == strings.TrimSuffix(tag, `"`)+`-gzip"` {
-			return true
-		}
-	}
-	return false
 }
 
 // mediaType detects a file's media type from its first bytes, and for plain text from its name.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 // openNew opens a terminal in the session of the path.
@@ -61,11 +62,11 @@ func (d *Door) reattach(ctx context.Context, service belljar.Service, r *http.Re
 	}
 	id, session := values["terminal_id"], ""
 	if token := values["session_id"]; token != "" {
-		c, err := d.tokens.read(api.CallerOf(r.Context()).ID, token)
-		if err != nil {
+		c, ok := d.tokens.Read(token, socket.Claims{Kind: tokenKind, User: api.CallerOf(r.Context()).ID})
+		if !ok {
 			return nil, errNotFound()
 		}
-		id, session = c.Terminal, c.Session
+		id, session = c.ID, c.Session
 	}
 	if forceNew {
 		if session == "" {

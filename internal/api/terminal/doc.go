@@ -23,7 +23,7 @@
 //	{"type":"exit","exit_code":0}
 //	{"type":"session_not_found"}
 //
-// Text never ends within a character: the server holds its first bytes for at most [Options.Flush], then sends them as
+// Text never ends within a character: the server holds its first bytes for at most 50 ms, then sends them as
 // base64. session is the first message, and is sent again before its session_id expires; use the latest to reattach.
 //
 // # Reattaching

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -14,124 +15,69 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 // maxMessage limits a client's message, in bytes: a pasted megabyte as base64.
 const maxMessage = 2 << 20
 
-// input is a client's message.
-type input struct {
-	Type     string `json:"type"`
-	Data     string `json:"data"`
-	Encoding string `json:"encoding"`
-	Cols     int    `json:"cols"`
-	Rows     int    `json:"rows"`
+// dialect has the messages of this door.
+type dialect struct{}
 
-	bytes []byte // Data, decoded
-}
+var _ socket.Dialect = dialect{}
 
-// The types of a client's messages.
-const (
-	typeInput  = "input"
-	typeResize = "resize"
-	typePing   = "ping"
-)
-
-// decode decodes a client's text message. It ignores unknown fields, since clients of the workspace API may send their
-// own. The error is a [verdict].
-func decode(raw []byte) (input, error) {
+// Decode implements [socket.Dialect]. It ignores unknown fields, since clients of the workspace API may send their own. An invalid
+// message ends the connection.
+func (dialect) Decode(text bool, raw []byte) (socket.Input, error) {
+	if !text {
+		return socket.Input{Type: "input", Bytes: raw}, nil
+	}
 	if !utf8.Valid(raw) {
-		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message is not utf-8")
+		return broken(websocket.StatusInvalidFramePayloadData, "message is not utf-8")
 	}
 	if api.LoneSurrogate(raw) {
-		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message has half a surrogate pair")
+		return broken(websocket.StatusInvalidFramePayloadData, "message has half a surrogate pair")
 	}
-	var in input
+	var in struct {
+		Type     string `json:"type"`
+		Data     string `json:"data"`
+		Encoding string `json:"encoding"`
+		Cols     int    `json:"cols"`
+		Rows     int    `json:"rows"`
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if err := dec.Decode(&in); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {
-			return input{}, broken(websocket.StatusPolicyViolation, "%s is not a %s", wrong.Field, wrong.Type)
+			return broken(websocket.StatusPolicyViolation, "%s is not a %s", wrong.Field, wrong.Type)
 		}
-		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message is not a json object")
+		return broken(websocket.StatusInvalidFramePayloadData, "message is not a json object")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message is more than one json object")
+		return broken(websocket.StatusInvalidFramePayloadData, "message is more than one json object")
 	}
-	switch in.Type {
-	case typeInput:
-	case typeResize, typePing:
-		return in, nil
-	default:
-		return input{}, broken(websocket.StatusPolicyViolation, "message must be input, resize or ping")
-	}
-	switch in.Encoding {
-	case "", "utf8", "utf-8":
-		in.bytes = []byte(in.Data)
-	case "base64":
+	out := socket.Input{Type: in.Type, Cols: in.Cols, Rows: in.Rows}
+	switch {
+	case in.Type == "resize", in.Type == "ping":
+	case in.Type != "input":
+		return broken(websocket.StatusPolicyViolation, "message must be input, resize or ping")
+	case in.Encoding == "base64":
 		var err error
-		if in.bytes, err = base64.StdEncoding.DecodeString(in.Data); err != nil {
-			return input{}, broken(websocket.StatusInvalidFramePayloadData, "data is not base64")
+		if out.Bytes, err = base64.StdEncoding.DecodeString(in.Data); err != nil {
+			return broken(websocket.StatusInvalidFramePayloadData, "data is not base64")
 		}
+	case slices.Contains([]string{"", "utf8", "utf-8"}, in.Encoding):
+		out.Bytes = []byte(in.Data)
 	default:
-		return input{}, broken(websocket.StatusPolicyViolation, "encoding is neither utf8 nor base64")
+		return broken(websocket.StatusPolicyViolation, "encoding is neither utf8 nor base64")
 	}
-	return in, nil
+	return out, nil
 }
 
-// verdict is why a connection ends: an optional message, a close code and its reason.
-type verdict struct {
-	code    websocket.StatusCode // 0 if the connection is lost
-	reason  string
-	message any // nil for none
-}
-
-// Error makes a verdict an error.
-func (v verdict) Error() string { return v.reason }
-
-// Close codes of this door's own.
-const (
-	closeUnauthorized websocket.StatusCode = 4001
-	closeNotFound     websocket.StatusCode = 4004
-	closeTimeout      websocket.StatusCode = 4008
-	closeOverflow     websocket.StatusCode = 4009
-	closeReplaced     websocket.StatusCode = 4010
-)
-
-// broken is the verdict on an invalid message.
-func broken(code websocket.StatusCode, format string, args ...any) verdict {
-	text := fmt.Sprintf(format, args...)
-	return verdict{code, text, failed(belljar.CodeInvalidRequest, text)}
-}
-
-// notFound is the verdict for every terminal that cannot be found, whatever the reason.
-func notFound() verdict {
-	return verdict{closeNotFound, "session not found", struct {
-		Type string `json:"type"`
-	}{"session_not_found"}}
-}
-
-// refused is the verdict for a failed request.
-func refused(err error) verdict {
-	code := belljar.CodeOf(err)
-	switch code {
-	case belljar.CodeNotFound:
-		return notFound()
-	case belljar.CodeInternal:
-		return verdict{websocket.StatusInternalError, "internal error", failed(code, "internal error")}
-	}
-	var e *belljar.Error
-	errors.As(err, &e)
-	message := failed(code, e.Message)
-	message.Details, message.Hint = e.Details, e.Hint
-	v := verdict{websocket.StatusPolicyViolation, e.Message, message}
-	switch code {
-	case belljar.CodeUnauthorized:
-		v.code = closeUnauthorized
-	case belljar.CodeRuntimeUnavailable:
-		v.code = websocket.StatusTryAgainLater
-	}
-	return v
+// broken returns the verdict on an invalid message.
+func broken(code websocket.StatusCode, format string, args ...any) (socket.Input, error) {
+	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+	return socket.Input{}, socket.Verdict{Code: code, Reason: e.Message, Message: dialect{}.Failed(e)}
 }
 
 // failure is an error message.
@@ -143,8 +89,9 @@ type failure struct {
 	Hint    string         `json:"hint,omitempty"`
 }
 
-func failed(code belljar.Code, message string) failure {
-	return failure{Type: "error", Code: code, Message: message}
+// Failed implements [socket.Dialect].
+func (dialect) Failed(e *belljar.Error) any {
+	return failure{"error", e.Code, e.Message, e.Details, e.Hint}
 }
 
 // greeting is the session message: the terminal, and the token to reattach.
@@ -164,19 +111,27 @@ type text struct {
 	Encoding string `json:"encoding,omitempty"`
 }
 
+// Text implements [socket.Dialect]: text if b is UTF-8 and JSON escapes would not make it much longer, else base64.
+func (dialect) Text(kind string, b []byte) any {
+	if utf8.Valid(b) {
+		escapes := 0
+		for _, c := range b {
+			if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+				escapes++
+			}
+		}
+		if escapes <= len(b)/4+16 {
+			return text{Type: kind, Data: string(b)}
+		}
+	}
+	return text{Type: kind, Data: base64.StdEncoding.EncodeToString(b), Encoding: "base64"}
+}
+
 // exit is the exit message.
 type exit struct {
 	Type string `json:"type"`
 	Code int    `json:"exit_code"`
 }
 
-// encode returns a message as JSON, without HTML escapes.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
+// Exit implements [socket.Dialect].
+func (dialect) Exit(code int) any { return exit{"exit", code} }

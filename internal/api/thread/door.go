@@ -66,7 +66,7 @@ type Node struct {
 type Door struct {
 	opts    Options
 	begun   time.Time
-	uploads sessionLocks
+	uploads api.Locks // by session: one upload at a time changes one, so that two cannot pass the same limit at once
 }
 
 // New returns a door to o.Engine.

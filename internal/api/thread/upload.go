@@ -77,7 +77,7 @@ func (c *call) upload() {
 		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename", "filename": cut(name, shownCommand)})
 		return
 	}
-	unlock, err := c.door.uploads.lock(c.r.Context(), f.session)
+	unlock, err := c.door.uploads.Lock(c.r.Context(), f.session)
 	if err != nil {
 		return // the client is gone
 	}

@@ -1,16 +1,18 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
-	"github.com/coder/websocket"
-
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 const (
@@ -41,66 +43,65 @@ type image struct {
 	Mime string `json:"mimeType"`
 }
 
-// receive handles a message: JSON, or else the text of a user.
-func (x *chat) receive(ctx context.Context, _ bool, raw []byte, emit func(any) error) error {
-	refuse := func(text string) error { return emit(chatError(text)) }
+// Receive implements [socket.Peer]: a message is a JSON object, or else the text of a user.
+func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit) error {
 	if !utf8.Valid(raw) {
-		return verdict{websocket.StatusInvalidFramePayloadData, "message is not utf-8", nil}
+		return notText()
 	}
-	var m message
-	if trimmed := strings.TrimSpace(string(raw)); !strings.HasPrefix(trimmed, "{") || !json.Valid(raw) {
-		if trimmed == "" {
+	if !isObject(raw) {
+		if strings.TrimSpace(string(raw)) == "" {
 			return nil
 		}
-		return x.tell(ctx, userLine([]any{textBlock(string(raw))}), emit)
+		return x.tell(ctx, userLine(textBlock(string(raw))), emit)
 	}
+	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return refuse("a field of the message has the wrong type")
+		return emit(chatError("a field of the message has the wrong type"))
 	}
 	switch m.Type {
 	case "ping":
-		return emit(typed{"pong"})
-	case "user":
-		blocks, bad := m.blocks()
-		if bad != "" {
-			return refuse(bad)
-		}
-		return x.tell(ctx, userLine(blocks), emit)
-	case "command":
-		if m.Command == "" {
-			return refuse("command is missing")
-		}
-		return x.tell(ctx, userLine([]any{textBlock(m.Command)}), emit)
-	case "control":
-		line, bad := control(raw, m)
-		if bad != "" {
-			return refuse(bad)
-		}
-		return x.tell(ctx, line, emit)
-	case "control_response", "approval_response":
-		line, bad := m.answer()
-		if bad != "" {
-			return refuse(bad)
-		}
-		return x.tell(ctx, line, emit)
+		return emit(socket.Typed{Type: "pong"})
 	case "interrupt":
 		return x.interrupt(ctx, emit)
 	case "restart":
 		return x.restart(ctx, emit)
 	}
-	return refuse("type is none of user, command, control, control_response, approval_response, ping, interrupt, restart")
+	line, err := m.line(raw)
+	if err != nil {
+		return emit(chatError(err.Error()))
+	}
+	return x.tell(ctx, line, emit)
+}
+
+// line returns what the program reads for a message.
+func (m message) line(raw []byte) (any, error) {
+	switch m.Type {
+	case "user":
+		blocks, err := m.blocks()
+		return userLine(blocks...), err
+	case "command":
+		if m.Command == "" {
+			return nil, errors.New("command is missing")
+		}
+		return userLine(textBlock(m.Command)), nil
+	case "control":
+		return m.control(raw)
+	case "control_response", "approval_response":
+		return m.answer()
+	}
+	return nil, errors.New("type is none of user, command, control, control_response, approval_response, ping, interrupt, restart")
 }
 
 func textBlock(text string) any {
 	return map[string]any{"type": "text", "text": text}
 }
 
-func userLine(blocks []any) any {
+func userLine(blocks ...any) any {
 	return map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": blocks}}
 }
 
-// blocks returns the content of a user's message: names of files, text and images. bad is why it cannot be sent.
-func (m message) blocks() (blocks []any, bad string) {
+// blocks returns the content of a user's message: names of files, text and images.
+func (m message) blocks() (blocks []any, err error) {
 	var text string
 	var whole struct {
 		Content json.RawMessage `json:"content"`
@@ -114,13 +115,13 @@ func (m message) blocks() (blocks []any, bad string) {
 			blocks = append(blocks, textBlock(text))
 		}
 	} else if json.Unmarshal(content, &blocks) != nil {
-		return nil, "message is neither text nor an object nor a list of blocks"
+		return nil, errors.New("message is neither text nor an object nor a list of blocks")
 	}
 	var names []string
 	for _, f := range m.Files {
 		p, err := place(f)
 		if err != nil {
-			return nil, err.Error()
+			return nil, err
 		}
 		names = append(names, "@"+p)
 	}
@@ -130,45 +131,41 @@ func (m message) blocks() (blocks []any, bad string) {
 	for _, i := range m.Images {
 		switch {
 		case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, i.Mime):
-			return nil, "an image is png, jpeg, gif or webp"
+			return nil, errors.New("an image is png, jpeg, gif or webp")
 		case base64.StdEncoding.DecodedLen(len(i.Data)) > maxImage+2:
-			return nil, "an image has at most 5 MiB"
+			return nil, errors.New("an image has at most 5 MiB")
 		}
 		if _, err := base64.StdEncoding.DecodeString(i.Data); err != nil {
-			return nil, "the data of an image is not base64"
+			return nil, errors.New("the data of an image is not base64")
 		}
 		blocks = append(blocks, map[string]any{
 			"type": "image", "source": map[string]any{"type": "base64", "media_type": i.Mime, "data": i.Data},
 		})
 	}
 	if len(blocks) == 0 {
-		return nil, "message is empty"
+		return nil, errors.New("message is empty")
 	}
-	return blocks, ""
+	return blocks, nil
 }
 
 // control returns the line for a control message: the message's own fields below request.
-func control(raw []byte, m message) (line any, bad string) {
+func (m message) control(raw []byte) (any, error) {
 	if !slices.Contains([]string{"initialize", "set_permission_mode", "set_model", "set_max_thinking_tokens"}, m.Subtype) {
-		return nil, "subtype is none of initialize, set_permission_mode, set_model, set_max_thinking_tokens"
+		return nil, errors.New("subtype is none of initialize, set_permission_mode, set_model, set_max_thinking_tokens")
 	}
 	var request map[string]any
 	if err := json.Unmarshal(raw, &request); err != nil {
-		return nil, "message is not an object"
+		return nil, errors.New("message is not an object")
 	}
 	delete(request, "type")
 	delete(request, "request_id")
-	id := m.RequestID
-	if id == "" {
-		id = belljar.NewID()
-	}
-	return map[string]any{"type": "control_request", "request_id": id, "request": request}, ""
+	return map[string]any{"type": "control_request", "request_id": cmp.Or(m.RequestID, belljar.NewID()), "request": request}, nil
 }
 
 // answer returns the line for the answer to a question of the program.
-func (m message) answer() (line any, bad string) {
+func (m message) answer() (any, error) {
 	if m.RequestID == "" {
-		return nil, "request_id is missing"
+		return nil, errors.New("request_id is missing")
 	}
 	response := m.Response
 	if m.Type == "approval_response" {
@@ -186,16 +183,16 @@ func (m message) answer() (line any, bad string) {
 		Behavior string `json:"behavior"`
 	}
 	if json.Unmarshal(response, &is) != nil || is.Behavior != "allow" && is.Behavior != "deny" {
-		return nil, "response.behavior is neither allow nor deny"
+		return nil, errors.New("response.behavior is neither allow nor deny")
 	}
 	return map[string]any{
 		"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": m.RequestID, "response": response},
-	}, ""
+	}, nil
 }
 
 // tell writes a line to the program.
-func (x *chat) tell(ctx context.Context, line any, emit func(any) error) error {
-	raw, err := encode(line)
+func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
+	raw, err := socket.Encode(line)
 	if err != nil {
 		return err
 	}
@@ -233,48 +230,38 @@ done
 exit $none`
 
 // interrupt sends the program and its children SIGINT, as a terminal does.
-func (x *chat) interrupt(ctx context.Context, emit func(any) error) error {
-	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: x.Session, TimeoutSec: 5, Labels: map[string]string{label: "signal"},
-		Command: []string{"/bin/sh", "-c", interruption, x.id},
-	}})
+func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
+	done, err := x.exec(ctx, "signal", 5*time.Second, nil, "/bin/sh", "-c", interruption, x.id)
 	if err != nil {
 		return err
 	}
-	run, _, err = belljar.Collect(ctx, x.Engine.Runs(), run.ID)
-	if err != nil {
-		return err
-	}
-	if run.ExitCode == nil || *run.ExitCode != 0 {
+	if done.code != 0 {
 		return emit(chatError("the chat program could not be interrupted"))
 	}
 	return emit(system{Type: "system", Subtype: "interrupted"})
 }
 
 // restart replaces the program by a new one, which goes on with the conversation if its template can.
-func (x *chat) restart(ctx context.Context, emit func(any) error) error {
-	unlock, err := x.door.locks.lock(ctx, x.id)
+func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
+	unlock, err := x.door.locks.Lock(ctx, x.id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	old := x.current()
-	if err := x.stop(ctx, old.runID); err != nil {
+	if err := x.end(ctx, old.runID); err != nil {
 		return err
 	}
-	next, err := x.start(ctx, x.door.opts.Templates[x.template].again())
+	next, err := x.start(ctx, true)
 	if err != nil {
 		return err
 	}
-	m, err := x.greet()
+	err = emit(system{Type: "system", Subtype: "restarted"})
 	if err == nil {
-		err = emit(system{Type: "system", Subtype: "restarted"})
-	}
-	if err == nil {
-		err = emit(m)
+		err = emit(x.Greet())
 	}
 	if err != nil {
-		next.log.close()
+		next.stop()
 		next.release()
 		return err
 	}

@@ -16,41 +16,46 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/socket"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/workspace"
 )
 
+// maxMessage limits a client's message, in bytes.
+const maxMessage = 8 << 20
+
 // Prefix is the path prefix of the workspace API.
 const Prefix = "/workspace"
 
-// Options configure a [Door]. Source, Auth, Sockets, Secret and Origin are required.
+// Options configure a [Door]. All are required but User, Trees, Searches, Root, Version and Now.
 type Options struct {
 	Source workspace.Source
 	// Auth authenticates callers of HTTP routes, Sockets those of WebSockets, also by a token= in the query.
 	Auth, Sockets api.Authenticator
 	// User is the caller of a request without credentials that comes from this machine to a loopback name; "" refuses it.
 	User string
-	// Secret signs tokens: at least 32 bytes, the same after a restart. TokenTTL is their life; 0 means 30 min.
+	// Secret signs tokens: at least 32 bytes, the same after a restart. TokenTTL is their life.
 	Secret   []byte
 	TokenTTL time.Duration
 	// Templates are the programs that clients may start, by name; see [ParseTemplates].
 	Templates Templates
-	// ChatLifetime is the longest life of a chat's program; 0 means a day.
+	// ChatLifetime is the longest life of a chat's program.
 	ChatLifetime time.Duration
 	// Origin reports whether the web page of a request, which has an Origin header, may use cookies here; Secure, whether the
 	// request came by HTTPS.
 	Origin, Secure func(r *http.Request) bool
 	// OriginAllowed reports whether a web page may open a WebSocket with credentials of its own.
 	OriginAllowed func(r *http.Request) bool
-	// Connect may refuse a WebSocket, for example for a rate limit; nil refuses none.
+	// Connect may refuse a WebSocket, for example for a rate limit.
 	Connect func(r *http.Request) error
 	// Trees and Searches limit the requests of one user; nil means no limit.
 	Trees, Searches *api.Buckets
-	// Bodies limits the memory for bodies of one user; nil means [api.JSONShares], for this door alone.
+	// Bodies limits the memory for bodies of one user.
 	Bodies *api.Shares
 	// Root adds the routes at the root.
 	Root bool
@@ -58,70 +63,50 @@ type Options struct {
 	Version string
 	Events  event.Sink
 	Logger  *slog.Logger
-	// PingEvery is the interval of pings; 0 means 20 s. WriteTimeout limits the write of one message; 0 means 30 s.
-	PingEvery, WriteTimeout time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // Door handles requests. Make one with [New].
 type Door struct {
-	opts   Options
-	tokens *tokens
-	drain  *api.Drain
-	git    flights
-	jar    jar
-	chats  clients
-	locks  locks
+	opts    Options
+	tokens  *socket.Tokens
+	sockets *socket.Server
+	maxFile int64 // bytes of a file that one request reads or writes
+	git     flights
+	locks   api.Locks // by the id of a chat, or of a pending session
+
+	mu      sync.Mutex
+	clients map[string]int   // of each chat
+	logins  map[string]login // by cookie
 }
 
 // New returns the door.
 func New(o Options) (*Door, error) {
 	switch {
-	case o.Source == nil || o.Auth == nil || o.Sockets == nil || o.Origin == nil || o.OriginAllowed == nil:
-		return nil, errors.New("workspace: no source, no authenticator or no rule for origins")
+	case o.Source == nil || o.Auth == nil || o.Sockets == nil || o.Templates == nil || o.Bodies == nil || o.Events == nil || o.Logger == nil,
+		o.Origin == nil || o.Secure == nil || o.OriginAllowed == nil || o.Connect == nil, o.TokenTTL <= 0 || o.ChatLifetime <= 0:
+		return nil, errors.New("workspace: an option is missing")
 	case len(o.Secret) < 32:
 		return nil, errors.New("workspace: the secret has fewer than 32 bytes")
-	}
-	for _, d := range []struct {
-		field    *time.Duration
-		fallback time.Duration
-	}{
-		{&o.TokenTTL, 30 * time.Minute}, {&o.ChatLifetime, MaxChatLifetime}, {&o.PingEvery, 20 * time.Second}, {&o.WriteTimeout, 30 * time.Second},
-	} {
-		if *d.field == 0 {
-			*d.field = d.fallback
-		}
-	}
-	if o.Templates == nil {
-		o.Templates = DefaultTemplates()
-	}
-	if o.Connect == nil {
-		o.Connect = func(*http.Request) error { return nil }
-	}
-	if o.Secure == nil {
-		o.Secure = func(r *http.Request) bool { return r.TLS != nil }
-	}
-	if o.Bodies == nil {
-		o.Bodies = api.JSONShares()
-	}
-	if o.Events == nil {
-		o.Events = event.Sinks{}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Door{opts: o, tokens: newTokens(o.Secret, o.TokenTTL, o.Now), drain: api.NewDrain(), jar: jar{now: o.Now}, locks: newLocks()}, nil
+	d := &Door{opts: o, maxFile: 5 << 20, clients: map[string]int{}, logins: map[string]login{}}
+	d.tokens = &socket.Tokens{
+		Sealer: api.NewCipher(o.Secret, "w1.", "belljar workspace session, version 1"), Audience: "belljar-workspace", TTL: o.TokenTTL, Now: o.Now,
+	}
+	d.sockets = socket.New(socket.Options{
+		Auth: callers{d, o.Sockets}, OriginAllowed: o.OriginAllowed, Connect: o.Connect, Fail: fail, Kind: "workspace", What: "a workspace",
+		MaxMessage: maxMessage, Renew: o.TokenTTL / 2, PingEvery: 20 * time.Second, Events: o.Events, Logger: o.Logger,
+		TryAgain: []belljar.Code{belljar.CodeRuntimeUnavailable, belljar.CodeQuotaExceeded, belljar.CodeRateLimited},
+	})
+	return d, nil
 }
 
 // Close ends all WebSockets with code 1001 and waits for them. Terminals and chats live on.
-func (d *Door) Close() error {
-	d.drain.Close()
-	return nil
-}
+func (d *Door) Close() error { return d.sockets.Close() }
 
 // Register adds the door's routes to a mux.
 func (d *Door) Register(mux *http.ServeMux) {
@@ -134,48 +119,44 @@ func (d *Door) Register(mux *http.ServeMux) {
 		method, path string
 		handler      http.HandlerFunc
 	}{
-		{"GET", "/api/tree", d.http(d.opts.Trees, (*call).tree)}, {"GET", "/api/search", d.http(d.opts.Searches, (*call).search)},
-		{"GET", "/api/file", d.http(nil, (*call).read)}, {"PUT", "/api/file", d.http(nil, (*call).write)},
-		{"DELETE", "/api/file", d.http(nil, (*call).remove)}, {"POST", "/api/file/rename", d.http(nil, (*call).rename)},
+		{"GET", "/api/tree", d.http(d.opts.Trees, at((*call).tree, "."))}, {"GET", "/api/search", d.http(d.opts.Searches, at((*call).search, "."))},
+		{"GET", "/api/file", d.http(nil, at((*call).read))}, {"PUT", "/api/file", d.http(nil, at((*call).write))},
+		{"DELETE", "/api/file", d.http(nil, at((*call).remove))}, {"POST", "/api/file/rename", d.http(nil, (*call).rename)},
 		{"POST", "/api/file/move", d.http(nil, (*call).move)}, {"GET", "/api/git/status", d.http(nil, (*call).gitStatus)},
-		{"GET", "/api/git/diff", d.http(nil, (*call).gitDiff)}, {"GET", "/api/git/show", d.http(nil, (*call).gitShow)},
+		{"GET", "/api/git/diff", d.http(nil, at((*call).gitDiff))}, {"GET", "/api/git/show", d.http(nil, at((*call).gitShow))},
 		{"GET", "/api/sessions", d.http(nil, (*call).sessions)}, {"POST", "/api/sessions", d.http(nil, (*call).newSession)},
 		{"GET", "/api/config", d.http(nil, (*call).config)}, {"GET", "/api/project", d.http(nil, (*call).project)},
 		{"GET", "/api/capabilities", d.http(nil, (*call).capabilities)},
-		{"POST", "/api/login", d.login}, {"POST", "/api/logout", d.logout},
-		{"GET", "/ws/pty", d.socket((*call).pty, ptyError)}, {"GET", "/ws/claude-stream", d.socket((*call).chat, chatFailure)},
+		{"POST", "/api/login", d.logIn}, {"POST", "/api/logout", d.logOut},
+		{"GET", "/ws/pty", d.socket((*call).pty, ptyDialect{}.Failed)}, {"GET", "/ws/claude-stream", d.socket((*call).chat, chatFailed)},
 	} {
 		allowed[r.path] = append(allowed[r.path], r.method)
 		for _, mount := range mounts {
 			mux.HandleFunc(r.method+" "+mount+r.path, r.handler)
 		}
 	}
-	mux.HandleFunc("GET "+Prefix+"/healthz", d.meta(func(w http.ResponseWriter) {
-		write(w, http.StatusOK, struct {
-			Status string `json:"status"`
-		}{"ok"})
-	}))
-	mux.HandleFunc("GET "+Prefix+"/__meta/version", d.meta(func(w http.ResponseWriter) {
-		write(w, http.StatusOK, struct {
-			Version string `json:"version"`
-		}{workspace.APIVersion})
-	}))
+	mux.HandleFunc("GET "+Prefix+"/healthz", d.meta(struct {
+		Status string `json:"status"`
+	}{"ok"}))
+	mux.HandleFunc("GET "+Prefix+"/__meta/version", d.meta(struct {
+		Version string `json:"version"`
+	}{workspace.APIVersion}))
 	for path, methods := range allowed {
 		for _, mount := range mounts {
-			mux.HandleFunc(mount+path, d.notAllowed(methods))
+			mux.HandleFunc(mount+path, notAllowed(methods))
 		}
 	}
 	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), "ANY "+Prefix+"/")
-		write(w, http.StatusNotFound, detail("Not Found"))
+		write(w, http.StatusNotFound, detailed{"Not Found"})
 	})
 }
 
-func (d *Door) notAllowed(methods []string) http.HandlerFunc {
+func notAllowed(methods []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), "ANY "+r.Pattern)
 		w.Header()["Allow"] = methods
-		write(w, http.StatusMethodNotAllowed, detail("Method Not Allowed"))
+		write(w, http.StatusMethodNotAllowed, detailed{"Method Not Allowed"})
 	}
 }
 
@@ -188,50 +169,87 @@ type call struct {
 	r      *http.Request
 }
 
-// http wraps a handler, which writes all responses but errors.
-func (d *Door) http(limit *api.Buckets, handler func(*call) error) http.HandlerFunc {
+// call returns the call of a request, whose workspace is not open yet.
+func (d *Door) call(w http.ResponseWriter, r *http.Request) (*call, error) {
+	api.Route(r.Context(), r.Pattern)
+	caller, err := callers{d, d.opts.Auth}.Authenticate(r)
+	if err == nil {
+		r = r.WithContext(api.WithCaller(r.Context(), caller))
+	}
+	return &call{door: d, caller: api.CallerOf(r.Context()), w: w, r: r}, err
+}
+
+// http wraps a handler, which returns what the response has.
+func (d *Door) http(limit *api.Buckets, handler func(*call) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := d.call(w, r)
+		if err == nil && !c.caller.Admin() {
+			err = api.Exceeded(limit.Take(c.caller.ID), "route")
+		}
+		if err == nil {
+			err = c.open()
+		}
+		var v any
+		if err == nil {
+			v, err = handler(c)
+		}
+		if err != nil {
+			fail(w, c.r, err)
+		} else if t, ok := v.(tagged); ok {
+			c.writeTagged(t.v)
+		} else {
+			write(w, http.StatusOK, v)
+		}
+	}
+}
+
+// at wraps a handler of a path in the query. fallback is as in [call.query].
+func at(handler func(*call, string) (any, error), fallback ...string) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		p, err := c.query("path", fallback...)
+		if err == nil {
+			p, err = place(p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return handler(c, p)
+	}
+}
+
+// socket wraps what attaches a WebSocket. failed returns the message for an error.
+func (d *Door) socket(attach func(*call) (socket.Peer, error), failed func(*belljar.Error) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), r.Pattern)
-		r, caller, err := d.identify(d.opts.Auth, r)
-		if err != nil {
-			fail(w, r, err)
-			return
-		}
-		if wait := limit.Take(caller.ID); wait > 0 && !caller.Admin() {
-			fail(w, r, tooMany(wait))
-			return
-		}
-		c := &call{door: d, caller: caller, w: w, r: r}
-		if c.Workspace, err = d.open(c); err == nil {
-			err = handler(c)
-		}
-		if err != nil {
-			fail(w, r, err)
-		}
+		d.sockets.Serve(w, r, socket.Route{Failed: failed, Attach: func(r *http.Request) (socket.Peer, error) {
+			c := &call{door: d, caller: api.CallerOf(r.Context()), w: w, r: r}
+			if err := c.open(); err != nil {
+				return nil, err
+			}
+			return attach(c)
+		}})
 	}
 }
 
 // meta wraps an answer to a server that depends on this one, which compares versions first. It opens no workspace.
-func (d *Door) meta(answer func(http.ResponseWriter)) http.HandlerFunc {
+func (d *Door) meta(answer any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		api.Route(r.Context(), r.Pattern)
-		r, _, err := d.identify(d.opts.Auth, r)
-		if err != nil {
-			fail(w, r, err)
+		if c, err := d.call(w, r); err != nil {
+			fail(w, c.r, err)
 			return
 		}
 		w.Header().Set("X-Workspace-Api-Version", workspace.APIVersion)
-		answer(w)
+		write(w, http.StatusOK, answer)
 	}
 }
 
 // open opens the workspace of a request, and counts the time and the failures.
-func (d *Door) open(c *call) (workspace.Workspace, error) {
-	begun := time.Now()
-	w, err := d.opts.Source.Open(c.r.Context(), c.caller, c.r.PathValue("session_id"))
-	d.opts.Events.Record(event.Event{
-		Name: event.WorkspaceOpened, Caller: c.caller, Component: "workspace", Kind: d.opts.Source.Mode(), Reason: string(belljar.CodeOf(err)),
+func (c *call) open() (err error) {
+	begun, o := time.Now(), c.door.opts
+	c.Workspace, err = o.Source.Open(c.r.Context(), c.caller, c.r.PathValue("session_id"))
+	o.Events.Record(event.Event{
+		Name: event.WorkspaceOpened, Caller: c.caller, Component: "workspace", Kind: o.Source.Mode(), Reason: string(belljar.CodeOf(err)),
 		Took: time.Since(begun), Err: err,
 	})
-	return w, err
+	return err
 }

@@ -3,10 +3,12 @@
 package workspace_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/api"
@@ -14,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/api/stream"
 	"github.com/belljar/belljar/internal/api/terminal"
 	door "github.com/belljar/belljar/internal/api/workspace"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/sprites"
 	"github.com/belljar/belljar/internal/service"
@@ -44,7 +47,9 @@ func another(t *testing.T) workspace.Source {
 	canonical := must[*rest.Door](t)(rest.New(rest.Options{Engine: engine, Auth: apitest.Callers(), MaxUpload: 64 << 20, Terminal: terminals.New}))
 	inner := must[*door.Door](t)(door.New(door.Options{
 		Source: &sandbox.Source{Engine: engine}, Auth: apitest.Callers(), Sockets: apitest.Callers(), Secret: secret,
-		Origin: func(*http.Request) bool { return true }, OriginAllowed: func(*http.Request) bool { return true },
+		Origin: func(*http.Request) bool { return true }, OriginAllowed: func(*http.Request) bool { return true }, Templates: door.Templates{},
+		Secure: func(*http.Request) bool { return false }, Connect: func(*http.Request) error { return nil }, Bodies: api.JSONShares(),
+		TokenTTL: time.Minute, ChatLifetime: time.Minute, Events: event.Sinks{}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	edge := must[*api.Edge](t)(api.NewEdge(api.EdgeOptions{}))
 	mux := http.NewServeMux()

@@ -1,15 +1,17 @@
 package workspace
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math"
+	"maps"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 // fault is an error with a status and a text of the API.
@@ -38,57 +40,51 @@ type detailed struct {
 	Detail any `json:"detail"`
 }
 
-func detail(text string) detailed { return detailed{text} }
-
-func tooMany(wait time.Duration) error {
-	return &belljar.Error{
-		Code: belljar.CodeRateLimited, Message: "Rate limit exceeded", Details: map[string]any{"retry_after_sec": int(math.Ceil(wait.Seconds()))},
-	}
-}
-
 // fail responds with err, in the API's form, or in Belljar's if the client accepts application/problem+json.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
-	var (
-		own  fault
-		bad  missing
-		wide = strings.Contains(r.Header.Get("Accept"), "application/problem+json")
-	)
+	var own fault
+	var bad missing
 	switch {
 	case errors.As(err, &bad):
 		write(w, http.StatusUnprocessableEntity, detailed{bad})
-		return
 	case errors.As(err, &own):
-		write(w, own.status, detail(own.text))
-		return
-	case wide:
+		write(w, own.status, detailed{own.text})
+	case strings.Contains(r.Header.Get("Accept"), "application/problem+json"):
 		api.Fail(w, r, err)
-		return
+	default:
+		e, header := api.Explain(r.Context(), err)
+		maps.Copy(w.Header(), header)
+		write(w, e.Code.Info().HTTP, detailed{textOf(e)})
 	}
-	e, header := api.Explain(r.Context(), err)
-	for name, values := range header {
-		w.Header()[name] = values
-	}
-	write(w, e.Code.Info().HTTP, detail(textOf(e)))
 }
 
 // textOf returns the text of a public error: that of the API where it has one.
 func textOf(e *belljar.Error) string {
 	switch e.Code {
-	case belljar.CodeUnauthorized:
-		return "Authentication required"
 	case belljar.CodeInternal:
 		return "Internal server error"
 	case belljar.CodeRateLimited:
 		return "Rate limit exceeded"
 	}
+	return messageOf(e)
+}
+
+// messageOf returns the text of an error over a WebSocket.
+func messageOf(e *belljar.Error) string {
+	if e.Code == belljar.CodeUnauthorized {
+		return "Authentication required"
+	}
 	return e.Message
 }
 
-// write responds with JSON.
+// write responds with v as JSON; bytes are JSON already.
 func write(w http.ResponseWriter, status int, v any) {
-	raw, err := encode(v)
-	if err != nil {
-		status, raw = http.StatusInternalServerError, []byte(`{"detail":"Internal server error"}`)
+	raw, ok := v.([]byte)
+	if !ok {
+		var err error
+		if raw, err = socket.Encode(v); err != nil {
+			status, raw = http.StatusInternalServerError, []byte(`{"detail":"Internal server error"}`)
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Del("Content-Length")
@@ -96,13 +92,25 @@ func write(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(raw) // fails only if the client is gone
 }
 
-// encode returns v as JSON, without HTML escapes.
-func encode(v any) ([]byte, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n")), err
+// tagged is what a response has that clients ask for again and again. It has an ETag.
+type tagged struct{ v any }
+
+// writeTagged responds with v and its ETag, or with 304 if the client has that.
+func (c *call) writeTagged(v any) {
+	raw, err := socket.Encode(v)
+	if err != nil {
+		fail(c.w, c.r, err)
+		return
+	}
+	sum := sha256.Sum256(raw)
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	c.w.Header().Set("ETag", tag)
+	c.w.Header().Set("Cache-Control", "no-cache")
+	if api.Matches(strings.Join(c.r.Header.Values("If-None-Match"), ","), tag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	write(c.w, http.StatusOK, raw)
 }
 
 // query returns a query parameter, or fallback if it is not given. Without a fallback it is required.
@@ -118,11 +126,11 @@ func (c *call) query(name string, fallback ...string) (string, error) {
 }
 
 // body returns fields of a JSON body: required texts.
-func (c *call) body(limit int64, names ...string) (map[string]string, error) {
+func (c *call) body(names ...string) (map[string]string, error) {
 	if err := api.CheckJSON(c.r); err != nil {
 		return nil, err
 	}
-	raw, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, limit)
+	raw, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, c.door.maxFile)
 	if err != nil {
 		return nil, err
 	}

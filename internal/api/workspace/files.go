@@ -2,42 +2,27 @@ package workspace
 
 import (
 	"cmp"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
 
-const (
-	maxFile  = 5 << 20 // bytes of a file that one request reads or writes
-	maxNodes = 10_000  // entries that one request looks at
-	maxDepth = 10      // folders below the one that is searched
-	maxFinds = 1000
-	maxLinks = 64 // links of a folder whose targets are looked at
-	// lookTime limits one look at a tree.
-	lookTime = 5 * time.Second
-)
-
 // place checks a path of a request. It is relative to the workspace, and "." is the workspace.
 func place(p string) (string, error) {
-	escapes := fault{http.StatusBadRequest, "Path traversal detected: " + short(p)}
-	if strings.HasPrefix(p, "/") || strings.ContainsRune(p, '\\') && strings.Contains(p, "..") {
-		return "", escapes
-	}
 	clean, err := belljar.CleanPath(cmp.Or(p, "."))
-	if err != nil || belljar.CheckPlace(clean) != nil {
-		return "", escapes
+	if err != nil || belljar.CheckPlace(clean) != nil || strings.HasPrefix(p, "/") || strings.ContainsRune(p, '\\') && strings.Contains(p, "..") {
+		return "", escapes(p)
 	}
 	return clean, nil
+}
+
+func escapes(p string) error {
+	return fault{http.StatusBadRequest, "Path traversal detected: " + short(p)}
 }
 
 // short returns the beginning of a text of a client, for an answer.
@@ -49,168 +34,15 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:200], "") + "…"
 }
 
-// path returns a path in the query. fallback is as in [call.query].
-func (c *call) path(fallback ...string) (string, error) {
-	p, err := c.query("path", fallback...)
-	if err != nil {
-		return "", err
-	}
-	return place(p)
-}
-
 // said returns an error of Files in the API's words. Other errors are returned unchanged.
 func said(err error, p string) error {
 	switch belljar.CodeOf(err) {
 	case belljar.CodePathEscapes:
-		return fault{http.StatusBadRequest, "Path traversal detected: " + short(p)}
+		return escapes(p)
 	case belljar.CodeNotFound:
 		return fault{http.StatusNotFound, "File not found: " + short(p)}
 	}
 	return err
-}
-
-// entry is one entry of a folder.
-type entry struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
-	Dir  bool   `json:"is_dir"`
-	Size *int64 `json:"size,omitempty"`
-}
-
-// tree is the answer of GET /api/tree.
-type tree struct {
-	Entries   []entry `json:"entries"`
-	Path      string  `json:"path"`
-	Truncated bool    `json:"truncated,omitempty"`
-	Reason    string  `json:"truncation_reason,omitempty"` // node_limited | time_limited
-	Visited   int     `json:"total_visited,omitempty"`
-}
-
-// tree lists one folder: folders first, then by name.
-func (c *call) tree() error {
-	p, err := c.path(".")
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithTimeout(c.r.Context(), lookTime)
-	defer stop()
-	out := tree{Entries: []entry{}, Path: p}
-	list, err := c.list(ctx, p, false)
-	switch {
-	case err != nil && ctx.Err() != nil && c.r.Context().Err() == nil:
-		out.Truncated, out.Reason = true, "time_limited"
-		return c.tagged(out)
-	case belljar.CodeOf(err) == belljar.CodeNotFound:
-		return c.tagged(out)
-	case err != nil:
-		return said(err, p)
-	}
-	links := 0
-	for _, e := range list.Entries {
-		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: e.Type == "dir"}
-		if e.Type == "symlink" && links < maxLinks {
-			links++
-			it.Dir = c.leadsToDir(ctx, e)
-		}
-		if !it.Dir {
-			it.Size = &e.Size
-		}
-		out.Entries = append(out.Entries, it)
-	}
-	if list.Truncated {
-		out.Truncated, out.Reason, out.Visited = true, "node_limited", len(list.Entries)
-	}
-	slices.SortStableFunc(out.Entries, func(a, b entry) int {
-		switch {
-		case a.Dir != b.Dir && a.Dir:
-			return -1
-		case a.Dir != b.Dir:
-			return 1
-		}
-		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.Name, b.Name))
-	})
-	return c.tagged(out)
-}
-
-// list lists a folder, also one that is a link to a folder. A file has no entries.
-func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.FileList, error) {
-	q := belljar.FileQuery{Path: p, Recursive: recursive, Limit: maxNodes}
-	list, err := c.Engine.Files().List(ctx, c.Session, q)
-	if err != nil || len(list.Entries) != 1 || list.Entries[0].Path != p {
-		return list, err
-	}
-	itself := list.Entries[0]
-	if itself.Type != "symlink" {
-		return belljar.FileList{}, nil
-	}
-	target, ok := c.target(ctx, itself)
-	if !ok {
-		return belljar.FileList{}, nil
-	}
-	q.Path = target.Path
-	if list, err = c.Engine.Files().List(ctx, c.Session, q); err != nil {
-		return list, err
-	}
-	for i, e := range list.Entries {
-		if e.Path == target.Path {
-			return belljar.FileList{}, nil
-		}
-		if target.Path != "." {
-			e.Path = strings.TrimPrefix(e.Path, target.Path+"/")
-		}
-		list.Entries[i].Path = path.Join(p, e.Path)
-	}
-	return list, nil
-}
-
-// target returns what a link leads to in the workspace, through further links.
-func (c *call) target(ctx context.Context, e belljar.FileEntry) (belljar.FileEntry, bool) {
-	for range 8 {
-		to := e.Target
-		if path.IsAbs(to) {
-			inside, err := belljar.CleanPath(to)
-			if err != nil {
-				return e, false
-			}
-			to = inside
-		} else if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
-			return e, false
-		}
-		next, err := c.Engine.Files().Stat(ctx, c.Session, to)
-		if err != nil {
-			return e, false
-		}
-		if e = next; e.Type != "symlink" {
-			return e, true
-		}
-	}
-	return e, false
-}
-
-func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) bool {
-	target, ok := c.target(ctx, e)
-	return ok && target.Type == "dir"
-}
-
-// tagged responds with v and its ETag, or with 304 if the client has that.
-func (c *call) tagged(v any) error {
-	raw, err := encode(v)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(raw)
-	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
-	c.w.Header().Set("ETag", tag)
-	c.w.Header().Set("Cache-Control", "no-cache")
-	for given := range strings.SplitSeq(strings.Join(c.r.Header.Values("If-None-Match"), ","), ",") {
-		if strings.TrimPrefix(strings.TrimSpace(given), "W/") == tag {
-			c.w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
-	}
-	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(raw) // fails only if the client is gone
-	return nil
 }
 
 // content is the text of a file.
@@ -239,27 +71,20 @@ func contentOf(p string, b []byte, size int64) content {
 	return out
 }
 
-func (c *call) read() error {
-	p, err := c.path()
+func (c *call) read(p string) (any, error) {
+	e, body, err := c.Engine.Files().Read(c.r.Context(), c.Session, p, 0, c.door.maxFile)
 	if err != nil {
-		return err
-	}
-	e, body, err := c.Engine.Files().Read(c.r.Context(), c.Session, p, 0, maxFile)
-	if err != nil {
-		return c.explain(err, p)
+		return nil, c.explain(err, p)
 	}
 	defer body.Close()
 	b, err := io.ReadAll(body)
-	if err != nil {
-		return err
-	}
-	return c.tagged(contentOf(p, b, max(e.Size, int64(len(b)))))
+	return tagged{contentOf(p, b, max(e.Size, int64(len(b))))}, err
 }
 
 // explain returns the API's error for a file that could not be opened, moved or written.
 func (c *call) explain(err error, p string) error {
 	if belljar.CodeOf(err) == belljar.CodeConflict {
-		if e, e2 := c.Engine.Files().Stat(c.r.Context(), c.Session, p); e2 == nil && (e.Type == "dir" || e.Type == "symlink" && c.leadsToDir(c.r.Context(), e)) {
+		if dir, _ := c.isDir(p); dir {
 			return fault{http.StatusBadRequest, "Path is a directory: " + short(p)}
 		}
 	}
@@ -275,93 +100,71 @@ type done struct {
 	Dest    string `json:"dest_path,omitempty"`
 }
 
-func (c *call) ok(d done) error {
+// changed returns the answer to a change, or its error.
+func (c *call) changed(d done, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
 	c.door.git.forget(c.Session)
 	d.Success = true
-	write(c.w, http.StatusOK, d)
-	return nil
+	return d, nil
 }
 
-func (c *call) write() error {
-	p, err := c.path()
+func (c *call) write(p string) (any, error) {
+	in, err := c.body("content")
 	if err != nil {
-		return err
-	}
-	in, err := c.body(maxFile, "content")
-	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = c.Engine.Files().Write(c.r.Context(), c.Session, belljar.FileWrite{
 		Path: p, Content: strings.NewReader(in["content"]), Size: int64(len(in["content"])), Overwrite: true,
 	})
-	if err != nil {
-		return c.explain(err, p)
-	}
-	return c.ok(done{Path: p})
+	return c.changed(done{Path: p}, c.explain(err, p))
 }
 
-func (c *call) remove() error {
-	p, err := c.path()
-	if err == nil && p == "." {
-		err = fault{http.StatusBadRequest, "Cannot delete workspace root"}
+func (c *call) remove(p string) (any, error) {
+	if p == "." {
+		return nil, fault{http.StatusBadRequest, "Cannot delete workspace root"}
+	}
+	return c.changed(done{Path: p}, said(c.Engine.Files().Delete(c.r.Context(), c.Session, p, true), p))
+}
+
+// places returns two paths in the body.
+func (c *call) places(one, two string) (a, b string, err error) {
+	in, err := c.body(one, two)
+	if err == nil {
+		a, err = place(in[one])
 	}
 	if err == nil {
-		err = said(c.Engine.Files().Delete(c.r.Context(), c.Session, p, true), p)
+		b, err = place(in[two])
 	}
-	if err != nil {
-		return err
-	}
-	return c.ok(done{Path: p})
+	return a, b, err
 }
 
-func (c *call) rename() error {
-	in, err := c.body(maxFile, "old_path", "new_path")
-	if err != nil {
-		return err
-	}
-	from, err := place(in["old_path"])
-	if err != nil {
-		return err
-	}
-	to, err := place(in["new_path"])
+func (c *call) rename() (any, error) {
+	from, to, err := c.places("old_path", "new_path")
 	if err == nil {
 		err = c.shift(from, to)
 	}
-	if err != nil {
-		return err
-	}
-	return c.ok(done{OldPath: from, NewPath: to})
+	return c.changed(done{OldPath: from, NewPath: to}, err)
 }
 
-func (c *call) move() error {
-	in, err := c.body(maxFile, "src_path", "dest_dir")
+func (c *call) move() (any, error) {
+	from, dir, err := c.places("src_path", "dest_dir")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	from, err := place(in["src_path"])
-	if err != nil {
-		return err
+	if _, err := c.Engine.Files().Stat(c.r.Context(), c.Session, from); err != nil {
+		return nil, said(err, from)
 	}
-	dir, err := place(in["dest_dir"])
-	if err != nil {
-		return err
+	is, err := c.isDir(dir)
+	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+		return nil, said(err, dir)
 	}
-	files := c.Engine.Files()
-	if _, err := files.Stat(c.r.Context(), c.Session, from); err != nil {
-		return said(err, from)
-	}
-	e, err := files.Stat(c.r.Context(), c.Session, dir)
-	switch code := belljar.CodeOf(err); {
-	case err != nil && code != belljar.CodeNotFound:
-		return said(err, dir)
-	case err != nil, e.Type != "dir" && !(e.Type == "symlink" && c.leadsToDir(c.r.Context(), e)):
-		return fault{http.StatusBadRequest, "Destination is not a directory: " + short(dir)}
+	if !is {
+		return nil, fault{http.StatusBadRequest, "Destination is not a directory: " + short(dir)}
 	}
 	to := path.Join(dir, path.Base(from))
-	if err := c.shift(from, to); err != nil {
-		return err
-	}
-	return c.ok(done{OldPath: from, Dest: to})
+	return c.changed(done{OldPath: from, Dest: to}, c.shift(from, to))
 }
 
 // shift gives a file another path, which must be free.
@@ -380,72 +183,4 @@ func (c *call) shift(from, to string) error {
 		}
 	}
 	return said(err, to)
-}
-
-// find is a file that a search found.
-type find struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
-	Dir  string `json:"dir"`
-}
-
-// finds is the answer of GET /api/search.
-type finds struct {
-	Results   []find `json:"results"`
-	Pattern   string `json:"pattern"`
-	Path      string `json:"path"`
-	Truncated bool   `json:"truncated,omitempty"`
-	Reason    string `json:"truncation_reason,omitempty"` // node_limited | depth_limited | time_limited
-}
-
-// search looks for files and folders by their names.
-func (c *call) search() error {
-	pattern, err := c.query("q")
-	if err != nil {
-		return err
-	}
-	if pattern == "" || len(pattern) > 256 {
-		return missing{{[]string{"query", "q"}, "String should have 1 to 256 characters", "string_length"}}
-	}
-	p, err := c.path(".")
-	if err != nil {
-		return err
-	}
-	match, err := glob(pattern)
-	if err != nil {
-		return missing{{[]string{"query", "q"}, "Value is not a pattern", "value_error"}}
-	}
-	ctx, stop := context.WithTimeout(c.r.Context(), lookTime)
-	defer stop()
-	out := finds{Results: []find{}, Pattern: pattern, Path: p}
-	list, err := c.list(ctx, p, true)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil && c.r.Context().Err() == nil:
-		out.Truncated, out.Reason = true, "time_limited"
-	default:
-		return said(err, p)
-	}
-	if list.Truncated {
-		out.Truncated, out.Reason = true, "node_limited"
-	}
-	for _, e := range list.Entries {
-		below := e.Path
-		if p != "." {
-			below = strings.TrimPrefix(e.Path, p+"/")
-		}
-		switch name := path.Base(e.Path); {
-		case strings.Count(below, "/") > maxDepth:
-			if !out.Truncated {
-				out.Truncated, out.Reason = true, "depth_limited"
-			}
-		case !match(name):
-		case len(out.Results) == maxFinds:
-			out.Truncated, out.Reason = true, "node_limited"
-		default:
-			out.Results = append(out.Results, find{name, e.Path, path.Dir(e.Path)})
-		}
-	}
-	write(c.w, http.StatusOK, out)
-	return nil
 }

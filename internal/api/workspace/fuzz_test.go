@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 type fakeInput struct {
@@ -32,8 +33,8 @@ func seeds(f *testing.F) {
 func FuzzTerminalMessage(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text bool, raw []byte) {
-		p := &pty{Attachment: screen{}}
-		_ = p.receive(t.Context(), text, raw, func(m any) error { _, err := encode(m); return err })
+		p := &socket.Screen{Attachment: screen{}, Dialect: ptyDialect{}}
+		_ = p.Receive(t.Context(), text, raw, func(m any) error { _, err := socket.Encode(m); return err })
 	})
 }
 
@@ -53,7 +54,7 @@ func FuzzChatMessage(f *testing.F) {
 		}
 		in := &fakeInput{}
 		x := &chat{program: &program{stdin: in}}
-		if err := x.receive(t.Context(), text, raw, func(m any) error { _, err := encode(m); return err }); err != nil {
+		if err := x.Receive(t.Context(), text, raw, func(m any) error { _, err := socket.Encode(m); return err }); err != nil {
 			return
 		}
 		for i, b := range in.told {

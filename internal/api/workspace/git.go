@@ -3,7 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
-	"net/http"
+	"maps"
 	"path"
 	"strings"
 	"sync"
@@ -18,69 +18,72 @@ const (
 	gitFresh = 500 * time.Millisecond // for which an answer is used again
 )
 
-// gitRun is what a git command printed.
-type gitRun struct {
+// outcome is what a command printed.
+type outcome struct {
 	out       []byte
 	err       string
 	code      int
+	timedOut  bool
 	truncated bool
 }
 
-// noGit reports whether there is no git.
-func (g gitRun) noGit() bool { return g.code == 126 || g.code == 127 }
+// missing reports whether there is no such program.
+func (o outcome) missing() bool { return o.code == 126 || o.code == 127 }
 
-// run runs git in the workspace, with everything off by which a repository names programs to run: hooks, a file system monitor,
-// filters of submodules, external diffs, pagers, and a fetch of what a partial clone lacks.
-func (c *call) run(ctx context.Context, args ...string) (gitRun, error) {
-	if c.Git != nil {
-		if err := c.Git(ctx); err != nil {
-			return gitRun{}, err
-		}
-	}
-	command := append([]string{
-		"git", "--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
-		"-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "submodule.recurse=false", "-c", "protocol.allow=never",
-	}, args...)
-	ctx, stop := context.WithTimeout(ctx, gitTime+5*time.Second)
+// exec runs a command in the workspace. kind is for the label of its run.
+func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env map[string]string, command ...string) (o outcome, err error) {
+	ctx, stop := context.WithTimeout(ctx, timeout+5*time.Second)
 	defer stop()
 	run, err := c.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: c.Session, Command: command, TimeoutSec: gitTime.Seconds(), Labels: map[string]string{label: "git"},
-		Env: map[string]string{
-			"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1",
-			"GIT_CEILING_DIRECTORIES": path.Dir(c.Root), "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C",
-		},
+		SpecVersion: belljar.SpecVersion, SessionID: c.Session, Command: command, Env: env, TimeoutSec: timeout.Seconds(), Labels: map[string]string{label: kind},
 	}})
 	if err != nil {
-		return gitRun{}, err
+		return o, err
 	}
-	var g gitRun
 	for f, err := range c.Engine.Runs().Frames(ctx, run.ID, 1) {
 		if err != nil {
-			return g, err
+			return o, err
 		}
 		switch f.Type {
 		case belljar.FrameStdout:
-			room := gitBytes - len(g.out)
-			g.out = append(g.out, f.Output[:min(room, len(f.Output))]...)
-			g.truncated = g.truncated || len(f.Output) > room
+			room := gitBytes - len(o.out)
+			o.out = append(o.out, f.Output[:min(room, len(f.Output))]...)
+			o.truncated = o.truncated || len(f.Output) > room
 		case belljar.FrameStderr:
-			g.err += string(f.Output[:min(len(f.Output), 4096)])
+			o.err += string(f.Output[:min(len(f.Output), 4096)])
 		case belljar.FrameTruncated:
-			g.truncated = true
+			o.truncated = true
 		}
 	}
-	end, err := c.Engine.Runs().Get(ctx, run.ID)
-	switch {
-	case err != nil:
-		return g, err
-	case end.Phase == belljar.PhaseTimedOut:
-		return g, &belljar.Error{Code: belljar.CodeTimeout, Message: "git took too long"}
-	case end.ExitCode == nil:
-		g.code = 127
-	default:
-		g.code = *end.ExitCode
+	if run, err = c.Engine.Runs().Get(ctx, run.ID); err != nil {
+		return o, err
 	}
-	return g, nil
+	o.code, o.timedOut = 127, run.Phase == belljar.PhaseTimedOut
+	if run.ExitCode != nil {
+		o.code = *run.ExitCode
+	}
+	return o, nil
+}
+
+// run runs git in the workspace, with everything off by which a repository names programs to run: hooks, a file system monitor,
+// filters of submodules, external diffs, pagers, and a fetch of what a partial clone lacks.
+func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
+	if c.Git != nil {
+		if err := c.Git(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
+	o, err := c.exec(ctx, "git", gitTime, map[string]string{
+		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1",
+		"GIT_CEILING_DIRECTORIES": path.Dir(c.Root), "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C",
+	}, append([]string{
+		"git", "--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
+		"-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "submodule.recurse=false", "-c", "protocol.allow=never",
+	}, args...)...)
+	if err == nil && o.timedOut {
+		err = &belljar.Error{Code: belljar.CodeTimeout, Message: "git took too long"}
+	}
+	return o, err
 }
 
 // flights shares answers of git: those under way, and for a moment those that are there.
@@ -90,66 +93,45 @@ type flights struct {
 }
 
 type flight struct {
-	done   chan struct{}
-	at     time.Time // of the end
-	answer any
-	err    error
+	answer func() (any, error)
+	until  time.Time // when it is no longer fresh; zero while it is under way
 }
 
-// share returns the answer of do, or that of another caller of the same key.
-func (f *flights) share(ctx context.Context, key string, do func(ctx context.Context) (any, error)) (any, error) {
+// share returns the answer of do, or that of another caller of the same key. An error is not used again.
+func (f *flights) share(key string, do func() (any, error)) (any, error) {
 	f.mu.Lock()
-	for k, one := range f.byKey {
-		if !one.at.IsZero() && time.Since(one.at) > gitFresh {
-			delete(f.byKey, k)
-		}
-	}
-	one, there := f.byKey[key]
-	if !there {
-		one = &flight{done: make(chan struct{})}
+	maps.DeleteFunc(f.byKey, func(_ string, old *flight) bool { return !old.until.IsZero() && time.Now().After(old.until) })
+	one := f.byKey[key]
+	if one == nil {
+		one = &flight{}
+		one.answer = sync.OnceValues(func() (any, error) {
+			v, err := do()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if one.until = time.Now(); err == nil {
+				one.until = one.until.Add(gitFresh)
+			}
+			return v, err
+		})
 		if f.byKey == nil {
 			f.byKey = map[string]*flight{}
 		}
 		f.byKey[key] = one
-		go func() { // it goes on if its first client leaves
-			one.answer, one.err = do(context.WithoutCancel(ctx))
-			f.mu.Lock()
-			one.at = time.Now()
-			if one.err != nil && f.byKey[key] == one {
-				delete(f.byKey, key)
-			}
-			f.mu.Unlock()
-			close(one.done)
-		}()
 	}
 	f.mu.Unlock()
-	select {
-	case <-one.done:
-		return one.answer, one.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return one.answer()
 }
 
 // forget drops the answers about a workspace, whose files were changed.
 func (f *flights) forget(session string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key := range f.byKey {
-		if strings.Contains(key, "\x00"+session+"\x00") {
-			delete(f.byKey, key)
-		}
-	}
+	maps.DeleteFunc(f.byKey, func(key string, _ *flight) bool { return strings.Contains(key, "\x00"+session+"\x00") })
 }
 
-// shared responds with the answer of do, which callers of one workspace share.
-func (c *call) shared(what string, do func(ctx context.Context) (any, error)) error {
-	answer, err := c.door.git.share(c.r.Context(), c.caller.ID+"\x00"+c.Session+"\x00"+what, do)
-	if err != nil {
-		return err
-	}
-	write(c.w, http.StatusOK, answer)
-	return nil
+// shared returns the answer of do, which requests of one workspace share. It goes on if its first client leaves.
+func (c *call) shared(what string, do func(ctx context.Context) (any, error)) (any, error) {
+	return c.door.git.share(c.caller.ID+"\x00"+c.Session+"\x00"+what, func() (any, error) { return do(context.WithoutCancel(c.r.Context())) })
 }
 
 // status is the answer of GET /api/git/status. Without a repository, files is an empty list.
@@ -160,14 +142,14 @@ type status struct {
 	Truncated bool  `json:"truncated,omitempty"`
 }
 
-func (c *call) gitStatus() error {
+func (c *call) gitStatus() (any, error) {
 	return c.shared("status", func(ctx context.Context) (any, error) {
 		g, err := c.run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
 		yes, no := true, false
 		switch {
 		case err != nil:
 			return nil, err
-		case g.noGit():
+		case g.missing():
 			return status{Available: &no, Files: []string{}}, nil
 		case g.code != 0:
 			return status{Files: []string{}}, nil
@@ -217,52 +199,38 @@ type diff struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-func (c *call) gitDiff() error {
-	p, err := c.path()
-	if err != nil {
-		return err
-	}
+func (c *call) gitDiff(p string) (any, error) {
 	return c.shared("diff "+p, func(ctx context.Context) (any, error) {
 		g, err := c.run(ctx, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "HEAD", "--", p)
-		if err != nil {
-			return nil, err
+		if err != nil || g.code != 0 {
+			return diff{Path: p, Error: g.why()}, err
 		}
-		out := diff{Diff: strings.ToValidUTF8(string(g.out), "\uFFFD"), Path: p, Truncated: g.truncated}
-		if g.code != 0 {
-			out.Diff, out.Error = "", c.why(g)
-		}
-		return out, nil
+		return diff{Diff: strings.ToValidUTF8(string(g.out), "\uFFFD"), Path: p, Truncated: g.truncated}, nil
 	})
 }
 
 // why returns the reason of a git command that failed, without what git says, which may name places outside.
-func (c *call) why(g gitRun) string {
+func (o outcome) why() string {
 	switch {
-	case g.noGit():
+	case o.missing():
 		return "git is not available"
-	case strings.Contains(strings.ToLower(g.err), "not a git repository"), strings.Contains(g.err, "Could not access 'HEAD'"): // of diff
+	case strings.Contains(strings.ToLower(o.err), "not a git repository"), strings.Contains(o.err, "Could not access 'HEAD'"): // of diff
 		return "Not a git repository"
 	}
 	return "Not in HEAD"
 }
 
-func (c *call) gitShow() error {
-	p, err := c.path()
-	if err != nil {
-		return err
-	}
+func (c *call) gitShow(p string) (any, error) {
 	return c.shared("show "+p, func(ctx context.Context) (any, error) {
 		g, err := c.run(ctx, "cat-file", "blob", "HEAD:./"+p)
-		switch {
-		case err != nil:
-			return nil, err
-		case g.code != 0:
-			return content{Path: p, Error: c.why(g)}, nil
+		if err != nil || g.code != 0 {
+			return content{Path: p, Error: g.why()}, err
 		}
 		size := int64(len(g.out))
+		text := g.out[:min(size, c.door.maxFile)]
 		if g.truncated {
 			size++
 		}
-		return contentOf(p, g.out[:min(len(g.out), maxFile)], size), nil
+		return contentOf(p, text, size), nil
 	})
 }

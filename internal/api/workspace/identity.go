@@ -1,13 +1,12 @@
 package workspace
 
 import (
+	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"net"
+	"maps"
 	"net/http"
 	"net/netip"
-	"sync"
+	"net/url"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -18,57 +17,13 @@ const (
 	cookieName = "belljar_workspace"
 	cookieTime = 12 * time.Hour
 	maxCookies = 10_000
+	source     = "workspace" // of a caller who names none
 )
 
-// jar keeps the credentials that cookies stand for, in memory, by the hash of the cookie. Each use checks the credential again, so
-// that a cookie ends with it.
-type jar struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	kept map[[sha256.Size]byte]kept
-}
-
-type kept struct {
+// login is the credential that a cookie stands for. Each use checks it again, so that a cookie ends with it.
+type login struct {
 	header, value string
 	expires       time.Time
-}
-
-func (j *jar) put(k kept) (cookie string, err error) {
-	raw := make([]byte, 32)
-	if _, err := rand.Read(raw); err != nil {
-		return "", err
-	}
-	cookie = base64.RawURLEncoding.EncodeToString(raw)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.kept) >= maxCookies {
-		for key, old := range j.kept {
-			if !old.expires.After(j.now()) {
-				delete(j.kept, key)
-			}
-		}
-	}
-	if len(j.kept) >= maxCookies {
-		return "", &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too many logins"}
-	}
-	if j.kept == nil {
-		j.kept = map[[sha256.Size]byte]kept{}
-	}
-	j.kept[sha256.Sum256([]byte(cookie))] = k
-	return cookie, nil
-}
-
-func (j *jar) get(cookie string) (kept, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	k, ok := j.kept[sha256.Sum256([]byte(cookie))]
-	return k, ok && k.expires.After(j.now())
-}
-
-func (j *jar) drop(cookie string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.kept, sha256.Sum256([]byte(cookie)))
 }
 
 // nameOf returns the name of the cookie for a request's scheme: over HTTPS, one that no other host or port can set.
@@ -89,34 +44,37 @@ func credential(r *http.Request) string {
 	return ""
 }
 
-// identify returns the caller of a request: by its own credentials, else by its cookie, else the fallback user.
-func (d *Door) identify(auth api.Authenticator, r *http.Request) (*http.Request, belljar.Caller, error) {
-	caller, err := d.caller(auth, r)
-	if err != nil {
-		return r, caller, err
-	}
-	if caller.Source == "" {
-		caller.Source = "workspace"
-	}
-	r = r.WithContext(api.WithCaller(r.Context(), caller))
-	return r, api.CallerOf(r.Context()), nil
+// callers authenticates the callers of the door: by a request's own credentials, else by its cookie, else as the fallback user.
+type callers struct {
+	*Door
+	auth api.Authenticator
 }
 
-func (d *Door) caller(auth api.Authenticator, r *http.Request) (belljar.Caller, error) {
-	if credential(r) != "" || r.URL.Query().Has("token") {
-		return auth.Authenticate(r)
-	}
-	if cookie, err := r.Cookie(d.nameOf(r)); err == nil {
-		if k, ok := d.jar.get(cookie.Value); ok && d.fromOwnPage(r, false) {
-			with := r.Clone(r.Context())
-			with.Header.Set(k.header, k.value)
-			return auth.Authenticate(with)
+// Authenticate implements [api.Authenticator].
+func (c callers) Authenticate(r *http.Request) (belljar.Caller, error) {
+	if credential(r) == "" && !r.URL.Query().Has("token") {
+		if l, ok := c.cookie(r); ok {
+			r = r.Clone(r.Context())
+			r.Header.Set(l.header, l.value)
+		} else if c.opts.User != "" && fromHere(r) && c.fromOwnPage(r, true) {
+			return belljar.Caller{ID: c.opts.User, Role: belljar.RoleUser, Source: source}, nil
 		}
 	}
-	if d.opts.User != "" && fromHere(r) && d.fromOwnPage(r, true) {
-		return belljar.Caller{ID: d.opts.User, Role: belljar.RoleUser}, nil
+	caller, err := c.auth.Authenticate(r)
+	caller.Source = cmp.Or(caller.Source, source)
+	return caller, err
+}
+
+// cookie returns the login of a request's cookie.
+func (d *Door) cookie(r *http.Request) (login, bool) {
+	cookie, err := r.Cookie(d.nameOf(r))
+	if err != nil || !d.fromOwnPage(r, false) {
+		return login{}, false
 	}
-	return auth.Authenticate(r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, ok := d.logins[cookie.Value]
+	return l, ok && l.expires.After(d.opts.Now())
 }
 
 // fromOwnPage reports whether no other web page can have sent a request: it names its own origin, or the browser says that it comes
@@ -137,28 +95,22 @@ func (d *Door) fromOwnPage(r *http.Request, program bool) bool {
 // fromHere reports whether a request comes from this machine, directly, and names it by a loopback name. A page whose name leads
 // here has another Host.
 func fromHere(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host"} {
 		if r.Header.Get(name) != "" {
 			return false
 		}
 	}
+	host := (&url.URL{Host: r.Host}).Hostname()
 	return (host == "localhost" || loopback(host)) && loopback(api.CallerOf(r.Context()).Address)
 }
 
 func loopback(address string) bool {
-	if n := len(address); n > 2 && address[0] == '[' && address[n-1] == ']' {
-		address = address[1 : n-1]
-	}
 	a, err := netip.ParseAddr(address)
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// login exchanges the credentials of a request for a cookie.
-func (d *Door) login(w http.ResponseWriter, r *http.Request) {
+// logIn exchanges the credentials of a request for a cookie.
+func (d *Door) logIn(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Pattern)
 	caller, err := d.opts.Auth.Authenticate(r)
 	if err != nil {
@@ -167,31 +119,40 @@ func (d *Door) login(w http.ResponseWriter, r *http.Request) {
 	}
 	api.WithCaller(r.Context(), caller)
 	header := credential(r)
-	expires := d.opts.Now().Add(cookieTime)
-	cookie, err := d.jar.put(kept{header, r.Header.Get(header), expires})
-	if err != nil {
-		fail(w, r, err)
+	now, cookie := d.opts.Now(), rand.Text()
+	expires := now.Add(cookieTime)
+	d.mu.Lock()
+	maps.DeleteFunc(d.logins, func(_ string, old login) bool { return !old.expires.After(now) })
+	full := len(d.logins) >= maxCookies
+	if !full {
+		d.logins[cookie] = login{header, r.Header.Get(header), expires}
+	}
+	d.mu.Unlock()
+	if full {
+		fail(w, r, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too many logins"})
 		return
 	}
-	http.SetCookie(w, d.cookie(r, cookie, int(cookieTime/time.Second)))
+	d.setCookie(w, r, cookie, int(cookieTime/time.Second))
 	write(w, http.StatusOK, struct {
 		Success   bool      `json:"success"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}{true, expires.UTC().Truncate(time.Second)})
 }
 
-// logout ends a cookie.
-func (d *Door) logout(w http.ResponseWriter, r *http.Request) {
+// logOut ends a cookie.
+func (d *Door) logOut(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Pattern)
 	if cookie, err := r.Cookie(d.nameOf(r)); err == nil && d.fromOwnPage(r, false) {
-		d.jar.drop(cookie.Value)
+		d.mu.Lock()
+		delete(d.logins, cookie.Value)
+		d.mu.Unlock()
 	}
-	http.SetCookie(w, d.cookie(r, "", -1))
+	d.setCookie(w, r, "", -1)
 	write(w, http.StatusOK, done{Success: true})
 }
 
-func (d *Door) cookie(r *http.Request, value string, age int) *http.Cookie {
-	return &http.Cookie{
+func (d *Door) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{
 		Name: d.nameOf(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: d.opts.Secure(r), SameSite: http.SameSiteStrictMode,
-	}
+	})
 }

@@ -1,28 +1,26 @@
 package workspace
 
 import (
-	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/belljar/belljar"
 )
 
-func (c *call) config() error {
-	write(c.w, http.StatusOK, struct {
+func (c *call) config() (any, error) {
+	return struct {
 		Root      string            `json:"workspace_root"`
 		Mode      string            `json:"workspace_mode"`
 		Providers []string          `json:"pty_providers"`
 		Paths     map[string]string `json:"paths"`
 		Isolated  bool              `json:"isolated"` // whether programs run in a sandbox
-	}{c.Root, c.door.opts.Source.Mode(), c.door.opts.Templates.names(templatePTY), map[string]string{"files": "."}, c.door.opts.Source.Mode() != "local"})
-	return nil
+	}{c.Root, c.door.opts.Source.Mode(), c.door.opts.Templates.names(templatePTY), map[string]string{"files": "."}, c.door.opts.Source.Mode() != "local"}, nil
 }
 
-func (c *call) project() error {
-	write(c.w, http.StatusOK, struct {
+func (c *call) project() (any, error) {
+	return struct {
 		Root string `json:"root"`
-	}{c.Root})
-	return nil
+	}{c.Root}, nil
 }
 
 // router is one part of the API.
@@ -32,10 +30,10 @@ type router struct {
 	Enabled bool   `json:"enabled"`
 }
 
-func (c *call) capabilities() error {
+func (c *call) capabilities() (any, error) {
 	chat := len(c.door.opts.Templates.names(templateChat)) > 0
 	pty := len(c.door.opts.Templates.names(templatePTY)) > 0
-	write(c.w, http.StatusOK, struct {
+	return struct {
 		Version  string          `json:"version"`
 		Features map[string]bool `json:"features"`
 		Routers  []router        `json:"routers"`
@@ -43,8 +41,7 @@ func (c *call) capabilities() error {
 		"files": true, "git": true, "pty": pty, "chat_claude_code": chat, "stream": chat, "approval": chat, "sandbox": c.door.opts.Source.Mode() != "local",
 	}, []router{
 		{"files", "/api", true}, {"git", "/api/git", true}, {"pty", "/ws", pty}, {"stream", "/ws", chat},
-	}})
-	return nil
+	}}, nil
 }
 
 // session is a terminal or a chat in GET /api/sessions.
@@ -57,57 +54,42 @@ type session struct {
 	Name    string `json:"name,omitempty"`
 }
 
-func (c *call) sessions() error {
+func (c *call) sessions() (any, error) {
 	list := []session{}
 	terminals, err := c.Engine.Terminals().List(c.r.Context(), c.Session)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, t := range terminals {
-		token, _, err := c.token(kindPTY, t.ID)
-		if err != nil {
-			return err
+		token, _ := c.token(kindPTY, t.ID)
+		name := t.Name
+		if strings.HasPrefix(name, pendingMark) {
+			name = "" // it is the door's own
 		}
-		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: nameOf(t)})
+		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: name})
 	}
 	chats, err := c.running("")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, run := range slices.Backward(chats) {
-		token, _, err := c.token(kindChat, run.Labels[chatLabel])
-		if err != nil {
-			return err
-		}
+		token, _ := c.token(kindChat, run.Labels[chatLabel])
 		if now, err := c.Engine.Runs().Get(c.r.Context(), run.ID); err == nil { // only then it has its last seq
 			run = now
 		}
 		list = append(list, session{
-			ID: token, Type: kindChat, Alive: true, Clients: c.door.chats.count(run.Labels[chatLabel]), History: int(run.LastSeq),
+			ID: token, Type: kindChat, Alive: true, Clients: c.door.attend(run.Labels[chatLabel], 0), History: int(run.LastSeq),
 		})
 	}
-	write(c.w, http.StatusOK, struct {
+	return struct {
 		Sessions []session `json:"sessions"`
-	}{list})
-	return nil
-}
-
-// nameOf returns the name of a terminal as its client gave it.
-func nameOf(t belljar.Terminal) string {
-	if len(t.Name) > len(pendingMark) && t.Name[:len(pendingMark)] == pendingMark {
-		return ""
-	}
-	return t.Name
+	}{list}, nil
 }
 
 // newSession responds with a token whose first use opens a terminal or a chat.
-func (c *call) newSession() error {
-	token, _, err := c.token(kindPending, belljar.NewID())
-	if err != nil {
-		return err
-	}
-	write(c.w, http.StatusOK, struct {
+func (c *call) newSession() (any, error) {
+	token, _ := c.token(kindPending, belljar.NewID())
+	return struct {
 		SessionID string `json:"session_id"`
-	}{token})
-	return nil
+	}{token}, nil
 }

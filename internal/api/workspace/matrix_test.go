@@ -31,80 +31,76 @@ func (w *world) refuses(what, path string) {
 	}
 }
 
-// TestEdgeCases is the matrix of edge cases, row by row, for terminals and chats.
-func TestEdgeCases(t *testing.T) {
-	for _, s := range sources() {
-		t.Run(s.name, func(t *testing.T) {
-			w := newWorld(t, s)
-			for _, kind := range []struct{ path, first string }{{"/ws/pty", "session"}, {"/ws/claude-stream", "system"}} {
-				conn := w.socket(kind.path)
-				token := w.await(conn, kind.first, "")["session_id"].(string)
-				at := kind.path + "?session_id=" + token
+// edgeCases is the matrix of edge cases, row by row, for terminals and chats.
+func edgeCases(t *testing.T, s source) {
+	w := newWorld(t, s)
+	for _, kind := range []struct{ path, first string }{{"/ws/pty", "session"}, {"/ws/claude-stream", "system"}} {
+		conn := w.socket(kind.path)
+		token := w.await(conn, kind.first, "")["session_id"].(string)
+		at := kind.path + "?session_id=" + token
 
-				// Token invalid at attach: forged, cut, longer, of the other kind of WebSocket, of an id that is none.
-				for i := 3; i < len(token); i += 7 {
-					bad := []byte(token)
-					bad[i] ^= 1
-					w.refuses("changed", kind.path+"?session_id="+string(bad))
-				}
-				other := map[string]string{"/ws/pty": "/ws/claude-stream", "/ws/claude-stream": "/ws/pty"}[kind.path]
-				w.refuses("other kind", other+"?session_id="+token)
-				w.refuses("cut", kind.path+"?session_id="+token[:len(token)-4])
-				w.refuses("longer", kind.path+"?session_id="+token+"AAAA")
-				w.refuses("an id", kind.path+"?session_id="+belljar.NewID())
-				w.refuses("resume=false does not help", kind.path+"?resume=false&session_id=x")
+		// Token invalid at attach: forged, cut, longer, of the other kind of WebSocket, of an id that is none. TestTokenTampered in
+		// package socket changes each of its bits.
+		bad := []byte(token)
+		bad[len(bad)/2] ^= 1
+		w.refuses("changed", kind.path+"?session_id="+string(bad))
+		other := map[string]string{"/ws/pty": "/ws/claude-stream", "/ws/claude-stream": "/ws/pty"}[kind.path]
+		w.refuses("other kind", other+"?session_id="+token)
+		w.refuses("cut", kind.path+"?session_id="+token[:len(token)-4])
+		w.refuses("longer", kind.path+"?session_id="+token+"AAAA")
+		w.refuses("an id", kind.path+"?session_id="+belljar.NewID())
+		w.refuses("resume=false does not help", kind.path+"?resume=false&session_id=x")
 
-				// Token expires while a WebSocket is attached: the stream goes on, and only a new attach is refused.
-				w.advance(30*time.Minute + time.Second)
-				w.refuses("expired", at)
-				w.say(conn, `{"type":"ping"}`)
-				w.await(conn, "pong", "")
+		// Token expires while a WebSocket is attached: the stream goes on, and only a new attach is refused.
+		w.advance(30*time.Minute + time.Second)
+		w.refuses("expired", at)
+		w.say(conn, `{"type":"ping"}`)
+		w.await(conn, "pong", "")
 
-				// force_new with a token that is no good begins anew.
-				fresh := w.socket(at + "&force_new=1")
-				m := w.await(fresh, kind.first, "")
-				if m["resumed"] != false || m["session_id"] == token {
-					t.Errorf("force_new: %v", m)
-				}
-				// Token valid but the program is gone.
-				again := kind.path + "?session_id=" + m["session_id"].(string)
-				want := websocket.StatusNormalClosure
-				if kind.first == "session" {
-					want = 4004
-					at := w.open()
-					list, err := at.Engine.Terminals().List(t.Context(), at.Session)
-					if err != nil || len(list) != 2 {
-						t.Fatal(list, err)
-					}
-					if err := at.Engine.Terminals().Close(t.Context(), list[1].ID); err != nil {
-						t.Fatal(err)
-					}
-				} else {
-					w.say(fresh, "bye")
-				}
-				if _, code := w.ends(fresh); code != want {
-					t.Errorf("the end: %d", code)
-				}
-				w.refuses("gone", again)
-				_ = conn.CloseNow()
+		// force_new with a token that is no good begins anew.
+		fresh := w.socket(at + "&force_new=1")
+		m := w.await(fresh, kind.first, "")
+		if m["resumed"] != false || m["session_id"] == token {
+			t.Errorf("force_new: %v", m)
+		}
+		// Token valid but the program is gone.
+		again := kind.path + "?session_id=" + m["session_id"].(string)
+		want := websocket.StatusNormalClosure
+		if kind.first == "session" {
+			want = 4004
+			at := w.open()
+			list, err := at.Engine.Terminals().List(t.Context(), at.Session)
+			if err != nil || len(list) != 2 {
+				t.Fatal(list, err)
 			}
+			if err := at.Engine.Terminals().Close(t.Context(), list[1].ID); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.say(fresh, "bye")
+		}
+		if _, code := w.ends(fresh); code != want {
+			t.Errorf("the end: %d", code)
+		}
+		w.refuses("gone", again)
+		_ = conn.CloseNow()
+	}
 
-			// Large and binary files: truncation within the schema, never raw bytes.
-			w.sh(`yes é | head -c 6000000 > big; head -c 100 /dev/zero > zero; printf '\303' > half`)
-			for file, want := range map[string]string{
-				"big": `"path":"big","truncated":true,"size":6000000}`, "zero": `{"content":"","path":"zero","binary":true,"size":100}`,
-				"half": `{"content":"","path":"half","binary":true,"size":1}`,
-			} {
-				if got := w.ask(w.key, "GET", "/api/file?path="+file, ""); got.status != 200 || !strings.HasSuffix(got.body, want) {
-					t.Errorf("%s answers %d with %d bytes: …%s", file, got.status, len(got.body), got.body[max(0, len(got.body)-80):])
-				}
-			}
-			for _, kept := range []string{w.key + "\"", "w1."} {
-				if strings.Contains(w.log(), kept) {
-					t.Errorf("the log has %s", kept)
-				}
-			}
-		})
+	// Large and binary files: truncation within the schema, never raw bytes.
+	w.door.LimitFiles(10_000)
+	w.sh(`yes é | head -c 12000 > big; head -c 100 /dev/zero > zero; printf '\303' > half`)
+	for file, want := range map[string]string{
+		"big": `"path":"big","truncated":true,"size":12000}`, "zero": `{"content":"","path":"zero","binary":true,"size":100}`,
+		"half": `{"content":"","path":"half","binary":true,"size":1}`,
+	} {
+		if got := w.ask(w.key, "GET", "/api/file?path="+file, ""); got.status != 200 || !strings.HasSuffix(got.body, want) {
+			t.Errorf("%s answers %d with %d bytes: …%s", file, got.status, len(got.body), got.body[max(0, len(got.body)-80):])
+		}
+	}
+	for _, kept := range []string{w.key + "\"", "w1."} {
+		if strings.Contains(w.log(), kept) {
+			t.Errorf("the log has %s", kept)
+		}
 	}
 }
 
@@ -144,13 +140,13 @@ func TestTokensAreTheCallers(t *testing.T) {
 		t.Error(types, code)
 	}
 	// A token of a door with another secret.
-	elsewhere := newWorld(t, source{"sandbox", "alice", func(*testing.T) workspace.Source { return w.source }}, func(o *door.Options) { o.Secret = []byte(strings.Repeat("z", 32)) })
+	elsewhere := newWorld(t, source{name: "sandbox", key: "alice", open: func(*testing.T) workspace.Source { return w.source }}, func(o *door.Options) { o.Secret = []byte(strings.Repeat("z", 32)) })
 	elsewhere.refuses("another secret", "/ws/pty?session_id="+token)
 }
 
 // A terminal that no client has had for the reattach window is gone.
 func TestReattachWindow(t *testing.T) {
-	s := source{"sandbox", "alice", func(t *testing.T) workspace.Source {
+	s := source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
 		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Terminals.Reattach = time.Millisecond }).Service}
 	}}
 	w := newWorld(t, s)
@@ -220,7 +216,10 @@ func TestErrors(t *testing.T) {
 	if got.status != 404 || !strings.Contains(got.body, "urn:belljar:error:not_found") {
 		t.Error(got)
 	}
-	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 6<<20)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) {
+	if was := w.door.LimitFiles(1000); was != 5<<20 {
+		t.Errorf("files have at most %d bytes", was)
+	}
+	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 1000)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) || !strings.Contains(got.body, "1000 bytes") {
 		t.Error(got.status, got.body)
 	}
 	for path, body := range map[string]string{"/workspace/healthz": `{"status":"ok"}`, "/workspace/__meta/version": `{"version":"` + workspace.APIVersion + `"}`} {

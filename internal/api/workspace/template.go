@@ -44,15 +44,13 @@ const (
 	chatMark     = "{chat}"
 	valueMark    = "{value}"
 	maxValue     = 256 // bytes of a parameter's value
+	fileOption   = "file"
 )
 
-// DefaultTemplates are those of a server that sets none: the session's shell.
-func DefaultTemplates() Templates { return Templates{"shell": {Kind: templatePTY}} }
-
-// ParseTemplates reads templates: a JSON object of names and templates; "" is [DefaultTemplates].
+// ParseTemplates reads templates: a JSON object of names and templates; "" is the session's shell.
 func ParseTemplates(text string) (Templates, error) {
 	if text == "" {
-		return DefaultTemplates(), nil
+		return Templates{"shell": {Kind: templatePTY}}, nil
 	}
 	var list Templates
 	if err := api.Decode([]byte(text), &list); err != nil {
@@ -118,34 +116,23 @@ func (t Templates) names(kind string) []string {
 	return list
 }
 
-// pick returns the template of a kind that a client names. Without a name, it is the first choice if that exists, else the only one.
-func (t Templates) pick(kind, name, first string) (string, Template, bool) {
-	if name == "" {
-		names := t.names(kind)
-		if name = first; !slices.Contains(names, first) && len(names) == 1 {
-			name = names[0]
-		}
-	}
-	one, ok := t[name]
-	return name, one, ok && one.Kind == kind
-}
-
 // optionNames are the query parameters that templates may use.
 func optionNames() []string {
-	return []string{"allowed_tools", "disallowed_tools", "max_budget_usd", "max_thinking_tokens", "max_turns", "mode", "model"}
+	return []string{"allowed_tools", "disallowed_tools", fileOption, "max_budget_usd", "max_thinking_tokens", "max_turns", "mode", "model"}
 }
 
-// options are the parameters of a request, by their names in snake case.
+// options are the parameters of a request, by their names in snake case. Of files there may be several, separated by commas.
 type options map[string]string
 
 // optionsOf returns the options in a query, also in camel case. Those that a template does not have are left out.
 func optionsOf(t Template, q url.Values) options {
 	out := options{}
-	for _, name := range optionNames() {
-		if _, used := t.Parameters[name]; !used {
-			continue
+	for name := range t.Parameters {
+		v := cmp.Or(q.Get(name), q.Get(camel(name)))
+		if name == fileOption {
+			v = strings.Join(filesOf(q), ",")
 		}
-		if v := cmp.Or(q.Get(name), q.Get(camel(name))); v != "" {
+		if v != "" {
 			out[name] = v
 		}
 	}
@@ -153,6 +140,20 @@ func optionsOf(t Template, q url.Values) options {
 		out["mode"] = m
 	}
 	return out
+}
+
+// filesOf returns the files in a query: each file=, or else those of files=, once.
+func filesOf(q url.Values) (list []string) {
+	given := q[fileOption]
+	if len(given) == 0 {
+		given = strings.Split(q.Get("files"), ",")
+	}
+	for _, f := range given {
+		if f = strings.TrimSpace(f); f != "" && !slices.Contains(list, f) {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // camel returns a name in camel case.
@@ -168,23 +169,32 @@ func camel(name string) string {
 func (t Template) command(o options, chat string, more []string) ([]string, error) {
 	out := slices.Clone(t.Command)
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		p, v := t.Parameters[name], o[name]
-		listed := slices.Contains(p.Values, v)
-		if p.matches != nil {
-			listed = p.matches.MatchString(v) && !strings.HasPrefix(v, "-")
+		p, values := t.Parameters[name], []string{o[name]}
+		if name == fileOption {
+			values = strings.Split(o[name], ",")
 		}
-		if !listed || len(v) > maxValue || strings.ContainsRune(v, 0) {
-			e := &belljar.Error{
-				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s %.80q is not allowed", name, v), Details: map[string]any{"field": name},
+		for _, v := range values {
+			_, outside := place(v)
+			if len(o[name]) > maxValue || !p.allows(v) || name == fileOption && outside != nil {
+				return nil, &belljar.Error{
+					Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s %.80q is not allowed", name, v), Details: map[string]any{"field": name},
+				}
 			}
-			return nil, e
-		}
-		for _, a := range p.Arguments {
-			out = append(out, strings.ReplaceAll(a, valueMark, v))
+			for _, a := range p.Arguments {
+				out = append(out, strings.ReplaceAll(a, valueMark, v))
+			}
 		}
 	}
 	for _, a := range more {
 		out = append(out, strings.ReplaceAll(a, chatMark, chat))
 	}
 	return out, nil
+}
+
+// allows reports whether a parameter may have a value.
+func (p Parameter) allows(v string) bool {
+	if p.matches != nil {
+		return p.matches.MatchString(v) && !strings.HasPrefix(v, "-") && !strings.ContainsRune(v, 0)
+	}
+	return slices.Contains(p.Values, v)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestTranscripts replays the transcripts in testdata with every source: the same answers, to the last field. A part is named
+// transcripts replays the transcripts in testdata: the same answers with every source, to the last field. A part is named
 //
 //	sh                    its text is run in the workspace
 //	http METHOD PATH      > is the body, < the status and then the answer
@@ -22,27 +22,23 @@ import (
 //	                      terminal prints, ! is the close code
 //
 // In what is sent, $name is what an earlier answer had: "=name" keeps a value, "*" is any value.
-func TestTranscripts(t *testing.T) {
+func transcripts(t *testing.T, s source) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts: ", err)
 	}
-	for _, s := range sources() {
-		t.Run(s.name, func(t *testing.T) {
-			for _, file := range files {
-				t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-					talk, err := txtar.ParseFile(file)
-					if err != nil {
-						t.Fatal(err)
-					}
-					w := newWorld(t, s)
-					w.vars["root"], w.vars["mode"] = w.open().Root, w.source.Mode()
-					w.vars["isolated"] = strconv.FormatBool(s.name != "local")
-					conns := map[string]*websocket.Conn{}
-					for _, part := range talk.Files {
-						w.part(conns, part.Name, string(part.Data))
-					}
-				})
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			talk, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, s)
+			w.vars["root"], w.vars["mode"] = w.open().Root, w.source.Mode()
+			w.vars["isolated"] = strconv.FormatBool(s.name != "local")
+			conns := map[string]*websocket.Conn{}
+			for _, part := range talk.Files {
+				w.part(conns, part.Name, string(part.Data))
 			}
 		})
 	}

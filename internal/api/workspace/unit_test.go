@@ -33,7 +33,7 @@ func TestGlob(t *testing.T) {
 		}
 		for _, name := range strings.Fields(names) {
 			bare := strings.TrimPrefix(name, "!")
-			if match(bare) == (bare != name) {
+			if match.MatchString(bare) == (bare != name) {
 				t.Errorf("%s and %s", pattern, name)
 			}
 		}
@@ -46,7 +46,7 @@ func FuzzGlob(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern, name string) {
 		if match, err := glob(pattern); err == nil {
-			match(name)
+			match.MatchString(name)
 		}
 	})
 }
@@ -66,13 +66,15 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	list, err := ParseTemplates(`{"c":{"kind":"chat","command":["p"],"parameters":{"model":{"values":["a b","-x"],"arguments":["--m","{value}"]},"max_turns":{"pattern":".*","arguments":["--t={value}"]}}}}`)
+	list, err := ParseTemplates(`{"c":{"kind":"chat","command":["p"],"parameters":{"model":{"values":["a b","-x"],"arguments":["--m","{value}"]},"max_turns":{"pattern":".*","arguments":["--t={value}"]},"file":{"pattern":"[^;]*","arguments":["-f","{value}"]}}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := list["c"]
 	for query, want := range map[string][]string{
 		"model=a+b&maxTurns=7": {"p", "--t=7", "--m", "a b"}, "model=-x": {"p", "--m", "-x"}, "": {"p"}, "provider=x&command=rm": {"p"},
+		"files=a,%20b/c,,a": {"p", "-f", "a", "-f", "b/c"}, "file=a&file=b&files=c": {"p", "-f", "a", "-f", "b"}, "files=,": {"p"},
+		"file=a&file=b%3B": nil, "file=../a": nil, "file=/a": nil, "files=a,-b": nil, "file=a%00": nil, "files=" + strings.Repeat("a,", 40) + strings.Repeat("b", 256): nil,
 		"model=c": nil, "max_turns=-x": nil, "model=a%20b%3Brm": nil, "max_turns=a%00": nil, "max_turns=" + strings.Repeat("9", 300): nil,
 	} {
 		q, err := url.ParseQuery(query)
@@ -89,11 +91,14 @@ func TestLines(t *testing.T) {
 	var l lines
 	var got []string
 	for _, piece := range []string{"a", "b\r\n", "\n", "c\nd", "", "e\n" + strings.Repeat("x", maxLine+10), "y\nz"} {
-		for line := range l.add([]byte(piece)) {
+		for _, line := range l.add([]byte(piece), false) {
 			got = append(got, string(line))
 		}
 	}
 	if len(got) != 4 || got[0] != "ab" || got[1] != "c" || got[2] != "de" || len(got[3]) != maxLine || string(l.held) != "z" {
 		t.Errorf("%d lines: %.20q", len(got), got)
+	}
+	if last := l.add(nil, true); len(last) != 1 || string(last[0]) != "z" || len(l.add(nil, true)) != 0 {
+		t.Errorf("at the end: %q", last)
 	}
 }

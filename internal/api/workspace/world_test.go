@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	door "github.com/belljar/belljar/internal/api/workspace"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/folder"
 	"github.com/belljar/belljar/internal/service"
@@ -41,15 +42,16 @@ const patience = time.Minute
 type source struct {
 	name, key string
 	open      func(t *testing.T) workspace.Source
+	shared    bool // open returns the same source each time
 }
 
 // sources are all that one process can have. Every transcript must hold with each.
 func sources() []source {
 	return []source{
-		{"sandbox", "alice", func(t *testing.T) workspace.Source {
+		{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
 			return &sandbox.Source{Engine: apitest.NewWorld(t, nil, unbounded).Service}
 		}},
-		{"local", "root", func(t *testing.T) workspace.Source {
+		{name: "local", key: "root", open: func(t *testing.T) workspace.Source {
 			dir := filepath.Join(t.TempDir(), "work")
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -66,8 +68,22 @@ func sources() []source {
 			engine := apitest.NewWorld(t, nil, unbounded, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} }).Service
 			return &local.Source{Engine: engine, Dir: dir}
 		}},
-		{"remote", "alice", another},
-		{"sprite", "alice", spriteWorld},
+		{name: "remote", key: "alice", open: another},
+		{name: "sprite", key: "alice", open: spriteWorld},
+	}
+}
+
+// TestSources runs with every source what must hold with each. The tests of a source share it, one after the other.
+func TestSources(t *testing.T) {
+	for _, s := range sources() {
+		t.Run(s.name, func(t *testing.T) {
+			opened := s.open(t)
+			s.open, s.shared = func(*testing.T) workspace.Source { return opened }, true
+			t.Run("Transcripts", func(t *testing.T) { transcripts(t, s) })
+			t.Run("Traversal", func(t *testing.T) { traversal(t, s) })
+			t.Run("HostileRepository", func(t *testing.T) { hostileRepository(t, s) })
+			t.Run("EdgeCases", func(t *testing.T) { edgeCases(t, s) })
+		})
 	}
 }
 
@@ -75,22 +91,18 @@ func unbounded(o *service.Options) { o.MaxSessions = -1 }
 
 // program is a chat's program: it echoes what it reads, and more.
 const program = `
-import json, signal, sys
-def say(**m): print(json.dumps(m), flush=True)
-signal.signal(signal.SIGINT, lambda *_: say(type="result", subtype="interrupted"))
-say(type="system", subtype="init", args=sys.argv[1:])
-for line in sys.stdin:
-    m = json.loads(line)
-    text = json.dumps(m)
-    if '"ask"' in text:
-        say(type="control_request", request_id="r1", request={"subtype": "can_use_tool", "tool_name": "Bash", "input": {}})
-    elif '"noise"' in text:
-        print("no json", flush=True)
-        print("trouble", file=sys.stderr, flush=True)
-    elif '"bye"' in text:
-        sys.exit(3)
-    else:
-        say(type="assistant", got=m)
+trap 'echo "{\"type\":\"result\",\"subtype\":\"interrupted\"}"' INT
+args=
+for a in "$@"; do args="$args${args:+,}\"$a\""; done
+echo "{\"type\":\"system\",\"subtype\":\"init\",\"args\":[$args]}"
+while IFS= read -r line || [ $? -gt 128 ]; do
+	case $line in
+	*'"ask"'*) echo '{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}' ;;
+	*'"noise"'*) echo "no json"; echo trouble >&2 ;;
+	*'"bye"'*) exit 3 ;;
+	*) printf '{"type":"assistant","got":%s}\n' "$line" ;;
+	esac
+done
 `
 
 func templates(t *testing.T) door.Templates {
@@ -98,9 +110,10 @@ func templates(t *testing.T) door.Templates {
 	raw, err := json.Marshal(map[string]any{
 		"shell": map[string]any{"kind": "pty", "command": []string{"/bin/sh"}},
 		"claude": map[string]any{
-			"kind": "chat", "command": []string{"python3", "-c", program}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
+			"kind": "chat", "command": []string{"/bin/sh", "-c", program, "chat"}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
 			"parameters": map[string]any{
 				"model":     map[string]any{"values": []string{"small", "large"}, "arguments": []string{"--model", "{value}"}},
+				"file":      map[string]any{"pattern": "[a-z./]+", "arguments": []string{"--file", "{value}"}},
 				"max_turns": map[string]any{"pattern": "[0-9]{1,3}", "arguments": []string{"--max-turns={value}"}},
 			},
 		},
@@ -136,6 +149,8 @@ func newWorld(t *testing.T, s source, change ...func(*door.Options)) *world {
 	var edge *api.Edge
 	o := door.Options{
 		Source: w.source, Auth: apitest.Callers(), Sockets: apitest.Callers(), Secret: []byte(strings.Repeat("s", 32)), Templates: templates(t), Version: "test",
+		TokenTTL: 30 * time.Minute, ChatLifetime: door.MaxChatLifetime, Bodies: api.JSONShares(), Events: event.Sinks{},
+		Secure: func(*http.Request) bool { return false }, Connect: func(*http.Request) error { return nil },
 		Origin:        func(r *http.Request) bool { return edge.OriginTrusted(r) },
 		OriginAllowed: func(r *http.Request) bool { return edge.OriginAllowed(r) },
 		Logger:        slog.New(slog.NewTextHandler(w, nil)), Root: true,
@@ -150,6 +165,9 @@ func newWorld(t *testing.T, s source, change ...func(*door.Options)) *world {
 	}
 	if w.door, err = door.New(o); err != nil {
 		t.Fatal(err)
+	}
+	if s.shared {
+		t.Cleanup(w.clear)
 	}
 	mux := http.NewServeMux()
 	w.door.Register(mux)
@@ -231,6 +249,41 @@ func (w *world) open() workspace.Workspace {
 		w.Fatal(err)
 	}
 	return got
+}
+
+// clear ends what runs in the workspace and removes its files, for the next world over the same source.
+func (w *world) clear() {
+	at, ctx := w.open(), w.context()
+	files, err := at.Engine.Files().List(ctx, at.Session, belljar.FileQuery{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	terminals, err := at.Engine.Terminals().List(ctx, at.Session)
+	if err != nil {
+		w.Fatal(err)
+	}
+	runs, err := at.Engine.Runs().List(ctx, belljar.RunQuery{SessionID: at.Session, Phase: belljar.PhaseRunning})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, t := range terminals {
+		if err := at.Engine.Terminals().Close(ctx, t.ID); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+			w.Error(err)
+		}
+	}
+	for _, r := range runs.Items {
+		if err := at.Engine.Runs().Cancel(ctx, r.ID); err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // it has just ended
+			w.Error(err)
+		}
+		if _, _, err := belljar.Collect(ctx, at.Engine.Runs(), r.ID); err != nil {
+			w.Error(err)
+		}
+	}
+	for _, f := range files.Entries {
+		if err := at.Engine.Files().Delete(ctx, at.Session, f.Path, true); err != nil {
+			w.Error(err)
+		}
+	}
 }
 
 // sh runs a script in the workspace.

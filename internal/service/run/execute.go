@@ -188,7 +188,6 @@ func (c *execution) begun(since time.Time) error {
 	if err := c.begin(c.run, since); err != nil {
 		return err
 	}
-	c.note(c.run)
 	if !c.run.resumable() {
 		_ = c.flush(c.run, false) // its request goes on record only now
 	}

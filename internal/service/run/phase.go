@@ -14,21 +14,33 @@ func (s *recorder) become(r *Run, next belljar.Phase) error { return r.enter(nex
 // begin moves a run to running. sent is when its agent got the command: the answer may come late, and a run must not look
 // shorter than its command was.
 func (s *recorder) begin(r *Run, sent time.Time) error {
-	return r.enter(belljar.PhaseRunning, &sent, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+	if err := r.advance(belljar.PhaseRunning, &sent); err != nil {
+		return err
+	}
+	s.note(r) // before the log has it: a reader of the log finds the run among those that are running
+	r.appendLog(phaseFrame(belljar.PhaseRunning), belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+	return nil
 }
 
-// enter moves a run to a phase that is not its last, and puts that into its log, with other frames.
-func (r *Run) enter(next belljar.Phase, started *time.Time, along ...belljar.Frame) error {
+// enter moves a run to a phase that is not its last, and puts that into its log.
+func (r *Run) enter(next belljar.Phase, started *time.Time) error {
+	if err := r.advance(next, started); err != nil {
+		return err
+	}
+	r.appendLog(phaseFrame(next))
+	return nil
+}
+
+// advance moves a run to a phase.
+func (r *Run) advance(next belljar.Phase, started *time.Time) error {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.move(next); err != nil {
-		r.mu.Unlock()
 		return err
 	}
 	if started != nil {
 		r.state.StartedAt = started
 	}
-	r.mu.Unlock()
-	r.appendLog(append([]belljar.Frame{phaseFrame(next)}, along...)...)
 	return nil
 }
 

@@ -2162,7 +2162,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look for files by name */
+        /** Look for files by name, or for lines with a text */
         get: operations["workspace-search"];
         put?: never;
         post?: never;
@@ -9937,9 +9937,11 @@ export interface operations {
     };
     "workspace-search": {
         parameters: {
-            query: {
-                /** @description A pattern for names: *, ?, [abc], [!abc]; case does not matter */
-                q: string;
+            query?: {
+                /** @description A pattern for names: *, ?, [abc], [!abc]; case does not matter. Without content it is required */
+                q?: string;
+                /** @description A text of at most 1,024 bytes to find in files */
+                content?: string;
                 /** @description A path in the workspace, relative to it */
                 path?: string;
             };
@@ -9960,8 +9962,15 @@ export interface operations {
                         pattern: string;
                         results: {
                             dir: string;
+                            /**
+                             * Format: int64
+                             * @description Of a find by content, from 1
+                             */
+                            line?: number;
                             name: string;
                             path: string;
+                            /** @description The line, at most 500 bytes of it */
+                            text?: string;
                         }[];
                         /** @description Whether a bound was reached */
                         truncated?: boolean;

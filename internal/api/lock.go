@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+	"sync"
+)
+
+// Locks are locks by key, such as the id of a session. The zero value is ready.
+type Locks struct {
+	mu    sync.Mutex
+	byKey map[string]*keyLock
+}
+
+type keyLock struct {
+	free  chan struct{} // holds a token while the lock is free
+	users int           // the holder and those that wait
+}
+
+// Lock waits for the lock of a key; the caller calls unlock. It fails with ctx's error.
+func (l *Locks) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	l.mu.Lock()
+	if l.byKey == nil {
+		l.byKey = map[string]*keyLock{}
+	}
+	own := l.byKey[key]
+	if own == nil {
+		own = &keyLock{free: make(chan struct{}, 1)}
+		own.free <- struct{}{}
+		l.byKey[key] = own
+	}
+	own.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if own.users--; own.users == 0 {
+			delete(l.byKey, key)
+		}
+	}
+	select {
+	case <-own.free:
+		return func() {
+			own.free <- struct{}{}
+			leave()
+		}, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}

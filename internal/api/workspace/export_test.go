@@ -1,0 +1,7 @@
+package workspace
+
+// LimitFiles makes files of more than n bytes large ones, and returns what was the limit.
+func (d *Door) LimitFiles(n int64) (was int64) {
+	was, d.maxFile = d.maxFile, n
+	return was
+}

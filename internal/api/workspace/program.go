@@ -1,0 +1,248 @@
+package workspace
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/socket"
+)
+
+// maxLine is the longest line of a chat's program that is shown, in bytes.
+const maxLine = 1 << 20
+
+// errCut is that the rest of a program's output is not kept.
+var errCut = errors.New("output is cut")
+
+// program is one run of a chat.
+type program struct {
+	runID string
+	stdin belljar.Stdin // nil if it had ended before
+
+	next     func() (belljar.Frame, error, bool)
+	cancel   context.CancelFunc // ends a next that waits
+	stop     func()             // ends the reading; not while next is called
+	out, err lines
+
+	past   []any // messages to begin with
+	before int   // messages before those
+	ended  bool  // there is nothing after the past
+}
+
+// chatEnv is the environment variable with the id of the chat, by which [chat.interrupt] finds its processes.
+const chatEnv = "BELLJAR_CHAT"
+
+// start starts a program, which begins the chat, or goes on with it again.
+func (x *chat) start(ctx context.Context, again bool) (*program, error) {
+	template := x.door.opts.Templates[x.template]
+	more := template.Start
+	if again && len(template.Resume) > 0 {
+		more = template.Resume
+	}
+	command, err := template.command(x.options, x.id, more)
+	if err != nil {
+		return nil, err
+	}
+	had, err := json.Marshal(x.options)
+	if err != nil {
+		return nil, err
+	}
+	env := map[string]string{chatEnv: x.id}
+	maps.Copy(env, template.Env)
+	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: x.Session, Command: command, Env: env, Interactive: true,
+		TimeoutSec: x.door.opts.ChatLifetime.Seconds(), StdinIdleTimeoutSec: chatIdle.Seconds(), StdinMaxBytes: chatInput,
+		Labels: map[string]string{label: "chat", chatLabel: x.id, templateLabel: x.template, optionsLabel: string(had)},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	x.door.opts.Logger.Info("workspace chat", "template", x.template, "run_id", run.ID, "user_id", x.caller.ID, "request_id", x.caller.RequestID)
+	return x.follows(ctx, run.ID, 0, true)
+}
+
+// follows opens the input and the output of a run. Of a fresh one everything is shown. Of another, what it prints from now on, the
+// messages from fromSeq on, and for 0 the last of those that begin a conversation.
+func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh bool) (*program, error) {
+	run, err := x.Engine.Runs().Get(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	next, stop := iter.Pull2(x.Engine.Runs().Frames(reading, runID, 1))
+	p := &program{runID: runID, next: next, cancel: cancel, stop: func() { cancel(); stop() }}
+	if err := p.recall(run.LastSeq, fromSeq, fresh); err != nil {
+		p.stop()
+		return nil, err
+	}
+	p.stdin, err = x.Engine.Runs().Stdin(ctx, runID)
+	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // a conflict is that it has ended, which its log shows
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// recall reads the past of a run, which for a fresh one is until its program runs. The log is read from its beginning, so that lines
+// are whole.
+func (p *program) recall(lastSeq uint64, fromSeq int, fresh bool) error {
+	if fresh {
+		fromSeq = 1
+	}
+	var begin any // the last message that begins a conversation
+	seen := 0
+	for at := uint64(0); fresh && !p.ended || at < lastSeq; {
+		f, err, ok := p.next()
+		if err != nil || !ok {
+			return cmp.Or(err, error(socket.NotFound()))
+		}
+		at = f.Seq
+		for _, m := range p.messages(f) {
+			if seen++; fromSeq > 0 && seen >= fromSeq {
+				p.past = append(p.past, m)
+			}
+			if begins(m) {
+				begin = m
+			}
+		}
+		if p.ended = f.Event == belljar.EventEnd; p.ended && !fresh {
+			return socket.NotFound()
+		}
+		if fresh && f.Event == belljar.EventStart {
+			break
+		}
+	}
+	if p.before = seen - len(p.past); fromSeq == 0 && begin != nil {
+		p.past = []any{begin}
+	}
+	return nil
+}
+
+// begins reports whether a message is the one with which a program begins a conversation.
+func begins(m any) bool {
+	raw, ok := m.([]byte)
+	var is struct {
+		Type    string `json:"type"`
+		Subtype string `json:"subtype"`
+	}
+	return ok && json.Unmarshal(raw, &is) == nil && is.Type == "system" && is.Subtype == "init"
+}
+
+// release gives the input of a program up.
+func (p *program) release() {
+	if p.stdin != nil {
+		_ = p.stdin.Close() // never fails
+	}
+}
+
+// ended is the verdict on a program that has ended.
+func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
+	v := socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "the program has ended"}
+	run, err := x.Engine.Runs().Get(ctx, runID)
+	switch {
+	case err != nil:
+		return socket.NotFound()
+	case run.ExitCode == nil:
+		v.Message = chatError("the chat program could not be started")
+	case run.Phase == belljar.PhaseTimedOut:
+		return failed(socket.CloseTimeout, "the chat's lifetime is over")
+	case *run.ExitCode != 0 && run.Phase != belljar.PhaseKilled:
+		v.Message = chatError(fmt.Sprintf("the chat program has ended with exit code %d", *run.ExitCode))
+	case run.Phase != belljar.PhaseCompleted:
+		v.Message = chatError("the chat program was ended")
+	}
+	return v
+}
+
+// end ends a run and waits for that.
+func (x *chat) end(ctx context.Context, runID string) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if err := x.Engine.Runs().Cancel(ctx, runID); err != nil {
+		return err
+	}
+	for _, err := range x.Engine.Runs().Frames(ctx, runID, belljar.Tail) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emit emits the past, and then what comes, until the program ends.
+func (p *program) emit(ctx context.Context, emit socket.Emit) error {
+	stop := context.AfterFunc(ctx, p.cancel)
+	defer stop()
+	for _, m := range p.past {
+		if err := emit(m); err != nil {
+			return err
+		}
+	}
+	for !p.ended {
+		f, err, ok := p.next()
+		if !ok || err != nil {
+			return err
+		}
+		for _, m := range p.messages(f) {
+			if err := emit(m); err != nil {
+				return err
+			}
+		}
+		if f.Type == belljar.FrameTruncated {
+			return errCut
+		}
+	}
+	return nil
+}
+
+// messages returns the messages that a frame completes.
+func (p *program) messages(f belljar.Frame) (list []any) {
+	end := f.Event == belljar.EventEnd
+	if f.Type == belljar.FrameStdout || end {
+		for _, line := range p.out.add(f.Output, end) {
+			list = append(list, programLine(line))
+		}
+	}
+	if f.Type == belljar.FrameStderr || end {
+		for _, line := range p.err.add(f.Output, end) {
+			list = append(list, system{Type: "system", Subtype: "stderr", Message: strings.ToValidUTF8(string(line), "\uFFFD")})
+		}
+	}
+	return list
+}
+
+// programLine returns the message for a line of the program: a JSON object as it is.
+func programLine(line []byte) any {
+	if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
+		return append([]byte(nil), trimmed...)
+	}
+	return system{Type: "system", Subtype: "echo", Payload: strings.ToValidUTF8(string(line), "\uFFFD")}
+}
+
+// lines collects bytes into lines. Of a line that is too long, the beginning is kept.
+type lines struct{ held []byte }
+
+// add returns the lines that b completes, or at the end also the last one, without their ends. Empty ones are left out.
+func (l *lines) add(b []byte, end bool) (list [][]byte) {
+	for rest := b; len(rest) > 0 || end && len(l.held) > 0; {
+		part, after, whole := bytes.Cut(rest, []byte("\n"))
+		l.held = append(l.held, part[:min(len(part), maxLine-len(l.held))]...)
+		if rest = after; !whole && !end {
+			break
+		}
+		if line := bytes.TrimSuffix(l.held, []byte("\r")); len(line) > 0 {
+			list = append(list, line)
+		}
+		l.held = nil
+	}
+	return list
+}

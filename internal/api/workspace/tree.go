@@ -1,0 +1,144 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+const (
+	maxNodes = 10_000 // entries that one request looks at
+	maxLinks = 64     // links of a folder whose targets are looked at
+	// lookTime limits one look at a tree.
+	lookTime = 5 * time.Second
+)
+
+// entry is one entry of a folder.
+type entry struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Dir  bool   `json:"is_dir"`
+	Size *int64 `json:"size,omitempty"`
+}
+
+// tree is the answer of GET /api/tree.
+type tree struct {
+	Entries []entry `json:"entries"`
+	Path    string  `json:"path"`
+	cut
+	Visited int `json:"total_visited,omitempty"` // if there are more
+}
+
+// cut is the bound that an answer has reached, if any.
+type cut struct {
+	Truncated bool   `json:"truncated,omitempty"`
+	Reason    string `json:"truncation_reason,omitempty"` // node_limited | depth_limited | time_limited
+}
+
+// tree lists one folder: folders first, then by name.
+func (c *call) tree(p string) (any, error) {
+	ctx, stop := context.WithTimeout(c.r.Context(), lookTime)
+	defer stop()
+	list, reason, err := c.look(ctx, p, false)
+	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound { // which has no entries
+		return nil, said(err, p)
+	}
+	out := tree{Entries: []entry{}, Path: p, cut: reason}
+	links := 0
+	for _, e := range list.Entries {
+		if e.Type == "symlink" {
+			links++
+		}
+		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: links <= maxLinks && c.leadsToDir(ctx, e) || e.Type == "dir"}
+		if !it.Dir {
+			it.Size = &e.Size
+		}
+		out.Entries = append(out.Entries, it)
+	}
+	if list.Truncated {
+		out.Visited = len(list.Entries)
+	}
+	slices.SortStableFunc(out.Entries, func(a, b entry) int {
+		if a.Dir != b.Dir && a.Dir {
+			return -1
+		} else if a.Dir != b.Dir {
+			return 1
+		}
+		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return tagged{out}, nil
+}
+
+// look lists a folder. One that takes until ctx ends has no entries.
+func (c *call) look(ctx context.Context, p string, recursive bool) (belljar.FileList, cut, error) {
+	list, err := c.list(ctx, p, recursive)
+	switch {
+	case err == nil && list.Truncated:
+		return list, cut{true, "node_limited"}, nil
+	case err != nil && ctx.Err() != nil && c.r.Context().Err() == nil:
+		return belljar.FileList{}, cut{true, "time_limited"}, nil
+	}
+	return list, cut{}, err
+}
+
+// list lists a folder, also one that is a link to a folder. A file has no entries.
+func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.FileList, error) {
+	q := belljar.FileQuery{Path: p, Recursive: recursive, Limit: maxNodes}
+	list, err := c.Engine.Files().List(ctx, c.Session, q)
+	if err != nil || len(list.Entries) != 1 || list.Entries[0].Path != p {
+		return list, err
+	}
+	target, ok := c.target(ctx, list.Entries[0])
+	if !ok || target.Type != "dir" {
+		return belljar.FileList{}, nil
+	}
+	q.Path = target.Path
+	list, err = c.Engine.Files().List(ctx, c.Session, q)
+	for i, e := range list.Entries {
+		below := e.Path
+		if target.Path != "." {
+			below = strings.TrimPrefix(below, target.Path+"/")
+		}
+		list.Entries[i].Path = path.Join(p, below)
+	}
+	return list, err
+}
+
+// target returns what an entry leads to in the workspace, through links: itself if it is none.
+func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileEntry, ok bool) {
+	for range 8 {
+		if e.Type != "symlink" {
+			return e, true
+		}
+		to := e.Target
+		if !path.IsAbs(to) {
+			if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
+				return e, false
+			}
+		}
+		to, err := belljar.CleanPath(to)
+		if err == nil {
+			e, err = c.Engine.Files().Stat(ctx, c.Session, to)
+		}
+		if err != nil {
+			return e, false
+		}
+	}
+	return e, e.Type != "symlink"
+}
+
+func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) bool {
+	target, ok := c.target(ctx, e)
+	return ok && target.Type == "dir"
+}
+
+// isDir reports whether a path is a folder, or leads to one.
+func (c *call) isDir(p string) (bool, error) {
+	e, err := c.Engine.Files().Stat(c.r.Context(), c.Session, p)
+	return err == nil && c.leadsToDir(c.r.Context(), e), err
+}
