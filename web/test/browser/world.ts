@@ -209,7 +209,7 @@ export async function axe(page: Page, rules?: string[]): Promise<string[]> {
     return result.value;
   };
   if (!(await evaluate("'axe' in window"))) await evaluate(`${readFileSync(axeSource, "utf8")};0`);
-  const found = await evaluate(`axe.run(document, { runOnly: ${JSON.stringify(rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])}, resultTypes: ["violations"] })
+  const found = await evaluate(`axe.run(document, { runOnly: ${JSON.stringify(rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])}, resultTypes: ["violations"], preload: false, iframes: false })
     .then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + v.help + ": " + n.target.join(" ") + ": " + (n.any[0]?.message ?? n.all[0]?.message ?? ""))))`);
   await devtools.detach();
   return found as string[];
