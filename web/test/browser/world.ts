@@ -112,7 +112,8 @@ async function build(t: Owner, javaScriptEnabled: boolean): Promise<Room> {
   // Tests have a Chromium for each process. What came from another process, they would read twice.
   const browser = await (inTest ? (shared ??= start()) : chromium.connect(needed("BELLJAR_WEB_BROWSER")));
   if (!inTest) atEnd(t, () => browser.close());
-  const context = await browser.newContext({ javaScriptEnabled });
+  // A cursor that blinks has the browser draw sixty times a second.
+  const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
   const noted = await watch(context);
   return { context, page: await context.newPage(), noted, used: !inTest || !javaScriptEnabled };
 }
