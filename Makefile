@@ -20,8 +20,12 @@ GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false
 
-# What npm has in its cache it does not ask for again: the lock files name the bytes.
-NPM_CI := npm ci --prefer-offline --no-audit --no-fund --loglevel=error
+# npm asks for nothing that its cache has: the lock files name the bytes. It writes .package-lock.json last, so what is installed stays
+# until the lock file changes.
+%/node_modules/.package-lock.json: %/package-lock.json %/package.json
+	@command -v npm >/dev/null || .ci/packages npm
+	cd $* && npm ci --ignore-scripts --prefer-offline --no-audit --no-fund --loglevel=error
+	@touch $@
 
 # What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
 PACKAGES := python3 nodejs perl ruby bash curl wget git jq sqlite3 python3-websockets gcc g++ libc6-dev musl-tools uidmap util-linux e2fsprogs strace bubblewrap busybox-static \
@@ -53,28 +57,21 @@ gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the fi
 		chmod a+rx ../bin/belljar-runsc # sandboxes have users of their own
 
 .PHONY: sdk
-sdk: ## build the TypeScript SDK and its tests
-	@command -v npm >/dev/null || .ci/packages npm
-	cd sdk/typescript && $(NPM_CI) && npm run --silent build:test
+sdk: sdk/typescript/node_modules/.package-lock.json ## build the TypeScript SDK and its tests
+	cd sdk/typescript && npm run --silent pretest
 
 .PHONY: web
-web: web-packages ## build the web page into web/dist, which is committed
+web: web/node_modules/.package-lock.json ## build the web page into web/dist, which is committed
 	cd web && npm run --silent build
 
 # The committed page is what the source builds, and the types are right.
 .PHONY: web-check
-web-check: web-packages
+web-check: web/node_modules/.package-lock.json
 	cd web && npm run --silent check && node script/same.js
 
-.PHONY: web-packages
-web-packages:
-	@command -v npm >/dev/null || .ci/packages npm
-	cd web && $(NPM_CI)
-
 .PHONY: vscode
-vscode: ## build the extension for VS Code
-	@command -v npm >/dev/null || .ci/packages npm
-	cd editors/vscode && $(NPM_CI) --ignore-scripts && npm run --silent check && npm run --silent build
+vscode: editors/vscode/node_modules/.package-lock.json ## build the extension for VS Code
+	cd editors/vscode && npm run --silent check && npm run --silent build
 
 .PHONY: vscode-package
 vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code installs

@@ -56,7 +56,7 @@ func prepare() (programs, error) {
 		if err != nil {
 			return programs{missing: "npm"}, nil
 		}
-		if out, err := exec.Command(npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts").CombinedOutput(); err != nil {
+		if out, err := exec.Command(npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts").CombinedOutput(); err != nil {
 			return programs{}, fmt.Errorf("npm ci: %w\n%s", err, out)
 		}
 	}

@@ -41,6 +41,9 @@ function blocks(): string[] {
   return [...readFileSync("README.md", "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((m) => m[1]!);
 }
 
+// A line between what one program prints and what the next does.
+const between = "-- the next program --";
+
 // Pieces that begin with what exists outside of them, and how that comes about.
 const local = 'import { Belljar } from "belljar";\nconst belljar = await Belljar.local();\n';
 
@@ -93,7 +96,11 @@ test("the README's lines run in an empty project, and their types are right", as
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify(options));
   run(process.execPath, [compiler, "-p", project], ".");
   const env = { BELLJAR_BIN: binary, URL: server.url, KEY: server.apiKey };
-  const printed = programs.map((_, i) => run(process.execPath, [`out/readme${i}.js`], project, env));
+  // One process for all of them. Each ends its belljar, so that the process ends by itself.
+  writeFileSync(join(project, "all.js"), `for (let i = 0; i < ${programs.length}; i++) {\n  await import(\`./out/readme\${i}.js\`);\n  console.log(${JSON.stringify(between)});\n}\n`);
+  const printed = run(process.execPath, ["all.js"], project, env).split(`${between}\n`);
+  assert.equal(printed.pop(), "");
+  assert.equal(printed.length, programs.length);
   assert.equal(printed[0], "42\n\n");
   assert.equal(printed[1], "exit status 0\nanswer\n\nexit status 0\n42\n\n");
   assert.match(printed.join(""), /exit status 0\n/);

@@ -219,7 +219,7 @@ test("a server that is killed in the midst and comes back goes on where it was",
 
 test("huge output to a slow reader is bounded in memory, here and on the way", async (t) => {
   const piece = "x".repeat(40_000);
-  const frames = 5000; // 200 MB
+  const frames = 1500; // 60 MB
   let sent = 0;
   const server = await fake(t, async (_, response) => {
     begin(response);

@@ -26,7 +26,7 @@ async function inView(page: Page, number: number): Promise<number[]> {
       return at.top >= box.top - 1 && at.bottom <= box.bottom + 1;
     }).map((n) => Number(n.textContent));
     return seen.includes(wanted) ? seen : undefined;
-  }, number);
+  }, number, { polling: 50 });
   return (await handle.jsonValue())!;
 }
 

@@ -68,6 +68,21 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   assert.equal(await cell(4).locator("pre").count(), 1, "the traceback is there once");
   await accessible(page, "notebook");
 
+  // A cell that asks gets lines, one of them unseen.
+  await type(5, "import getpass\ninput('Name? ') + getpass.getpass('Word? ')[::-1]", "Control+Enter");
+  await cell(5).getByLabel("Name?").fill("Ada");
+  await page.keyboard.press("Enter");
+  const word = cell(5).getByLabel("Word?");
+  await word.waitFor();
+  assert.equal(await word.getAttribute("type"), "password");
+  await word.fill("abc");
+  await page.keyboard.press("Enter");
+  await cell(5).locator("pre").getByText("'Adacba'").waitFor();
+  await word.waitFor({ state: "detached" });
+  await cell(5).locator(".cm-content").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+
   // An interrupt keeps the variables, and drops what waits; a restart does not keep them.
   await type(5, "import time\nprint('endless')\nwhile True: time.sleep(0.01)");
   await type(6, "x");

@@ -112,7 +112,8 @@ async function build(t: Owner, javaScriptEnabled: boolean): Promise<Room> {
   // Tests have a Chromium for each process. What came from another process, they would read twice.
   const browser = await (inTest ? (shared ??= start()) : chromium.connect(needed("BELLJAR_WEB_BROWSER")));
   if (!inTest) atEnd(t, () => browser.close());
-  const context = await browser.newContext({ javaScriptEnabled });
+  // A cursor that blinks has the browser draw sixty times a second.
+  const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
   const noted = await watch(context);
   return { context, page: await context.newPage(), noted, used: !inTest || !javaScriptEnabled };
 }
@@ -209,7 +210,7 @@ export async function axe(page: Page, rules?: string[]): Promise<string[]> {
     return result.value;
   };
   if (!(await evaluate("'axe' in window"))) await evaluate(`${readFileSync(axeSource, "utf8")};0`);
-  const found = await evaluate(`axe.run(document, { runOnly: ${JSON.stringify(rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])}, resultTypes: ["violations"] })
+  const found = await evaluate(`axe.run(document, { runOnly: ${JSON.stringify(rules ?? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])}, resultTypes: ["violations"], preload: false, iframes: false })
     .then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + v.help + ": " + n.target.join(" ") + ": " + (n.any[0]?.message ?? n.all[0]?.message ?? ""))))`);
   await devtools.detach();
   return found as string[];

@@ -2,7 +2,7 @@
 import type { Session } from "belljar-sdk";
 import { api } from "../../../client.svelte.ts";
 import { baseOf } from "../name.ts";
-import { emptyCell, outputIn, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
+import { askedIn, emptyCell, outputIn, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
 
 // More of what a program prints is in the log of its run.
 const mostPrinted = 256 << 10;
@@ -17,6 +17,8 @@ export class Cell {
   /** The run that executed it last, while the page is shown. */
   run: string | undefined = $state();
   problem: unknown = $state.raw();
+  /** What it has asked for last, while it is executed. */
+  asked: { prompt: string; password: boolean } | undefined = $state.raw();
   readonly rest: Record<string, unknown>;
 
   constructor(saved: SavedCell) {
@@ -155,11 +157,13 @@ export class Book {
 
   async #execute(cell: Cell): Promise<boolean> {
     const { signal } = this.#stop;
-    Object.assign(cell, { outputs: [], count: null, run: undefined, problem: undefined });
+    Object.assign(cell, { outputs: [], count: null, run: undefined, problem: undefined, asked: undefined });
     this.note = "";
     this.touched();
     try {
-      const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context });
+      // A cell of bash does not say that it asks, so that it reads the end of its input at once.
+      const input = this.language === "bash" ? {} : { interactive: true, stdin_idle_timeout_sec: 3600 };
+      const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context, ...input });
       cell.run = id;
       let line = "";
       for await (const frame of api().runs.frames(id, { signal })) {
@@ -209,6 +213,7 @@ function once(cell: Cell): void {
 }
 
 function add(cell: Cell, line: string): void {
+  cell.asked = askedIn(line) ?? cell.asked;
   const output = outputIn(line);
   if (!output) return;
   if (output.output_type === "execute_result") cell.count = output["execution_count"] as number | null;

@@ -95,14 +95,26 @@ export function serialize({ cells, language, rest }: SavedBook): string {
   }, undefined, 1)}\n`;
 }
 
-/** outputIn is the output that a line of results has; undefined if a program has sent something else. */
-export function outputIn(line: string): Output | undefined {
+/** resultIn is the result that a line has; undefined if a program has sent something else. */
+function resultIn(line: string): Result | undefined {
   try {
     const result: unknown = JSON.parse(line);
-    return isObject(result) ? outputOf(result as unknown as Result) : undefined;
+    return isObject(result) ? (result as unknown as Result) : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** outputIn is the output that a line of results has, if it has one. */
+export function outputIn(line: string): Output | undefined {
+  const result = resultIn(line);
+  return result && outputOf(result);
+}
+
+/** askedIn is what a line of results asks for: a line of input. */
+export function askedIn(line: string): { prompt: string; password: boolean } | undefined {
+  const result = resultIn(line);
+  return result?.type === "input" ? { prompt: String(result.prompt ?? ""), password: result.password === true } : undefined;
 }
 
 /** outputOf is a result of code as a notebook has it; undefined if it has none of its kind. */
