@@ -130,7 +130,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath), Short: os.Getenv(shortSuite) != "",
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath), Short: os.Getenv(shortSuite) != "", Few: os.Getenv(shortSuite) != "",
 	})
 }
 
