@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // idleMemory limits the memory of each idle session, with its share of the server.
@@ -21,7 +23,7 @@ const idleMemory = 4 << 20
 // or BELLJAR_IDLE_SESSIONS, and then also measures their cost to an idle server.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
-	n := 100
+	n := tier.Pick(40, 100)
 	text, measure := os.LookupEnv("BELLJAR_IDLE_SESSIONS")
 	if measure {
 		var err error
