@@ -19,7 +19,7 @@ import (
 // idleMemory limits the memory of each idle session, with its share of the server.
 const idleMemory = 4 << 20
 
-// TestIdleSessions opens many sessions, restarts the server under them, and closes them by a prefix of their scopes. It opens 100,
+// TestIdleSessions opens many sessions, restarts the server under them, and closes them by a prefix of their scopes. It opens 40,
 // or BELLJAR_IDLE_SESSIONS, and then also measures their cost to an idle server.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
