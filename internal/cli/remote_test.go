@@ -15,7 +15,7 @@ import (
 // serveHere starts a belljar serve for one test, points this process's environment at it, and returns its process.
 func serveHere(t *testing.T) *os.Process {
 	t.Helper()
-	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--set", "end_sessions=true")
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--set", "end_sessions=true", "--set", "pool_size=1")
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()

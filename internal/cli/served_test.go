@@ -31,7 +31,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	belljar, err := exec.LookPath("belljar")
 	ts.Check(err)
-	words := append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", ts.MkAbs(".data")}, args...)
+	words := append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", ts.MkAbs(".data"), "--set", "pool_size=1"}, args...)
 	cmd := exec.Command(belljar, words...)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", program.AgentVariable, "XDG_RUNTIME_DIR", "SANDBOX_IMAGE_REGISTRIES", "SANDBOX_IMAGE_PULL"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))

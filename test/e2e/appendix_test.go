@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/belljar/belljar/test/image"
+	"github.com/belljar/belljar/test/peer"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -46,7 +48,8 @@ func TestExampleRuns(t *testing.T) {
 			args, runtimes = append(args, more[:len(more)-2]...), append(runtimes, l.runtime)
 		})
 	}
-	s := serve(t, t.TempDir(), append(args, "--set", "image_aliases=python:3.11-slim=belljar/python,node:20-alpine=belljar/node")...)
+	p := peer.Start(t, "api.test", "other.test")
+	s := reachable(t, t.TempDir(), p, append(args, "--set", "image_aliases=python:3.11-slim=belljar/python,node:20-alpine=belljar/node")...)
 	for name, example := range map[string]string{"python": pythonExample, "node": nodeExample} {
 		t.Run(name, func(t *testing.T) {
 			tar := tier.Pick(image.Python, func(t testing.TB) string { return image.Debian(t, "python") })
@@ -72,9 +75,26 @@ func TestExampleRuns(t *testing.T) {
 					t.Errorf("%s: base_image %v", runtime, run["base_image"])
 				}
 			}
+			if name == "python" && slices.Contains(runtimes, "docker") {
+				networkInContainer(s, p)
+			}
 		})
 	}
 	ends(s)
+}
+
+// networkInContainer reaches the peer from a container, whose image has programs of its own.
+func networkInContainer(s *server, p *peer.Peer) {
+	s.t.Helper()
+	request := fetching(p, "belljar/python")
+	request["runtime"] = "docker"
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", request)
+	if status != http.StatusOK || run["stdout"] != fetched || run["runtime"] != "docker" {
+		s.t.Errorf("%d %v\n%s", status, run, s.said)
+	}
+	if p.Hosts()["other.test"] > 0 {
+		s.t.Error("the other host was reached")
+	}
 }
 
 // ends stops a server, which takes down what it keeps ready on every runtime.

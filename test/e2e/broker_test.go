@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/peer"
+	"github.com/belljar/belljar/test/tier"
 )
 
 const brokered = "s3cr3t-t0ken-0123"
@@ -106,6 +107,9 @@ public class Main { public static void main(String[] args) throws Exception {
 		{"echo", "curl", sh(`curl -sS https://api.test/echo`), "Bearer " + strings.Repeat("*", len(brokered)) + "\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.tool == "java" {
+				tier.Soak(t) // it compiles
+			}
 			if _, err := exec.LookPath(tt.tool); err != nil {
 				need.Missing(t, "%v", err)
 			}

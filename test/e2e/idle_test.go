@@ -12,16 +12,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // idleMemory limits the memory of each idle session, with its share of the server.
 const idleMemory = 4 << 20
 
-// TestIdleSessions opens many sessions, restarts the server under them, and closes them by a prefix of their scopes. It opens 100,
+// TestIdleSessions opens many sessions, restarts the server under them, and closes them by a prefix of their scopes. It opens 40,
 // or BELLJAR_IDLE_SESSIONS, and then also measures their cost to an idle server.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
-	n := 100
+	n := tier.Pick(40, 100)
 	text, measure := os.LookupEnv("BELLJAR_IDLE_SESSIONS")
 	if measure {
 		var err error

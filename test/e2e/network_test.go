@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belljar/belljar/test/image"
 	"github.com/belljar/belljar/test/peer"
 )
 
@@ -58,20 +57,6 @@ func fetching(p *peer.Peer, base string) map[string]any {
 		"spec_version": "1.0", "base_image": base, "language": "python", "code": fetch, "env": map[string]string{"SSL_CERT_FILE": "/workspace/ca.pem"},
 		"files":          []map[string]any{{"path": "ca.pem", "content_b64": base64.StdEncoding.EncodeToString(p.CA)}},
 		"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test", "*.wild.test"}, "ips": []string{p.Address}},
-	}
-}
-
-// TestNetworkDocker: it is the same in a container, whose image has programs of its own.
-func TestNetworkDocker(t *testing.T) {
-	p := peer.Start(t, "api.test", "other.test")
-	s := reachable(t, t.TempDir(), p, lanes()[2].open(t)...)
-	s.imports("belljar/python", image.Python(t))
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", fetching(p, "belljar/python"))
-	if status != http.StatusOK || run["stdout"] != fetched || run["runtime"] != "docker" {
-		t.Fatalf("%d %v\n%s", status, run, s.said)
-	}
-	if p.Hosts()["other.test"] > 0 {
-		t.Error("the other host was reached")
 	}
 }
 

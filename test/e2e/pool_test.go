@@ -105,7 +105,7 @@ func TestPool(t *testing.T) {
 // TestPoolBurst asks for a hundred sessions at once, a few of which are ready.
 func TestPoolBurst(t *testing.T) {
 	data := t.TempDir()
-	s := serve(t, data)
+	s := serve(t, data, "--set", "pool_size=4")
 	s.full()
 	var all sync.WaitGroup
 	for range 100 {

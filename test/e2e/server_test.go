@@ -95,6 +95,7 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	for _, patient := range []string{"default_startup_timeout_sec=300", "queue_ttl_sec=900", "idempotency_ttl_sec=3600"} { // it may be slow here
 		words = append(words, "--set", patient)
 	}
+	words = append(words, "--set", "pool_size=1") // most tests use one sandbox of a kind, and each spare one takes up to half a second to make
 	s.cmd = exec.Command(built.Belljar, append(words, args...)...)
 	s.cmd.Stderr = s.said
 	s.cmd.WaitDelay = goneTime // remaining processes must not hold its output open

@@ -73,7 +73,7 @@ func start(t testing.TB, env ...string) *belljar {
 
 // command is belljar serve with its environment.
 func (b *belljar) command() *exec.Cmd {
-	cmd := exec.Command("belljar", "serve", "--json", "--listen", b.listen, "--data", b.data, "--set", "log_level=info", "--set", "image_pull=never", "--set", "end_sessions=true", "--set", "drain_sec=0")
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", b.listen, "--data", b.data, "--set", "log_level=info", "--set", "image_pull=never", "--set", "end_sessions=true", "--set", "drain_sec=0", "--set", "pool_size=1")
 	cmd.Env, cmd.Stderr = append(os.Environ(), b.env...), b
 	return cmd
 }

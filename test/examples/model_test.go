@@ -3,17 +3,28 @@
 package examples
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// judge has the scripted model answer requests of paths and bodies, each at the start of a play.
+const judge = `import json, sys
+sys.path.insert(0, ".")
+import model, wire
+for path, body in json.load(sys.stdin):
+    play = model.Play([sys.argv[1]])
+    status, answer = play.answer(wire.DIALECTS[path], body.encode())
+    print(json.dumps({"status": status, "wrong": play.wrong or "", "answer": json.dumps(answer)}))`
 
 // TestModelIsStrict sends the scripted model what a real one would refuse, and checks that the play goes wrong: an example that
 // did so would work in the tests only.
 func TestModelIsStrict(t *testing.T) {
 	const chat, messages = "/v1/chat/completions", "/v1/messages"
-	for _, c := range []struct{ name, path, body, says string }{
+	cases := []struct{ name, path, body, says string }{
 		{"fine", chat, `{"model": "m", "messages": [{"role": "user", "content": "hello"}]}`, ""},
 		{"fine in the other dialect", messages, `{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}`, ""},
 		{"no JSON", chat, `{`, "no JSON"},
@@ -32,20 +43,49 @@ func TestModelIsStrict(t *testing.T) {
 		{"twice the same role", messages, `{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}, {"role": "user", "content": "hello"}]}`, "take turns"},
 		{"a tool result for nothing", messages, `{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "hello"}]}]}`, "not made"},
 		{"another text", chat, `{"model": "m", "messages": [{"role": "user", "content": "goodbye"}]}`, "expects 'hello'"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	}
+	play := filepath.Join(t.TempDir(), "play.json")
+	if err := os.WriteFile(play, []byte(`[{"given": "hello", "text": "hello to you"}]`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var requests [][2]string
+	for _, c := range cases {
+		requests = append(requests, [2]string{c.path, c.body})
+	}
+	given, err := json.Marshal(requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := bash(t, "../../examples/model", `python3 -c "$JUDGE" "$PLAY" <<<"$REQUESTS"`, "JUDGE="+judge, "PLAY="+play, "REQUESTS="+string(given))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	answers := json.NewDecoder(strings.NewReader(out))
+	for _, c := range cases {
+		var got struct {
+			Status        int
+			Wrong, Answer string
+		}
+		if err := answers.Decode(&got); err != nil {
+			t.Fatalf("%s: %v\n%s", c.name, err, out)
+		}
+		switch {
+		case c.says == "" && (got.Status != 200 || got.Wrong != "" || !strings.Contains(got.Answer, "hello to you")):
+			t.Errorf("%s: %+v", c.name, got)
+		case c.says != "" && (got.Status != 400 || !strings.Contains(got.Wrong, c.says)):
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+	// Three of them as clients send them: one that is fine, one that ends the play, and one that has no key.
+	for _, c := range []struct {
+		body  string
+		fails bool
+	}{{cases[1].body, false}, {cases[2].body, true}} {
+		t.Run("over HTTP, fails "+strconv.FormatBool(c.fails), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			play := filepath.Join(dir, "play.json")
-			if err := os.WriteFile(play, []byte(`[{"given": "hello", "text": "hello to you"}]`), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			const ask = `curl -sS -H "Authorization: Bearer $OPENAI_API_KEY" -H "x-api-key: $ANTHROPIC_API_KEY" -H 'anthropic-version: 2023-06-01' -d "$BODY" "$ANTHROPIC_BASE_URL$WHERE"`
-			out, err := bash(t, "../../examples/model", `python3 model.py "$PLAY" -- bash -c "$ASK"`, "PLAY="+play, "ASK="+ask, "BODY="+c.body, "WHERE="+c.path)
-			switch {
-			case c.says == "" && (err != nil || !strings.Contains(out, "hello to you")):
-				t.Errorf("%v\n%s", err, out)
-			case c.says != "" && (err == nil || !strings.Contains(out, c.says) || strings.Contains(out, "Traceback")):
+			const ask = `curl -sS -H "x-api-key: $ANTHROPIC_API_KEY" -H 'anthropic-version: 2023-06-01' -d "$BODY" "$ANTHROPIC_BASE_URL/v1/messages"`
+			out, err := bash(t, "../../examples/model", `python3 model.py "$PLAY" -- bash -c "$ASK"`, "PLAY="+play, "ASK="+ask, "BODY="+c.body)
+			if (err != nil) != c.fails || strings.Contains(out, "hello to you") == c.fails || strings.Contains(out, "no JSON") != c.fails || strings.Contains(out, "Traceback") {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})

@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/sdk"
 	"github.com/belljar/belljar/test/served"
+	"github.com/belljar/belljar/test/tier"
 )
 
 var built build.Programs
@@ -79,7 +80,7 @@ func TestReadmes(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		for _, name := range followed(t) {
 			t.Run(name, func(t *testing.T) {
-				if slices.Contains(localOnly, name) {
+				if slices.Contains(localOnly, name) || slices.Contains(tier.Pick(soakOnly, nil), name) {
 					return
 				}
 				t.Parallel()
@@ -92,6 +93,9 @@ func TestReadmes(t *testing.T) {
 // localOnly are examples whose programs are no others with a server than those of other examples. TestGrader grades with a server.
 // Those of the network and of the workspace API have one of their own.
 var localOnly = []string{"grader", "mcp", "model", "network", "tools", "workspace"}
+
+// soakOnly are examples that make soak alone repeats with a server: they run many programs by the means of plot and of agent.
+var soakOnly = []string{"analysis", "ci"}
 
 // before is what an example needs before its README is followed, and returns its variables; after is what must hold then.
 var (

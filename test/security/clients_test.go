@@ -49,6 +49,6 @@ func clients(t *testing.T, tr *trial) func(outcome) {
 // would run its own wget.
 func clientPrograms(t *testing.T) string {
 	return tier.Pick(func() string {
-		return image.Programs(t, "/usr/bin/sh", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/git", "/usr/lib/git-core/git-remote-https", "/usr/bin/node")
+		return image.Programs(t, "/usr/bin/sh", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/git", "/usr/lib/git-core/git-remote-https")
 	}, func() string { return image.Clients(t) })()
 }

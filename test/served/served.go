@@ -39,7 +39,7 @@ func Start(t testing.TB, program string) *Server {
 	t.Helper()
 	s := &Server{Data: t.TempDir()}
 	cmd := exec.Command(program, "serve", "--json", "--listen", "127.0.0.1:0", "--data", s.Data,
-		"--set", "log_level=warn", "--set", "image_pull=never", "--set", "default_startup_timeout_sec=300", "--set", "queue_ttl_sec=900")
+		"--set", "log_level=warn", "--set", "image_pull=never", "--set", "default_startup_timeout_sec=300", "--set", "queue_ttl_sec=900", "--set", "pool_size=1")
 	cmd.Stderr = &s.said
 	out, err := cmd.StdoutPipe()
 	if err == nil {

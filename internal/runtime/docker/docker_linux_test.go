@@ -84,10 +84,11 @@ func TestConformance(t *testing.T) {
 			}
 			return make(t, installation)
 		},
-		RestartKills: true, AgentUser: true, Parallel: true, Few: tier.Pick(true, false), Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
+		RestartKills: true, AgentUser: true, Parallel: true, Few: tier.Pick(true, false), Short: tier.Pick(true, false), Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
 	}
 	runtimetest.Run(t, o)
 	t.Run("kernels", func(t *testing.T) { // that image has no interpreters
+		tier.Soak(t) // its image has Node, too: the engine takes seconds to read it
 		t.Parallel()
 		link, err := os.Readlink("/usr/bin/python3")
 		if err != nil {

@@ -15,7 +15,7 @@ export GIT_TERMINAL_PROMPT=0 GOPATH=/tmp/go GOCACHE=/tmp/gocache GOFLAGS=-mod=mo
 has() {
 	command -v "$1" >/dev/null && return
 	case $LANE_IMAGE-$LANE_TIER-$1 in
-	host-*-go | clients-test-python3 | clients-test-go) echo "$1: not in the image" ;;
+	host-*-go | clients-test-python3 | clients-test-node | clients-test-go) echo "$1: not in the image" ;;
 	*) breach "control: no $1" ;;
 	esac
 	return 1

@@ -12,7 +12,9 @@
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
-read_all() { find /usr/lib /usr/lib/* /bin -maxdepth 1 -xdev -type f -size +500k -exec cat {} + 2>/dev/null | head -c 150000000 | wc -c; }
+much=100000000
+[ "$LANE_TIER" = soak ] && much=150000000
+read_all() { find /usr/lib /usr/lib/* /bin -maxdepth 1 -xdev -type f -size +500k -exec cat {} + 2>/dev/null | head -c $much | wc -c; }
 [ "$(read_all)" -gt 500000 ] || breach "control: nothing was read"
 echo still here
 for again in 1 2; do
