@@ -120,19 +120,19 @@ test: packages ## everything that can be tested here; as root on Debian it insta
 vetted:
 	@for step in lint-quick build gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
 
-# Tests with sandboxes wait most of the time. Those with the race detector compute, so both run at once. Binaries of tests need no
+# Tests with sandboxes wait most of the time: those of LONGEST run alongside all others, which compute. Binaries of tests need no
 # debug information (-w): linking takes a third less.
 TESTFLAGS := -trimpath -ldflags=-w -shuffle=on -vet=off -timeout 60m
 .PHONY: test-go
 test-go:
 	$(call with-programs, \
-		raced=$$($(GO) list $(RACE) | grep -vxF "$$($(GO) list $(CALM))"); \
-		(export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; \
-		$(GO) test -race $(TESTFLAGS) -skip $(PLAIN) $(BOTH) || failed=1; \
-		$(GO) test -race $(TESTFLAGS) $$(echo "$$raced" | grep -vxF "$$($(GO) list $(BOTH))") || failed=1; exit $$failed) & race=$$!; \
-		$(GO) test $(TESTFLAGS) $$($(GO) list $(LONGEST) ./... | grep -vxF "$$raced") || failed=1; \
+		{ raced=$$($(GO) list $(RACE) | grep -vxF "$$($(GO) list $(CALM))"); \
+		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(TESTFLAGS) -skip $(PLAIN) $(BOTH) || failed=1; \
+		CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(TESTFLAGS) $$(echo "$$raced" | grep -vxF "$$($(GO) list $(BOTH))") || failed=1; \
 		$(GO) test $(TESTFLAGS) -run $(PLAIN) $(BOTH) || failed=1; \
-		wait $$race || failed=1;)
+		$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$raced$$(echo; $(GO) list $(LONGEST))") || failed=1; exit $$failed; } & others=$$!; \
+		$(GO) test -p 3 $(TESTFLAGS) $(LONGEST) || failed=1; \
+		wait $$others || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk

@@ -55,7 +55,7 @@ const checks = {
   async list() {
     const { client } = await connect(code);
     const { tools } = await client.listTools();
-    const ours = ["open", "code", "exec", "exec_read", "exec_wait", "fs_write", "fs_read", "fs_list", "fs_delete", "close"].map((n) => `sandbox_${n}`);
+    const ours = ["open", "code", "exec", "exec_read", "exec_wait", "fork", "fs_write", "fs_read", "fs_list", "fs_delete", "close"].map((n) => `sandbox_${n}`);
     assert.deepEqual(tools.map((t) => t.name).sort(), [...ours, "sandbox.run"].sort());
     for (const tool of tools) assert.ok(tool.outputSchema && tool.annotations && tool.description, tool.name);
     await client.close();

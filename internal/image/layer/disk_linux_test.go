@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // unpacked unpacks one layer.
@@ -85,9 +86,7 @@ func TestCopies(t *testing.T) {
 
 // TestManyLinks: a file that has as many names as it can have is copied.
 func TestManyLinks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes 65,000 links")
-	}
+	tier.Soak(t)
 	d, _ := unpacked(t, file("f", "x"), file("g", "y"))
 	names := folder(t)
 	full := false
