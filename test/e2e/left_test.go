@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
@@ -52,19 +53,23 @@ func leftOf(installation, data string) (left []string) {
 	if len(left) > 0 {
 		return left // the rest takes longer to look for
 	}
-	for _, file := range []string{"cgroup", "mountinfo", "cmdline"} {
-		list, _ := filepath.Glob("/proc/[0-9]*/" + file) // the pattern is good
-		for _, path := range list {
-			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), installation) {
-				status, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "status")) // it may end
-				left = append(left, fmt.Sprintf("process %s\n%.400s", path, status))
+	table := process.ReadTable()
+	self := table[os.Getpid()]
+	for pid, x := range table {
+		if x.Start < self.Start {
+			continue // it is older than all servers of the tests, as most processes are
+		}
+		for _, file := range []string{"cgroup", "mountinfo", "cmdline"} {
+			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)); err == nil && strings.Contains(string(text), installation) {
+				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may end
+				left = append(left, fmt.Sprintf("process %d by its %s\n%.400s", pid, file, status))
 			}
 		}
-	}
-	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is good
-	for _, link := range links {
-		if to, err := os.Readlink(link); err == nil && (strings.Contains(to, installation) || strings.HasPrefix(to, data+"/")) {
-			left = append(left, "descriptor "+link+" of "+to)
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is good
+		for _, link := range links {
+			if to, err := os.Readlink(link); err == nil && (strings.Contains(to, installation) || strings.HasPrefix(to, data+"/")) {
+				left = append(left, "descriptor "+link+" of "+to)
+			}
 		}
 	}
 	return left

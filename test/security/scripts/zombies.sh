@@ -7,6 +7,6 @@
 case "$LANE_RUNTIME-$LANE_TIER" in
 gvisor-test) ./probe zombies 100 ;; # births take their time there
 gvisor-*) ./probe zombies 500 ;;
-*-test) ./probe zombies 2000 ;;
+*-test) ./probe zombies 500 ;;
 *) ./probe zombies 5000 ;;
 esac

@@ -13,7 +13,7 @@ export type Ask =
   | { do: "view"; first: number; count: number; last: boolean }
   | { do: "stream"; stream: Stream }
   | { do: "search"; query: Query | undefined }
-  /** Go to the next hit from a position, in a direction. */
+  /** Go to the next hit in a direction: from the last one that was gone to, or else from a position. */
   | { do: "hit"; from: number; by: 1 | -1 }
   /** Go to a line by its number, now or when it comes. */
   | { do: "line"; number: number }

@@ -37,6 +37,7 @@ function serve(): void {
   let found: RegExp | undefined;
   let searching = 0;
   let hits: number[] = [];
+  let at: number | undefined; // the row of the last one that was asked for: the page may ask twice before it has seen one
 
   const tell = (told: Told) => self.postMessage(told);
   const macrotask = tasks();
@@ -156,6 +157,7 @@ function serve(): void {
   async function search(query: Query | undefined): Promise<void> {
     const turn = ++searching;
     hits = [];
+    at = undefined;
     found = undefined;
     const done = (problem?: string) => {
       tell({ is: "search", hits: hits.length, busy: false, problem });
@@ -205,12 +207,13 @@ function serve(): void {
 
   function hit(from: number, by: 1 | -1): void {
     if (hits.length === 0) return;
-    const row = from >= rowsShown() ? lines.rows : from < 0 ? -1 : rowAt(from);
+    const row = at ?? (from >= rowsShown() ? lines.rows : from < 0 ? -1 : rowAt(from));
     let nth = by > 0 ? lowerBound(hits.length, (i) => hits[i]! > row) : lowerBound(hits.length, (i) => hits[i]! >= row) - 1;
     for (let tries = 0; tries < hits.length; tries++, nth += by) {
       nth = (nth + hits.length) % hits.length; // around
       if (!matchesStream(lines.kind(hits[nth]!), stream)) continue;
-      return tell({ is: "place", position: positionOf(hits[nth]!), nth: nth + 1 });
+      at = hits[nth]!;
+      return tell({ is: "place", position: positionOf(at), nth: nth + 1 });
     }
   }
 
