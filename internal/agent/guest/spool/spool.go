@@ -11,6 +11,7 @@ const (
 	minChunk = 128
 	MaxChunk = wire.MaxData
 	Overhead = 64
+	whole    = 4 << 10 // a write of so many bytes is in one chunk: readers get lines in one piece
 )
 
 // Spool holds the output that the host has not acknowledged. Positions count kept bytes from the exec's start. It has no lock of
@@ -52,6 +53,9 @@ func (s *Spool) Add(stream wire.Stream, b []byte) {
 		if n := len(s.chunks); n > 0 && s.chunks[n-1].stream == stream {
 			last := &s.chunks[n-1]
 			fits := min(len(b), cap(last.data)-len(last.data))
+			if fits < len(b) && len(b) <= whole {
+				fits = 0
+			}
 			last.data = append(last.data, b[:fits]...)
 			s.Next += int64(fits)
 			b = b[fits:]
