@@ -2,7 +2,6 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import * as vscode from "vscode";
-import { LSPErrorCodes } from "vscode-languageclient";
 import { Logs } from "./log.js";
 import { over, type ArtifactItem, type ArtifactList, type LogNote, type RunAnswer, type RunNote, type TruncatedNote } from "./protocol.js";
 import { Server, type Listener } from "./server.js";
@@ -11,6 +10,7 @@ import { ArtifactsView, RunsView, nameOf } from "./views.js";
 import { words } from "./words.js";
 
 const lastCommand = "belljar.lastCommand";
+const requestCancelled = -32800; // LSP's RequestCancelled
 
 let app: App | undefined;
 
@@ -78,7 +78,7 @@ class App implements Listener {
     try {
       return await does();
     } catch (err) {
-      if ((err as { code?: number }).code === LSPErrorCodes.RequestCancelled) return undefined; // as the user wanted
+      if ((err as { code?: number }).code === requestCancelled) return undefined; // as the user wanted
       const data = (err as { data?: { hint?: string; action?: { title: string; command: string } } }).data;
       const message = `Belljar: ${err instanceof Error ? err.message : String(err)}${data?.hint ? ` (${data.hint})` : ""}`;
       this.output.error(message);

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import * as vscode from "vscode";
-import { CloseAction, ErrorAction, LanguageClient, type CloseHandlerResult, type ServerOptions } from "vscode-languageclient/node";
+import type { CloseHandlerResult, LanguageClient, ServerOptions } from "vscode-languageclient/node";
 import type { LogNote, RunNote, TruncatedNote } from "./protocol.js";
 import type { Settings } from "./settings.js";
 
@@ -53,7 +53,7 @@ export class Server {
   }
 
   /** Starts a server that has ended again, but not for ever. The next command tries again then. */
-  private ended(): CloseHandlerResult {
+  private ended({ CloseAction }: typeof import("vscode-languageclient/node")): CloseHandlerResult {
     const now = Date.now();
     this.ends = [...this.ends.filter((at) => now - at < restartsWithin), now];
     if (this.ends.length <= mostRestarts) return { action: CloseAction.Restart };
@@ -65,6 +65,7 @@ export class Server {
   }
 
   private async begin(): Promise<LanguageClient> {
+    const lsp = await import("vscode-languageclient/node"); // only now: it takes longer to load than all the rest
     const { program, serverUrl, codeLens } = this.settings;
     this.output.info(`${program} is version ${await version(program)}`);
     const env: NodeJS.ProcessEnv = { ...process.env };
@@ -75,13 +76,13 @@ export class Server {
       if (key) env.BELLJAR_API_KEY = key; // never on the command line, which others can read
     }
     const server: ServerOptions = { command: program, args, options: { env } };
-    const client: LanguageClient = new LanguageClient("belljar", "Belljar", server, {
+    const client: LanguageClient = new lsp.LanguageClient("belljar", "Belljar", server, {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
       initializationOptions: { clientCommands: true, notifications: true, codeLens },
       outputChannel: this.output,
       // The server asks for this setting alone; of the others the client would send the key, too, and of one that is false nothing.
       middleware: { workspace: { didChangeConfiguration: () => this.tellLenses(client) } },
-      errorHandler: { error: () => ({ action: ErrorAction.Continue, handled: true }), closed: () => this.ended() },
+      errorHandler: { error: () => ({ action: lsp.ErrorAction.Continue, handled: true }), closed: () => this.ended(lsp) },
     });
     client.onNotification("belljar/run", (note: RunNote) => this.listener.onRun(note));
     client.onNotification("belljar/log", (note: LogNote) => this.listener.onLog(note));
