@@ -2,7 +2,6 @@ package shelf
 
 import (
 	"archive/tar"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,30 +30,16 @@ type tree struct {
 	made     map[string]*tar.Header
 	bytes    int64
 	files    int64
-
-	writing sync.WaitGroup
-	places  chan []byte // for the contents of small files that are being written
-	mu      sync.Mutex  // guards bytes and the following field
-	failed  error
 }
 
-// Small files are written while the next ones are read.
-const (
-	smallFile = 64 << 10
-	atOnce    = 4
-)
-
 // unpackTree unpacks a workspace, and returns how much room it takes up in memory.
-func unpackTree(from io.Reader, dir string, most int64, uid, gid int) (size, files int64, err error) {
+func unpackTree(from io.Reader, dir string, most int64, uid, gid int) (bytes, files int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer root.Close()
-	t := &tree{root: root, uid: uid, gid: gid, made: map[string]*tar.Header{".": nil}, places: make(chan []byte, atOnce)}
-	for range atOnce {
-		t.places <- make([]byte, smallFile)
-	}
+	t := &tree{root: root, uid: uid, gid: gid, made: map[string]*tar.Header{".": nil}}
 	defer t.leave()
 	if err := errors.Join(root.Chmod(".", 0o755), root.Chown(".", uid, gid)); err != nil {
 		return 0, 0, err
@@ -68,8 +52,8 @@ func unpackTree(from io.Reader, dir string, most int64, uid, gid int) (size, fil
 				break
 			}
 		}
-		if err == nil {
-			err = t.fault(most)
+		if err == nil && t.bytes > most {
+			return 0, 0, ErrTooLarge
 		}
 		if err == nil {
 			err = t.entry(head, r, buf)
@@ -78,22 +62,10 @@ func unpackTree(from io.Reader, dir string, most int64, uid, gid int) (size, fil
 			return 0, 0, err
 		}
 	}
-	t.writing.Wait()
-	return t.bytes, t.files, errors.Join(t.fault(most), t.setFolders())
-}
-
-// fault is what went wrong with the files so far.
-func (t *tree) fault(most int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.failed == nil && t.bytes > most {
-		return ErrTooLarge
-	}
-	return t.failed
+	return t.bytes, t.files, t.setFolders()
 }
 
 func (t *tree) leave() {
-	t.writing.Wait()
 	if t.dir != nil {
 		t.dir.Close()
 	}
@@ -151,24 +123,8 @@ func (t *tree) entry(head *tar.Header, r io.Reader, buf []byte) error {
 	switch head.Typeflag {
 	case tar.TypeReg:
 		t.files++
-		if head.Size > smallFile {
-			return t.file(fd, base, head, r, buf)
-		}
-		place := <-t.places
-		if _, err := io.ReadFull(r, place[:head.Size]); err != nil {
-			return err
-		}
-		t.writing.Go(func() {
-			defer func() { t.places <- place }()
-			if err := t.file(fd, base, head, bytes.NewReader(place[:head.Size]), place); err != nil {
-				t.mu.Lock()
-				defer t.mu.Unlock()
-				t.failed = errors.Join(t.failed, err)
-			}
-		})
-		return nil
+		return t.file(fd, base, head, r, buf)
 	case tar.TypeLink:
-		t.writing.Wait() // it may name one of them
 		if !filepath.IsLocal(head.Linkname) {
 			return fmt.Errorf("%w: %.200q", ErrBad, head.Name)
 		}
@@ -189,7 +145,6 @@ func (t *tree) file(dir int, base string, head *tar.Header, r io.Reader, buf []b
 	}
 	f := os.NewFile(uintptr(fd), base)
 	defer func() { err = errors.Join(err, f.Close()) }()
-	end := int64(0) // of what was written
 	for at := int64(0); at < head.Size; {
 		n, err := io.ReadFull(r, buf[:min(int64(len(buf)), head.Size-at)])
 		if err != nil {
@@ -199,19 +154,11 @@ func (t *tree) file(dir int, base string, head *tar.Header, r io.Reader, buf []b
 			if _, err := f.WriteAt(buf[:n], at); err != nil {
 				return err
 			}
-			t.mu.Lock()
 			t.bytes += int64(n+page-1) / page * page
-			t.mu.Unlock()
-			end = at + int64(n)
 		}
 		at += int64(n)
 	}
-	if end < head.Size {
-		if err := f.Truncate(head.Size); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(unix.Fchown(fd, t.uid, t.gid), setAttributes(fd, head), unix.Fchmod(fd, uint32(head.Mode)&0o777)); err != nil {
+	if err := errors.Join(f.Truncate(head.Size), unix.Fchown(fd, t.uid, t.gid), setAttributes(fd, head), unix.Fchmod(fd, uint32(head.Mode)&0o777)); err != nil {
 		return err
 	}
 	return setTime(dir, base, head.ModTime)
