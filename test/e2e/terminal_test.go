@@ -134,7 +134,7 @@ func TestTerminalFlood(t *testing.T) {
 		sandboxes = append(sandboxes, s.session(c, nil))
 	}
 	before := s.memory()
-	floods := tier.Pick(24, 100)
+	floods := tier.Pick(48, 100)
 	var wg sync.WaitGroup
 	watching := make([]*screen, 10)
 	for i := range floods {

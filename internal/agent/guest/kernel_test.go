@@ -286,7 +286,7 @@ func testTroublemakers(n *notebook) {
 	n.wants("sys.stdout.flush = dies; 7", "7")
 	n.wants("sys.stdout = sys.stderr = None; 8", "8")
 	n.wants("out = !echo 9\nout", "['9']")
-	for _, code := range []string{"print('up', flush=True); Bad(waits)", "print('up', flush=True)\nclass F(Exception):\n  def __str__(self): waits()\nraise F",
+	for _, code := range []string{"print('up', flush=True); Bad(waits)", "class F(Exception):\n  def __str__(self):\n    print('up', flush=True)\n    waits()\nraise F",
 		"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); print('up', flush=True); waits()"} {
 		l := n.exec(n.cell(code))
 		n.follow(l, "up")

@@ -81,7 +81,11 @@ class Kernel:
         self.send("= " + json.dumps(dict(type=kind, **fields), ensure_ascii=False, default=str))
 
     def user(self, call, *args):
-        """Calls what may run code of the user's. An interrupt raises below it and nowhere else, so it cannot end this program."""
+        """Calls what may run code of the user's. An interrupt raises below it and nowhere else, so it cannot end this program. One that
+        came since the last call raises now."""
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
         return call(*args)
 
     def interrupt(self, _, frame):
@@ -92,6 +96,7 @@ class Kernel:
             frame = frame.f_back
         if frame is not None:
             raise KeyboardInterrupt
+        self.pending = True
 
     # Streams.
 
@@ -176,7 +181,7 @@ class Kernel:
             code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8", "replace")
             code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
             self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
-            self.id = req["id"]
+            self.id, self.pending = req["id"], False
             self.shown = set()
             self.send("open")
             if self.fault:
@@ -294,13 +299,15 @@ class Kernel:
             {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
             for f in traceback.StackSummary.extract(traceback.walk_tb(tb))[-MOST_FRAMES:]
         ]
-        name = type(e).__name__
+        name, value, text = type(e).__name__, "<no text>", ""
         try:
             value = self.user(str, e)
+        except KeyboardInterrupt:
+            text = "%s: %s\n" % (name, value)  # its text would take as long again
         except BaseException:
-            value = "<no text>"
+            pass
         try:
-            text = "".join(self.user(traceback.format_exception, type(e), e, tb))
+            text = text or "".join(self.user(traceback.format_exception, type(e), e, tb))
         except BaseException:
             text = "%s: %s\n" % (name, value)
         self.result("error", name=name, value=cut(value), frames=frames, traceback=cut(text))
