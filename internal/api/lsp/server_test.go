@@ -379,7 +379,7 @@ func (r awayRuns) Cancel(ctx context.Context, _ string) error {
 	return errAway
 }
 
-// A server that goes away in mid-run is said so at once. When it is back the run goes on; a run that is cancelled meanwhile is followed
+// The editor learns at once that a server has gone away in mid-run. When it is back the run goes on; a run that is cancelled meanwhile is followed
 // no further, and the next one starts.
 func TestServerAway(t *testing.T) {
 	s := awayService{service(t), make(chan struct{})}
