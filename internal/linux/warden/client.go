@@ -60,22 +60,28 @@ func (c *Client) Start() {
 }
 
 // Close leaves the warden alone, which continues with what it watches, or ends one of its own.
-func (c *Client) Close() error {
+func (c *Client) Close() error { return c.End()() }
+
+// End is [Client.Close], and leaves the wait for the end of a warden of its own to the function that it returns.
+func (c *Client) End() (wait func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+		c.hangUp()
 	}
-	if c.own && c.ended != nil {
+	ended := c.ended
+	return func() error {
+		if !c.own || ended == nil {
+			return nil
+		}
 		select {
-		case <-c.ended:
+		case <-ended:
+			return nil
 		case <-time.After(patience):
 			return errors.New("the warden of memory limits does not end")
 		}
 	}
-	return nil
 }
 
 // Watch is [Warden.Watch]. When it returns without an error, the group is watched.

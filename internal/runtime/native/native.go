@@ -69,7 +69,10 @@ func New(o Options) (*Runtime, error) {
 }
 
 // Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
-func (r *Runtime) Close() error { return errors.Join(r.warden.Close(), r.own.Close(), r.Jars.Close()) }
+func (r *Runtime) Close() error {
+	ended := r.own.End()
+	return errors.Join(r.warden.Close(), r.Jars.Close(), ended())
+}
 
 // filter compiles the seccomp filters once.
 func (r *Runtime) filter(shared bool) (seccomp.Filter, error) {

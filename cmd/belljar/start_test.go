@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestStart bounds what packages allocate before main, because every command pays for it. The bytes are the same on every
+// machine; the time is not.
+func TestStart(t *testing.T) {
+	const most = 1700 << 10
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := exec.Command(self, "-test.run=^$")
+	start.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var stderr strings.Builder
+	start.Stderr = &stderr
+	if err := start.Run(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	lines := regexp.MustCompile(`(?m)^init (\S+) @.* clock, (\d+) bytes,`).FindAllStringSubmatch(stderr.String(), -1)
+	for _, line := range lines {
+		bytes, err := strconv.Atoi(line[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += bytes
+		if bytes > most/20 {
+			t.Logf("%s allocates %d bytes", line[1], bytes)
+		}
+	}
+	if len(lines) < 50 || total > most {
+		t.Errorf("%d packages allocate %d bytes before main, want 50 or more packages and at most %d bytes", len(lines), total, most)
+	}
+}
