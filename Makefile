@@ -64,14 +64,14 @@ sdk: sdk/typescript/node_modules/.package-lock.json ## build the TypeScript SDK 
 web: web/node_modules/.package-lock.json ## build the web page into web/dist, which is committed
 	cd web && npm run --silent build
 
-# The committed page is what the source builds, and the types are right.
+# The committed page is what the source builds, and the types are right. The build compiles each component, and fails at a warning.
 .PHONY: web-check
 web-check: web/node_modules/.package-lock.json
-	cd web && npm run --silent check && node script/same.js
+	cd web && node_modules/.bin/svelte-check --fail-on-warnings --tsconfig tsconfig.json --tsgo --diagnostic-sources js,css && node script/same.js
 
 .PHONY: vscode
 vscode: editors/vscode/node_modules/.package-lock.json ## build the extension for VS Code
-	cd editors/vscode && npm run --silent check && npm run --silent build
+	cd editors/vscode && node_modules/.bin/tsc --noEmit -p . && node script/build.js
 
 .PHONY: vscode-package
 vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code installs
@@ -138,7 +138,7 @@ test-go:
 .PHONY: test-sdk
 test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && $(MAKE) --no-print-directory vscode && (cd editors/vscode && npm test --silent) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
+	{ (cd gvisor && $(GO) test -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && $(MAKE) --no-print-directory vscode && (cd editors/vscode && node --test --test-reporter=spec test/extension.test.mjs) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
 	status=$$?; cat "$$log"; exit $$status
 
 # Two Chromiums and one server for all tests of the page. They start when the SDKs have been tested.
