@@ -59,6 +59,9 @@ func leftOf(installation, data string) (left []string) {
 		if x.Start < self.Start {
 			continue // it is older than all servers of the tests, as most processes are
 		}
+		if x.Zombie && x.Parent == 1 {
+			continue // it has ended; init reaps it when it looks
+		}
 		for _, file := range []string{"cgroup", "mountinfo", "cmdline"} {
 			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)); err == nil && strings.Contains(string(text), installation) {
 				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may end
