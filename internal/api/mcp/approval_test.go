@@ -79,3 +79,22 @@ func TestApprovalOfASandbox(t *testing.T) {
 	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "one is enough"})
 	p.answer(id).tool(t).refused(t, "op denied it: one is enough")
 }
+
+// An operator's rule can be faster than the answer: a sandbox that was denied meanwhile is not a new one.
+func TestDeniedAtOnce(t *testing.T) {
+	w := newWorld(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"timeout_sec>600"}
+	})
+	w.opened = func(s belljar.Session) belljar.Session {
+		decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "no more"})
+		until(t, "the session ends", func() bool {
+			got, err := w.as("ann").Sessions().Get(t.Context(), s.ID)
+			s = got
+			return err == nil && s.State.Ended()
+		})
+		return s
+	}
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: belljar.ToolsCode, TimeoutSec: 900}})
+	p.tool("sandbox_open", map[string]any{}).refused(t, "op denied it: no more")
+}

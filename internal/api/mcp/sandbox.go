@@ -163,10 +163,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 
 // approved waits for an operator's approval of a sandbox, and notifies the client.
 func (c *call) approved(s belljar.Session) (belljar.Session, error) {
-	if s.Approval == nil || s.State != belljar.SessionStarting {
-		return s, nil
-	}
-	if c.token != nil {
+	if s.Approval != nil && s.State == belljar.SessionStarting && c.token != nil {
 		p := &progress{c: c, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
 		p.waits.Store(true)
 		go p.run("sandbox " + s.ID + " is waiting for an operator's approval")

@@ -31,6 +31,25 @@ type world struct {
 	runtime *fake.Runtime
 	service *service.Service
 	kit     *mcp.Kit
+	opened  func(belljar.Session) belljar.Session // if set, what comes between the service and the door when a session was opened
+}
+
+// hooked is a service with the world's opened.
+type hooked struct {
+	belljar.Service
+	opened func(belljar.Session) belljar.Session
+}
+
+func (h hooked) Sessions() belljar.Sessions { return hookedSessions{h.Service.Sessions(), h.opened} }
+
+type hookedSessions struct {
+	belljar.Sessions
+	opened func(belljar.Session) belljar.Session
+}
+
+func (h hookedSessions) Open(ctx context.Context, r belljar.SessionRequest) (belljar.Session, bool, error) {
+	s, created, err := h.Sessions.Open(ctx, r)
+	return h.opened(s), created, err
 }
 
 func newWorld(t *testing.T, change ...func(*service.Options)) *world {
@@ -223,6 +242,14 @@ type lines struct {
 	err  error
 }
 
+// served is the service that a client of a user has.
+func (w *world) served(user string) belljar.Service {
+	if w.opened == nil {
+		return w.as(user)
+	}
+	return hooked{w.as(user), w.opened}
+}
+
 // stdio serves a client on pipes.
 func (w *world) stdio(user string, terms mcp.Terms) *lines {
 	theirs, ours, err := os.Pipe()
@@ -235,7 +262,7 @@ func (w *world) stdio(user string, terms mcp.Terms) *lines {
 	}
 	l := &lines{t: w.t, out: ours, mine: mine, in: bufio.NewReaderSize(mine, 1<<20), done: make(chan error, 1)}
 	go func() {
-		err := w.kit.Serve(context.Background(), mcp.Client{Service: func(string, string) belljar.Service { return w.as(user) }, Terms: terms}, theirs, yours)
+		err := w.kit.Serve(context.Background(), mcp.Client{Service: func(string, string) belljar.Service { return w.served(user) }, Terms: terms}, theirs, yours)
 		yours.Close()
 		theirs.Close()
 		l.done <- err
