@@ -86,9 +86,11 @@ func installation(dir string) string {
 	return fmt.Sprintf("test-%x", h.Sum64())
 }
 
+var readAgent = sync.OnceValues(func() ([]byte, error) { return os.ReadFile(os.Getenv(agentPath)) })
+
 // options are those of a runtime whose things are in dir.
 func options(dir string) (gvisor.Options, error) {
-	program, err := os.ReadFile(os.Getenv(agentPath))
+	program, err := readAgent()
 	return gvisor.Options{
 		Path: os.Getenv(runscPath), Platform: os.Getenv("BELLJAR_TEST_PLATFORM"),
 		Options: rack.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: installation(dir)},

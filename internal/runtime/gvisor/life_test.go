@@ -167,10 +167,10 @@ func TestKilledFromOutside(t *testing.T) {
 func processes(t *testing.T, id, name string) (pids []int) {
 	t.Helper()
 	seen := map[int]bool{}
-	files, err := filepath.Glob("/sys/fs/cgroup/*/*/*/" + id + "/cgroup.procs")
-	for _, pattern := range []string{"/sys/fs/cgroup/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/*/*/" + id + "/cgroup.procs"} {
-		more, globErr := filepath.Glob(pattern)
-		files, err = append(files, more...), errors.Join(err, globErr)
+	var files []string
+	var err error
+	for depth := 2; depth <= 6 && len(files) == 0 && err == nil; depth++ { // deep ones are many, and all of it is at one depth
+		files, err = filepath.Glob("/sys/fs/cgroup" + strings.Repeat("/*", depth) + "/" + id + "/cgroup.procs")
 	}
 	if err != nil || len(files) == 0 {
 		t.Skip("no cgroup tells which processes are whose: ", err)
@@ -325,31 +325,21 @@ func TestRemoveDuringCreate(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-func TestSameIDTwice(t *testing.T) {
-	r := open(t, t.TempDir())
-	s := spec()
-	box, err := r.Create(context.Background(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Create(context.Background(), s); err == nil {
-		t.Error("a second sandbox of the same id was made")
-	}
-	if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
-		t.Errorf("the first one is gone: %v", err)
-	}
-}
-
+// Sandboxes can be made at once, and none twice.
 func TestSomeAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			box, err := r.Create(context.Background(), spec())
+			s := spec()
+			box, err := r.Create(context.Background(), s)
 			if err != nil {
 				t.Error(err)
 				return
+			}
+			if _, err := r.Create(context.Background(), s); err == nil {
+				t.Error("a second sandbox of the same id was made")
 			}
 			if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
 				t.Error(err)

@@ -107,7 +107,7 @@ func TestMemoryIsPrograms(t *testing.T) {
 
 // Files are not memory of programs: with most of that taken a workspace can be filled, and what files had programs can have.
 func TestMemoryIsNotFiles(t *testing.T) {
-	program, r := hog(t), open(t, t.TempDir())
+	box := larder(t, open(t, t.TempDir()), hog(t), 160)
 	const fill = `
 dd if=/dev/zero of=/workspace/big bs=64k 2>said && { echo there is no end; exit 1; }
 grep -qi 'no space' said || { cat said; exit 1; }
@@ -124,8 +124,7 @@ while ! grep -q has took; do kill -0 $! || exit 1; sleep 0.01; done
 		"files that are gone": fill + `rm /workspace/big` + strings.ReplaceAll(take, "%kind%", "shared") + fill,
 	} {
 		t.Run(name, func(t *testing.T) {
-			box := larder(t, r, program, 160)
-			script = "set -e; cd /tmp\n" + strings.ReplaceAll(script, "%kind%", "mmap") + "\necho well"
+			script = "set -e; rm -rf /workspace/big /tmp/work; mkdir /tmp/work; cd /tmp/work\n" + strings.ReplaceAll(script, "%kind%", "mmap") + "\necho well"
 			if got := run(t, box, script); !strings.HasSuffix(got, "well\n") {
 				t.Errorf("%q", got)
 			}

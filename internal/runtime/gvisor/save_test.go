@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
 )
 
 // sh is a command of the sandbox's user.
@@ -216,8 +217,8 @@ func snapshot(t *testing.T, box runtime.Sandbox) string {
 	return dir
 }
 
-// What does not fit a snapshot is refused, and leaves nothing.
-func TestRestoreRefuses(t *testing.T) {
+// What cannot be restored is refused, and leaves nothing.
+func TestRestore(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
 	s := spec()
@@ -229,6 +230,15 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := box.Destroy(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	for name, test := range map[string]func(*testing.T, *gvisor.Runtime, string, string, runtime.Spec){
+		"refuses": restoreRefuses, "of damaged": restoreOfDamaged, "by others": restoreByOthers,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, r, dir, saved, s) })
+	}
+}
+
+// What does not fit a snapshot is refused, and leaves nothing.
+func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtime.Spec) {
 	empty := t.TempDir()
 	cut := filepath.Join(t.TempDir(), "cut")
 	if err := os.CopyFS(cut, os.DirFS(saved)); err != nil {
@@ -287,7 +297,11 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	again := s
 	again.ID = belljar.NewID()
-	if _, err := r.Restore(context.Background(), again, saved); err != nil {
-		t.Errorf("the snapshot itself: %v", err)
+	box, err := r.Restore(context.Background(), again, saved)
+	if err != nil {
+		t.Fatalf("the snapshot itself: %v", err)
+	}
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Error(err)
 	}
 }

@@ -55,9 +55,8 @@ func testAttach(t *testing.T, o Options) {
 			j.Cleanup(func() { next.Close() })
 		}
 	}
-	t.Run("after a lost connection", func(t *testing.T) {
-		cut(open(t, o), func(p *agent.Process) { p.Close() })
-	})
+	j := share(t, o)
+	j.sub("after a lost connection", func(j *jar) { cut(j, func(p *agent.Process) { p.Close() }) })
 	t.Run("after a restart", func(t *testing.T) {
 		if o.Restart == nil {
 			t.Skip("this runtime's test cannot restart it")
@@ -65,8 +64,6 @@ func testAttach(t *testing.T, o Options) {
 		j := open(t, o, func(s *runtime.Spec) { s.Lifetime = runtime.LifetimeDetached })
 		cut(j, func(*agent.Process) { j.restart() })
 	})
-
-	j := open(t, o)
 	j.sub("after the end", func(j *jar) {
 		p := j.start(j.sh("seq 1 1000; exit 3"))
 		id := p.Started().ID

@@ -50,25 +50,27 @@ func testContract(t *testing.T, o Options) {
 		}
 	})
 
-	t.Run("ping", func(t *testing.T) {
-		j := open(t, o)
+	r := o.New(t)
+	a, b := create(t, o, r), create(t, o, r)
+	a.sub("ping", func(j *jar) {
 		info, err := j.agent.Ping(j.ctx)
 		if err != nil || info.BootID == "" || info.Execs != 0 {
-			t.Errorf("%+v, %v", info, err)
+			j.Errorf("%+v, %v", info, err)
 		}
 		ctx, cancel := context.WithTimeout(j.ctx, 10*time.Millisecond)
 		defer cancel()
 		if _, err := j.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("wait for less than its life: %v", err)
+			j.Errorf("wait for less than its life: %v", err)
 		}
 	})
 
 	t.Run("two sandboxes", func(t *testing.T) {
-		r := o.New(t)
-		a, b := create(t, o, r), create(t, o, r)
 		a.write("mine", "a")
 		if b.exists("mine") {
 			t.Error("they share a workspace")
+		}
+		if b.run(b.sh("test -e "+runtime.LayersDir)).exit.Code == 0 {
+			t.Error("a sandbox without layers has a folder for them")
 		}
 		ids, err := r.List(a.ctx)
 		if err != nil || !slices.Contains(ids, a.ID()) || !slices.Contains(ids, b.ID()) {
@@ -76,8 +78,21 @@ func testContract(t *testing.T, o Options) {
 		}
 	})
 
-	t.Run("destroy", func(t *testing.T) {
-		j := open(t, o)
+	b.sub("remove", func(j *jar) {
+		for range 2 {
+			if err := j.runtime.Remove(j.ctx, j.ID()); err != nil {
+				j.Fatal(err)
+			}
+		}
+		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason == "" {
+			j.Errorf("%+v, %v", exit, err)
+		}
+		if err := j.runtime.Remove(j.ctx, belljar.NewID()); err != nil {
+			j.Errorf("remove nothing: %v", err)
+		}
+	})
+
+	a.sub("destroy", func(j *jar) {
 		p := j.start(j.sh("echo up; sleep 1000"))
 		w := j.watch(p)
 		w.await("up")
@@ -86,7 +101,7 @@ func testContract(t *testing.T, o Options) {
 			go func() {
 				exit, err := j.Wait(j.ctx)
 				if err != nil {
-					t.Errorf("wait: %v", err)
+					j.Errorf("wait: %v", err)
 				}
 				waited <- exit
 			}()
@@ -102,43 +117,28 @@ func testContract(t *testing.T, o Options) {
 					ctx = cancelled
 				}
 				if err := j.Destroy(ctx); err != nil {
-					t.Errorf("destroy: %v", err)
+					j.Errorf("destroy: %v", err)
 				}
 			})
 		}
 		all.Wait()
 		for range cap(waited) {
 			if exit := <-waited; exit.Reason != runtime.ExitDestroyed {
-				t.Errorf("it ended with %+v", exit)
+				j.Errorf("it ended with %+v", exit)
 			}
 		}
 		// Either the agent or the command dies first; an agent that sees the command die may have the time to say so.
 		if <-w.done; w.err == nil && w.exit.Cause == wire.CauseExited && w.exit.Signal != int(syscall.SIGKILL) {
-			t.Errorf("its command ended with %+v", w.exit)
+			j.Errorf("its command ended with %+v", w.exit)
 		}
 		if _, err := j.Dial(j.ctx); !errors.Is(err, runtime.ErrGone) {
-			t.Errorf("dial: %v", err)
+			j.Errorf("dial: %v", err)
 		}
 		if ids, err := j.runtime.List(j.ctx); err != nil || slices.Contains(ids, j.ID()) {
-			t.Errorf("list: %v, %v", ids, err)
+			j.Errorf("list: %v, %v", ids, err)
 		}
 		if _, err := j.runtime.Attach(j.ctx, j.ID()); !errors.Is(err, runtime.ErrNotFound) {
-			t.Errorf("attach: %v", err)
-		}
-	})
-
-	t.Run("remove", func(t *testing.T) {
-		j := open(t, o)
-		for range 2 {
-			if err := j.runtime.Remove(j.ctx, j.ID()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason == "" {
-			t.Errorf("%+v, %v", exit, err)
-		}
-		if err := j.runtime.Remove(j.ctx, belljar.NewID()); err != nil {
-			t.Errorf("remove nothing: %v", err)
+			j.Errorf("attach: %v", err)
 		}
 	})
 }

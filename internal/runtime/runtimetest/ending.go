@@ -25,7 +25,7 @@ func (j *jar) alive(path string) bool {
 }
 
 func testEnding(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	// A shell has to be ready for its end by its timeout: on a busy machine it is given more, until it is.
 	timed := func(j *jar, script string, grace int64, args ...string) (got outcome, timeout int64) {
 		for timeout = 1000; ; timeout *= 3 {
@@ -140,7 +140,7 @@ func testEnding(t *testing.T, o Options) {
 }
 
 func testSurvivors(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("killed with a one-shot run", func(j *jar) {
 		got := j.run(j.sh(clinger+"sleep 1000 & echo done; exit 6", "oneshot"))
 		if got.out != "done\n" || got.exit.Code != 6 || got.exit.Cause != wire.CauseExited {

@@ -13,7 +13,7 @@ import (
 )
 
 func testExec(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("argv", func(j *jar) {
 		if got := j.must(`printf '%s|' "$@"`, "a b", "", "ü\n", "$x", `"'\`); got != "a b||ü\n|$x|\"'\\|" {
 			j.Errorf("%q", got)

@@ -13,7 +13,7 @@ import (
 )
 
 func testFiles(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("write, stat, read", func(j *jar) {
 		req := j.file("a.txt")
 		req.Mode = 0o640

@@ -61,6 +61,27 @@ func create(t *testing.T, o Options, r runtime.Runtime, change ...func(*runtime.
 	return j
 }
 
+// common is a sandbox as [Options.spec] says, which parts of the suite use one after the other.
+type common struct {
+	t   *testing.T // of the suite
+	jar *jar
+}
+
+// share is the common sandbox, whose workspace is empty before and after the test. Where nothing is isolated it is one of the test's own.
+func share(t *testing.T, o Options) *jar {
+	t.Helper()
+	if o.common == nil || !o.Isolated {
+		return open(t, o)
+	}
+	if o.common.jar == nil {
+		o.common.jar = open(o.common.t, o)
+	}
+	j := *o.common.jar
+	j.T, j.ctx = t, within(t)
+	t.Cleanup(func() { j.must("chmod -R u+rwX . 2>/dev/null; rm -rf ./* ./.[!.]*; ls -A | grep . && exit 1; true") })
+	return &j
+}
+
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)

@@ -13,7 +13,7 @@ import (
 // testMerge brings archives into a workspace as its user: as a whole, or not at all.
 func testMerge(t *testing.T, o Options) {
 	regular := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg} }
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("takes its place", func(j *jar) {
 		j.must("mkdir -p m/old; echo before > m/old/f; echo other > m/old/other")
 		n, err := j.agent.Merge(j.ctx, j.file("m"), archive(regular("old/f"), regular("new/er/f"), regular("f")))

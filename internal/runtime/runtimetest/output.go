@@ -30,7 +30,7 @@ func total(h hash.Hash) (sum [sha256.Size]byte) {
 }
 
 func testOutput(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("two streams", func(j *jar) {
 		got := j.run(j.sh("echo out; echo err >&2; printf end"))
 		if got.out != "out\nend" || got.err != "err\n" || got.exit.Position != 11 {
@@ -122,7 +122,7 @@ func (j *jar) position(id string) int64 {
 }
 
 func testStdin(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("none", func(j *jar) {
 		if got := j.run(j.command("cat")); got.out != "" || got.exit.Code != 0 {
 			j.Errorf("%+v", got)

@@ -8,7 +8,7 @@ import (
 )
 
 func testPaths(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.must(`mkdir real; echo inside >real/file
 		ln -s real/file in; ln -s /workspace/real/file absolute; ln -s /etc/passwd out; ln -s .. up
 		ln -s real dir; ln -s nowhere dangling; ln -s self self; mkfifo fifo`)

@@ -14,8 +14,7 @@ import (
 
 // testSave holds that a saved workspace is the one that was loaded, and that no program changes it while it is frozen.
 func testSave(t *testing.T, o Options) {
-	r := o.New(t)
-	j := create(t, o, r)
+	j := open(t, o)
 	j.sub("round trip", func(j *jar) {
 		at := time.Unix(1e9, 123456789)
 		long := strings.Repeat("n", 255)

@@ -14,10 +14,17 @@ func testSecrets(t *testing.T, o Options) {
 	if !o.Isolated {
 		t.Skip("without isolation")
 	}
-	j := open(t, o)
+	j := share(t, o)
 	if out := j.must("ls -A /run"); out != "" {
 		j.Errorf("/run has %q", out)
 	}
+	j.sub("what a program has put there", func(j *jar) {
+		j.must("ln -s /workspace /run/secrets")
+		j.refused("a link in place of the folder", j.agent.WriteSecret(j.ctx, j.file("TOKEN"), "correct horse"), wire.CodeExists)
+		j.must("rm /run/secrets; mkdir /run/secrets; ln -s /workspace/x /run/secrets/TOKEN")
+		j.refused("a link in place of the file", j.agent.WriteSecret(j.ctx, j.file("TOKEN"), "correct horse"), wire.CodeExists)
+		j.must("test ! -e x; rm -r /run/secrets")
+	})
 	long := strings.Repeat("long secret\n", 5000)
 	for name, value := range map[string]string{"TOKEN": "correct horse", "LONG": long} {
 		if err := j.agent.WriteSecret(j.ctx, j.file(name), value); err != nil {
@@ -48,14 +55,6 @@ func testSecrets(t *testing.T, o Options) {
 		}
 		j.refused("too long", j.agent.WriteSecret(j.ctx, j.file("HUGE"), strings.Repeat("x", 64<<10+1)), wire.CodeTooLarge)
 		j.must("test ! -e /run/secrets/HUGE; test $(ls /run/secrets | wc -l) = 2")
-	})
-	j.sub("what a program has put there", func(j *jar) {
-		j = open(j.T, j.o)
-		j.must("ln -s /workspace /run/secrets")
-		j.refused("a link in place of the folder", j.agent.WriteSecret(j.ctx, j.file("TOKEN"), "correct horse"), wire.CodeExists)
-		j.must("rm /run/secrets; mkdir /run/secrets; ln -s /workspace/x /run/secrets/TOKEN")
-		j.refused("a link in place of the file", j.agent.WriteSecret(j.ctx, j.file("TOKEN"), "correct horse"), wire.CodeExists)
-		j.must("test ! -e x")
 	})
 	ended, cancel := context.WithCancel(j.ctx)
 	cancel()

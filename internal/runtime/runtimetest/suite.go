@@ -40,6 +40,8 @@ type Options struct {
 	Few bool
 	// Parallel runs the parts of the suite at once: for a runtime that is slow, and mostly waits.
 	Parallel bool
+
+	common *common
 }
 
 // maybeParallel makes a test one of those that run at once.
@@ -54,44 +56,48 @@ func Run(t *testing.T, o Options) {
 	if o.Root.Ref == "" {
 		o.Root.Ref = runtime.HostRef
 	}
+	o.common = &common{t: t}
 	for _, part := range []struct {
 		name  string
 		test  func(*testing.T, Options)
 		agent bool // that it decides alone
+		turns bool // it uses the common sandbox
 	}{
-		{"contract", testContract, false},
-		{"layers", testLayers, false},
-		{"overlay", testOverlay, false},
-		{"exec", testExec, false},
-		{"output", testOutput, true},
-		{"stdin", testStdin, true},
-		{"terminal", testTerminal, true},
-		{"shell", testShell, true},
-		{"shell restart", testShellRestart, false},
-		{"kernel", testKernel, false},
-		{"ending", testEnding, false},
-		{"survivors", testSurvivors, false},
-		{"attach", testAttach, false},
-		{"lifetime", testLifetime, false},
-		{"lease", testLease, false},
-		{"files", testFiles, true},
-		{"paths", testPaths, true},
-		{"tar", testTar, true},
-		{"secrets", testSecrets, true},
-		{"save", testSave, false},
-		{"merge", testMerge, true},
-		{"usage", testUsage, false},
-		{"walls", testWalls, false},
-		{"relay", testRelay, false},
-		{"claim", testClaim, false},
-		{"memory", testMemory, false},
-		{"image", testImage, false},
+		{"contract", testContract, false, false},
+		{"layers", testLayers, false, false},
+		{"overlay", testOverlay, false, false},
+		{"exec", testExec, false, true},
+		{"output", testOutput, true, true},
+		{"stdin", testStdin, true, true},
+		{"terminal", testTerminal, true, true},
+		{"shell", testShell, true, false},
+		{"shell restart", testShellRestart, false, false},
+		{"kernel", testKernel, false, false},
+		{"ending", testEnding, false, true},
+		{"survivors", testSurvivors, false, true},
+		{"attach", testAttach, false, true},
+		{"lifetime", testLifetime, false, false},
+		{"lease", testLease, false, false},
+		{"files", testFiles, true, true},
+		{"paths", testPaths, true, true},
+		{"tar", testTar, true, true},
+		{"secrets", testSecrets, true, true},
+		{"save", testSave, false, false},
+		{"merge", testMerge, true, true},
+		{"usage", testUsage, false, true},
+		{"walls", testWalls, false, false},
+		{"relay", testRelay, false, false},
+		{"claim", testClaim, false, false},
+		{"memory", testMemory, false, false},
+		{"image", testImage, false, false},
 	} {
 		if o.Short && part.agent {
 			continue
 		}
 		t.Run(part.name, func(t *testing.T) {
-			o.maybeParallel(t)
+			if !part.turns {
+				o.maybeParallel(t)
+			}
 			part.test(t, o)
 		})
 	}

@@ -36,7 +36,7 @@ func archive(entries ...tar.Header) *bytes.Buffer {
 }
 
 func testTar(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("round trip", func(j *jar) {
 		in := archive(
 			tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o750},

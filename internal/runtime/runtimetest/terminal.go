@@ -8,7 +8,7 @@ import (
 )
 
 func testTerminal(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	terminal := func(j *jar, script string) wire.Exec {
 		e := j.sh(script)
 		e.Stdin, e.PTY = true, &wire.Size{Cols: 91, Rows: 27}

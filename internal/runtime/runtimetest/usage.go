@@ -7,7 +7,7 @@ import (
 )
 
 func testUsage(t *testing.T, o Options) {
-	j := open(t, o)
+	j := share(t, o)
 	j.sub("of a command", func(j *jar) {
 		got := j.run(j.sh("i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 0")).exit
 		if got.Usage.Source == "" || got.Usage.UserMicros+got.Usage.SystemMicros < 10_000 || got.Usage.MaxRSS < 100<<10 {

@@ -74,8 +74,8 @@ func testWalls(t *testing.T, o Options) {
 		}
 		j.write("fits", "again")
 	})
-	t.Run("from inside", func(t *testing.T) {
-		j := open(t, o)
+	whole := open(t, o)
+	whole.sub("from inside", func(j *jar) {
 		j.sub("network", func(j *jar) {
 			if got := j.must("tail -n +2 /proc/net/route"); got != "" {
 				j.Errorf("routes: %q", got)
@@ -117,8 +117,7 @@ func testWalls(t *testing.T, o Options) {
 			}
 		})
 	})
-	t.Run("killing everything", func(t *testing.T) {
-		j := open(t, o)
+	whole.sub("killing everything", func(j *jar) {
 		other := j.watch(j.start(j.sh("echo up; sleep 1000")))
 		other.await("up")
 		j.run(j.sh("kill -9 -1"))
@@ -126,15 +125,15 @@ func testWalls(t *testing.T, o Options) {
 		// Where agent and programs share a user, a program can kill another's keeper too, and its status with it.
 		lost := j.shared() && other.exit.Cause == wire.CauseLost
 		if other.exit.Signal != 9 && !lost {
-			t.Errorf("the other command: %+v", other.exit)
+			j.Errorf("the other command: %+v", other.exit)
 		}
 		if _, err := j.agent.Ping(j.ctx); err != nil {
-			t.Errorf("the agent: %v", err)
+			j.Errorf("the agent: %v", err)
 		}
 		ctx, cancel := context.WithCancel(j.ctx)
 		cancel()
 		if exit, err := j.Wait(ctx); err == nil {
-			t.Errorf("the sandbox ended: %+v", exit)
+			j.Errorf("the sandbox ended: %+v", exit)
 		}
 	})
 	t.Run("fork bomb", func(t *testing.T) {

@@ -64,7 +64,7 @@ func inFlight() func() error {
 	}
 }
 
-// takeLocked locks half a MiB of shared memory, which the kernel counts by user.
+// takeLocked locks half a MiB of shared memory, which the kernel counts by user. It is there until the process ends.
 func takeLocked() error {
 	const lock = 11 // SHM_LOCK
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, mib/2, 0o600|unix.IPC_CREAT)
@@ -72,8 +72,11 @@ func takeLocked() error {
 		return err
 	}
 	_, err = unix.SysvShmCtl(id, lock, nil)
-	if err != nil {
-		unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	if err == nil {
+		_, err = unix.SysvShmAttach(id, 0, 0)
+	}
+	if _, gone := unix.SysvShmCtl(id, unix.IPC_RMID, nil); err == nil {
+		err = gone
 	}
 	return err
 }

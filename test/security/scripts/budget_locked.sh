@@ -3,5 +3,6 @@
 # What must hold: A neighbour has its own, and so has root of the host.
 # Needs: probe
 # Host: takes-locked
+# Leaves: nothing
 
 ./probe use locked 8
