@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,7 +31,7 @@ func sh(script string) wire.Exec {
 }
 
 // counter counts in a file for ever.
-const counter = `i=0; while :; do i=$((i+1)); echo $i >n.new; mv n.new n; sleep 0.01; done`
+const counter = `i=0; while :; do i=$((i+1)); echo $i >n.new; mv n.new n; sleep 0.05; done`
 
 // count is how far the counter is.
 func count(t *testing.T, box runtime.Sandbox) int {
@@ -56,10 +57,18 @@ func counting(t *testing.T, box runtime.Sandbox) {
 // beyond waits until the counter has gone on.
 func beyond(t *testing.T, box runtime.Sandbox, n int) {
 	t.Helper()
-	for until := time.Now().Add(patience); count(t, box) <= n; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("the counter stays at %d", n)
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	wait := sh(fmt.Sprintf("until read i <n && [ $i -gt %d ]; do sleep 0.02; done", n))
+	wait.KillAll = true
+	p, err := agent.New(box.Dial).Exec(ctx, wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	exit, err := p.Output(ctx, func(int64, wire.Stream, []byte) error { return nil })
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("the counter stays at %d: %+v, %v", n, exit, err)
 	}
 }
 
