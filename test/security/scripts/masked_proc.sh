@@ -8,8 +8,8 @@ failed=0
 
 for name in kcore keys key-users kmsg kallsyms kpagecount kpageflags timer_list sched_debug vmallocinfo slabinfo modules iomem ioports \
 	interrupts diskstats partitions sysrq-trigger config.gz; do
-	[ -z "$(head -c 64 /proc/$name 2>/dev/null | tr -d '\0')" ] || breach "/proc/$name can be read"
-	(echo h >/proc/$name) 2>/dev/null && [ ! -c /proc/$name ] && breach "/proc/$name can be written"
+	{ true </proc/$name; } 2>/dev/null && [ -n "$(head -c 64 /proc/$name 2>/dev/null | tr -d '\0')" ] && breach "/proc/$name can be read"
+	{ echo h >/proc/$name; } 2>/dev/null && [ ! -c /proc/$name ] && breach "/proc/$name can be written"
 done
 for name in acpi scsi bus fs irq driver tty asound; do
 	[ -z "$(ls -A /proc/$name 2>/dev/null)" ] || breach "/proc/$name is not empty"

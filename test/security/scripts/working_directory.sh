@@ -8,7 +8,9 @@ failed=0
 
 [ "$(pwd -P)" = /workspace ] || breach "started in $(pwd -P)"
 for n in $(seq 0 64); do
-	place=$(cd /proc/self/fd/$n 2>/dev/null && pwd -P) && breach "descriptor $n is the folder $place"
+	cd /proc/self/fd/$n 2>/dev/null || continue
+	breach "descriptor $n is the folder $(pwd -P)"
+	cd /workspace
 done
 for place in /proc/1/cwd /proc/1/root /proc/self/root /proc/self/cwd/../..; do
 	there=$(cd -P $place 2>/dev/null && pwd -P) || continue
