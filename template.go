@@ -42,8 +42,12 @@ type Template struct {
 	SnapshotDigest string    `json:"snapshot_digest"`        // of its files
 	Bytes          int64     `json:"bytes"`                  // of its files
 	Files          int       `json:"files"`
-	Reason         string    `json:"reason"` // why it was built last: new, changed, asked, image_changed, image_removed
-	BuiltAt        time.Time `json:"built_at"`
+	Reason         string    `json:"reason"`            // why it was built last: new, changed, asked, image_changed, image_removed
+	BuiltAt        time.Time `json:"built_at,omitzero"` // zero while it is built for the first time
+	// Building is what a build that is under way does: create (its session, with the packages), run[0], run[1] …, or save (its files).
+	// "" without a build. The other fields are those of the template as it can be used or, for the first build, as it was asked for.
+	Building   string `json:"building,omitempty"`
+	BuildRunID string `json:"build_run_id,omitempty"` // of the command that the build executes
 }
 
 // maxTemplateCommands bounds the commands of a template, of each kind.
@@ -112,9 +116,9 @@ type Templates interface {
 	// Build makes a template, or makes it again in place of the one of its name. It is answered as it is if nothing has changed. A build is
 	// a session of the caller's, with a run for each command; one that fails leaves the template as it was.
 	Build(ctx context.Context, spec TemplateSpec) (Template, error)
-	// Get returns a template; [CodeNotFound] if there is none.
+	// Get returns a template, which may be one that is built for the first time; [CodeNotFound] if there is none.
 	Get(ctx context.Context, name string) (Template, error)
-	// List returns the caller's templates and the shared ones, by name.
+	// List returns the caller's templates and the shared ones, by name, with those that are built for the first time.
 	List(ctx context.Context) ([]Template, error)
 	// Remove removes the caller's template or, for an operator, a shared one. Sessions and runs of it keep their files.
 	Remove(ctx context.Context, name string, shared bool) error

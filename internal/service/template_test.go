@@ -4,7 +4,10 @@ package service_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -314,4 +317,76 @@ func TestTemplateImage(t *testing.T) {
 	if got, err := g.templates().Get(t.Context(), "t"); err != nil || got.Reason != "image_removed" {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// A build under way shows its step: of a template that is new, and of one that can be used meanwhile.
+func TestTemplateProgress(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ctx, all, gate := b.context(), b.templates(), filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := belljar.TemplateSpec{Name: "slow", BaseImage: "host", Run: []string{"true", "cat " + gate}}
+	// building begins a build that is in its second command until the function is called that is returned.
+	building := func(spec belljar.TemplateSpec) (belljar.Template, func() error) {
+		t.Helper()
+		failed := make(chan error, 1)
+		go func() {
+			_, err := all.Build(ctx, spec)
+			failed <- err
+		}()
+		open, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits for the command
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got belljar.Template
+		b.eventually("the step", func() bool {
+			got, _ = all.Get(ctx, "slow")
+			return got.Building == "run[1]" && got.BuildRunID != ""
+		})
+		return got, func() error {
+			open.Close()
+			return <-failed
+		}
+	}
+
+	got, end := building(spec)
+	if !got.BuiltAt.IsZero() || got.Reason != "new" || got.BaseImage != "host" || len(got.Run) != 2 {
+		t.Errorf("the first build: %+v", got)
+	}
+	if run, err := b.Get(ctx, got.BuildRunID); err != nil || run.Command[2] != "cat "+gate {
+		t.Errorf("its run: %+v, %v", run, err)
+	}
+	if list, err := all.List(ctx); err != nil || len(list) != 1 || list[0].Building != "run[1]" {
+		t.Errorf("listed as %+v, %v", list, err)
+	}
+	_, err := b.Start(ctx, onTemplate("slow", "true"))
+	wantCode(t, "a run of it", err, belljar.CodeConflict, "built for the first time (run[1])")
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := all.Get(ctx, "slow")
+	if err != nil || first.BuiltAt.IsZero() || first.Building != "" || first.BuildRunID != "" {
+		t.Errorf("built: %+v, %v", first, err)
+	}
+
+	spec.Env = map[string]string{"A": "1"}
+	got, end = building(spec)
+	if !got.BuiltAt.Equal(first.BuiltAt) || got.Digest != first.Digest || got.Env != nil {
+		t.Errorf("the second build: %+v", got)
+	}
+	if r := b.run(onTemplate("slow", "echo used")); r.stdout != "used\n" {
+		t.Errorf("a run of the first: %+v", r)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+
+	spec.Name, spec.Run = "fails", []string{"exit 1"}
+	if _, err := all.Build(ctx, spec); err == nil {
+		t.Error("it was built")
+	}
+	_, err = all.Get(ctx, "fails")
+	wantCode(t, "a build that failed", err, belljar.CodeNotFound)
 }

@@ -37,14 +37,14 @@ func addTemplates(d *Door) {
 	})
 	handle(d, huma.Operation{
 		OperationID: "list-templates", Method: http.MethodGet, Path: all, Tags: tags, Summary: "List templates",
-		Description: "The caller's own and the shared ones, by name: 100 of each at most.",
+		Description: "The caller's own and the shared ones, by name: 100 of each at most. Those that are built for the first time are among them.",
 	}, func(c *call, _ *none, _ *none) (TemplateList, error) {
 		list, err := c.Templates().List(c)
 		return TemplateList{filled(list)}, err
 	})
 	handle(d, huma.Operation{
 		OperationID: "get-template", Method: http.MethodGet, Path: all + "/{name}", Tags: tags, Summary: "Get a template",
-		Description: "The caller's own, or else the shared one.",
+		Description: "The caller's own, or else the shared one. While it is built, building names the step.",
 	}, func(c *call, p *templatePath, _ *none) (belljar.Template, error) {
 		return c.Templates().Get(c, p.Name)
 	})
@@ -63,7 +63,9 @@ func templateWords() map[string]string {
 		"Template.digest":       "SHA-256 of all that it was made of, without the image",
 		"Template.image_digest": "Digest of the image that it was built with; absent for host. With another image it is built again before it is used",
 		"Template.bytes":        "Bytes of its files", "Template.files": "Its files and symbolic links", "Template.snapshot_digest": "Digest of its files", "Template.user_id": "Who built it",
-		"Template.reason": "Why it was built last", "Template.built_at": "When it was built last",
+		"Template.reason": "Why it was built last", "Template.built_at": "When it was built last; absent while it is built for the first time",
+		"Template.building":     "What the build that is under way does: create (its session, with the packages), run[0], run[1] and so on, or save (its files); absent without a build",
+		"Template.build_run_id": "The run of the command that the build executes",
 	}
 	for field, text := range map[string]string{
 		"name": "Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters", "base_image": "The image that it is built with, and that its sessions and runs have",

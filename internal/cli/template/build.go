@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type build struct {
 	Name    string `placeholder:"NAME" help:"Name of the template (default: from the file, or the file's own)."`
 	Shared  bool   `help:"Make it a template of all users (operators only)."`
 	Rebuild bool   `help:"Build it, and the image of its recipe, even if nothing has changed."`
-	Quiet   bool   `short:"q" help:"No progress."`
+	Quiet   bool   `short:"q" help:"No progress, and no output of its commands."`
 	JSON    bool   `name:"json" help:"Print the template as one JSON object."`
 }
 
@@ -93,7 +94,26 @@ func (b *build) build(ctx context.Context, c Console, s belljar.Service, f *file
 			err = errors.Join(err, s.Snapshots().Remove(context.WithoutCancel(ctx), sent.ID))
 		}()
 	}
-	return s.Templates().Build(ctx, f.TemplateSpec)
+	if b.Quiet {
+		return s.Templates().Build(ctx, f.TemplateSpec)
+	}
+	built, followed := make(chan struct{}), make(chan string)
+	go func() { followed <- follow(ctx, c.Images().Writer, s, f.Name, built) }()
+	made, err = s.Templates().Build(ctx, f.TemplateSpec)
+	close(built)
+	if run := <-followed; err != nil {
+		printed(c.Images().Writer.Stderr, err, run)
+	}
+	return made, err
+}
+
+// printed prints the output of the command that a build failed with, unless it was shown already.
+func printed(to io.Writer, err error, shown string) {
+	var e *belljar.Error
+	if errors.As(err, &e) && e.Details["run_id"] != shown {
+		out, _ := e.Details["output"].(string)
+		_, _ = io.WriteString(to, out)
+	}
 }
 
 // makeImage makes the image of a recipe, unless the server has it, and returns its name.

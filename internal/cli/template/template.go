@@ -61,7 +61,11 @@ func (l *list) Run(ctx context.Context, c Console) error {
 			if x.Shared {
 				of = "all"
 			}
-			rows = append(rows, []string{x.Name, of, x.BaseImage, show.Bytes(x.Bytes), show.RoughDuration(time.Since(x.BuiltAt)) + " ago", x.Reason})
+			when := show.RoughDuration(time.Since(x.BuiltAt)) + " ago"
+			if x.Building != "" {
+				when = "now: " + x.Building
+			}
+			rows = append(rows, []string{x.Name, of, x.BaseImage, show.Bytes(x.Bytes), when, x.Reason})
 		}
 		return show.Table(c.Out(), "TEMPLATE FOR IMAGE SIZE BUILT WHY", rows)
 	})

@@ -170,6 +170,7 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 			return err
 		}
 	}
+	t.step(*x, "create", "")
 	all := t.opts.As(caller)
 	packages := x.Packages
 	packages.Refresh = refresh
@@ -192,10 +193,11 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 		}
 	}
 	for i := range x.Run {
-		if err := t.command(ctx, all.Runs(), session.ID, x.TemplateSpec, i); err != nil {
+		if err := t.command(ctx, all.Runs(), session.ID, *x, i); err != nil {
 			return err
 		}
 	}
+	t.step(*x, "save", "")
 	made, err := t.opts.Snapshots.MakeTemplate(ctx, caller, session.ID, x.Result, x.Name)
 	x.ImageDigest, x.SnapshotDigest, x.Bytes, x.Files = session.ImageDigest, made.Digest, made.Bytes, made.Files
 	return err
@@ -205,13 +207,15 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 const keptOutput = 4 << 10
 
 // command runs one command of a build. Its run stays on record, with its output.
-func (t *Templates) command(ctx context.Context, runs belljar.Runs, session string, spec belljar.TemplateSpec, i int) error {
+func (t *Templates) command(ctx context.Context, runs belljar.Runs, session string, x store.Template, i int) error {
+	field := fmt.Sprintf("run[%d]", i)
 	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: t.opts.SpecVersion, SessionID: session, Command: []string{"/bin/sh", "-c", spec.Run[i]}, TimeoutSec: spec.TimeoutSec, Labels: map[string]string{"template": spec.Name},
+		SpecVersion: t.opts.SpecVersion, SessionID: session, Command: []string{"/bin/sh", "-c", x.Run[i]}, TimeoutSec: x.TimeoutSec, Labels: map[string]string{"template": x.Name},
 	}})
 	if err != nil {
 		return err
 	}
+	t.step(x, field, run.ID)
 	var out []byte
 	for f, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
@@ -230,9 +234,8 @@ func (t *Templates) command(ctx context.Context, runs belljar.Runs, session stri
 	if run.Phase == belljar.PhaseCompleted && run.ExitCode != nil && *run.ExitCode == 0 {
 		return nil
 	}
-	field := fmt.Sprintf("run[%d]", i)
 	e := &belljar.Error{
-		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s of template %q failed", field, spec.Name), Hint: "belljar logs " + run.ID + " shows what it printed",
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s of template %q failed", field, x.Name), Hint: "belljar logs " + run.ID + " shows what it printed",
 		Details: map[string]any{"field": field, "run_id": run.ID, "output": strings.ToValidUTF8(string(out[max(0, len(out)-keptOutput):]), "\ufffd")},
 	}
 	e.Message += ": " + cmp.Or(run.Message, string(run.Phase))

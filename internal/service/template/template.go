@@ -51,11 +51,17 @@ type Templates struct {
 	opts Options
 
 	mu   sync.Mutex
-	busy map[key]chan struct{} // those that are being changed; closed when that is over
+	busy map[key]*change // those that are being changed
+}
+
+// change is a change of a template that is under way.
+type change struct {
+	over  chan struct{}    // closed when it is over
+	build belljar.Template // as it will be, with the step of the build; zero unless it is built
 }
 
 // New returns the templates over these parts.
-func New(o Options) *Templates { return &Templates{opts: o, busy: map[key]chan struct{}{}} }
+func New(o Options) *Templates { return &Templates{opts: o, busy: map[key]*change{}} }
 
 // As is the templates as one caller sees them.
 func (t *Templates) As(caller belljar.Caller) belljar.Templates { return view{t, caller} }
@@ -74,19 +80,19 @@ func (t *Templates) enter(ctx context.Context, k key) (leave func(), err error) 
 		t.mu.Lock()
 		other := t.busy[k]
 		if other == nil {
-			over := make(chan struct{})
-			t.busy[k] = over
+			mine := &change{over: make(chan struct{})}
+			t.busy[k] = mine
 			t.mu.Unlock()
 			return func() {
 				t.mu.Lock()
 				delete(t.busy, k)
 				t.mu.Unlock()
-				close(over)
+				close(mine.over)
 			}, nil
 		}
 		t.mu.Unlock()
 		select {
-		case <-other:
+		case <-other.over:
 		case <-ctx.Done():
 			return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: fmt.Sprintf("the request was given up while template %q was built", k.name), Err: context.Cause(ctx)}
 		}
@@ -111,11 +117,42 @@ func built(x store.Template) bool { return !x.BuiltAt.IsZero() }
 // find returns a caller's template, or else the shared one.
 func (t *Templates) find(ctx context.Context, caller belljar.Caller, name string) (store.Template, error) {
 	for _, owner := range []string{caller.ID, sharedOwner} {
-		if x, err := t.get(ctx, key{owner, name}); err != nil || built(x) {
+		x, err := t.get(ctx, key{owner, name})
+		if err != nil || built(x) {
 			return x, err
+		}
+		if x, ok := t.shown(x); ok {
+			return store.Template{}, &belljar.Error{
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("template %q is being built for the first time (%s)", name, x.Building),
+				Details: map[string]any{"template": name, "building": x.Building}, Hint: "GET /templates/" + name + " (belljar template ls) shows how far it is",
+			}
 		}
 	}
 	return store.Template{}, notFound(name)
+}
+
+// step notes what the build of a template does.
+func (t *Templates) step(x store.Template, what, run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.busy[key{x.Owner, x.Name}]
+	c.build = x.Template
+	c.build.Building, c.build.BuildRunID = what, run
+}
+
+// shown returns a template with the build that is under way, and whether there is one to show: it was built, or is being built.
+func (t *Templates) shown(x store.Template) (belljar.Template, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.busy[key{x.Owner, x.Name}]
+	switch {
+	case c == nil || c.build.Building == "":
+		return x.Template, built(x)
+	case !built(x):
+		return c.build, true
+	}
+	x.Building, x.BuildRunID = c.build.Building, c.build.BuildRunID
+	return x.Template, true
 }
 
 func notFound(name string) error {
@@ -141,8 +178,16 @@ func owner(caller belljar.Caller, shared bool) (string, error) {
 
 // Get returns a template.
 func (v view) Get(ctx context.Context, name string) (belljar.Template, error) {
-	x, err := v.find(ctx, v.caller, name)
-	return x.Template, err
+	for _, owner := range []string{v.caller.ID, sharedOwner} {
+		x, err := v.get(ctx, key{owner, name})
+		if err != nil {
+			return belljar.Template{}, err
+		}
+		if x, ok := v.shown(x); ok {
+			return x, nil
+		}
+	}
+	return belljar.Template{}, notFound(name)
 }
 
 // List returns the caller's templates and the shared ones.
@@ -154,8 +199,8 @@ func (v view) List(ctx context.Context) ([]belljar.Template, error) {
 			return nil, fault.Record("list templates", err)
 		}
 		for _, x := range rows {
-			if built(x) {
-				list = append(list, x.Template)
+			if x, ok := v.shown(x); ok {
+				list = append(list, x)
 			}
 		}
 	}

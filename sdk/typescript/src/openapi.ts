@@ -1484,7 +1484,7 @@ export interface paths {
         };
         /**
          * List templates
-         * @description The caller's own and the shared ones, by name: 100 of each at most.
+         * @description The caller's own and the shared ones, by name: 100 of each at most. Those that are built for the first time are among them.
          */
         get: operations["list-templates"];
         put?: never;
@@ -1508,7 +1508,7 @@ export interface paths {
         };
         /**
          * Get a template
-         * @description The caller's own, or else the shared one.
+         * @description The caller's own, or else the shared one. While it is built, building names the step.
          */
         get: operations["get-template"];
         put?: never;
@@ -5236,11 +5236,15 @@ export interface components {
         Template: {
             /** @description The image that it is built with, and that its sessions and runs have */
             base_image: string;
+            /** @description The run of the command that the build executes */
+            build_run_id?: string;
+            /** @description What the build that is under way does: create (its session, with the packages), run[0], run[1] and so on, or save (its files); absent without a build */
+            building?: string;
             /**
              * Format: date-time
-             * @description When it was built last
+             * @description When it was built last; absent while it is built for the first time
              */
-            built_at: string;
+            built_at?: string;
             /**
              * Format: int64
              * @description Bytes of its files

@@ -2452,8 +2452,6 @@ class StoredSecret(_StoredSecret, total=False):
 class _Template(TypedDict):
     base_image: str
     """The image that it is built with, and that its sessions and runs have."""
-    built_at: str
-    """When it was built last."""
     bytes: int
     """Bytes of its files."""
     digest: str
@@ -2469,6 +2467,12 @@ class _Template(TypedDict):
 
 
 class Template(_Template, total=False):
+    build_run_id: str
+    """The run of the command that the build executes."""
+    building: str
+    """What the build that is under way does: create (its session, with the packages), run[0], run[1] and so on, or save (its files); absent without a build."""
+    built_at: str
+    """When it was built last; absent while it is built for the first time."""
     egress: Egress
     """What an allowlist lets through."""
     env: Dict[str, str]

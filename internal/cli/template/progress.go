@@ -1,0 +1,45 @@
+package template
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// lookEvery is how often the progress of a build is looked at.
+const lookEvery = 500 * time.Millisecond
+
+// follow shows what the build of a template does, and what its commands print, until built is closed. It returns the run whose output it
+// showed last.
+func follow(ctx context.Context, w *notice.Writer, s belljar.Service, name string, built <-chan struct{}) (run string) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for step := ""; ; {
+		select {
+		case <-built:
+			return run
+		case <-tick.C:
+		}
+		x, err := s.Templates().Get(ctx, name)
+		if err != nil || x.Building == step || x.Building == "" { // the build itself reports what is wrong
+			continue
+		}
+		step = x.Building
+		if x.BuildRunID == "" {
+			w.Note("template %s: %s", name, step)
+			continue
+		}
+		run = x.BuildRunID
+		w.Note("template %s: %s (run %s)", name, step, run)
+		for f, err := range s.Runs().Frames(ctx, run, 1) {
+			if err != nil {
+				break
+			}
+			if f.Type == belljar.FrameStdout || f.Type == belljar.FrameStderr {
+				_, _ = w.Stderr.Write(f.Output)
+			}
+		}
+	}
+}
