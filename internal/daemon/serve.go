@@ -160,10 +160,11 @@ func address(l net.Listener, secure bool) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// loopback reports whether a host name is this machine's.
-func loopback(host string) bool {
+// exposed reports whether others can read what is sent to an address: it speaks HTTP without TLS beyond this machine.
+func exposed(listen, url string) bool {
+	host, _, err := net.SplitHostPort(listen)
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && strings.HasPrefix(url, "http:") && host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // served is the output of serve --json.
@@ -193,7 +194,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	if err := announcePage(ctx, h, cfg, n, url); err != nil {
 		return err
 	}
-	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && cfg.TLSCert == "" && !loopback(host) {
+	if exposed(cfg.Listen, url) {
 		h.Print("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
 	}
 	h.Print("runtime %s: %s", n.runtime, n.reason)
