@@ -112,6 +112,10 @@ LONGEST := ./test/e2e ./test/security ./test/vm ./internal/runtime/gvisor ./test
 
 .PHONY: test
 test: packages ## everything that can be tested here; as root on Debian it installs what it needs
+	@.ci/scratch $(MAKE) --no-print-directory test-here
+
+.PHONY: test-here
+test-here:
 	@$(MAKE) --no-print-directory -j2 sdk vetted web-check
 	@$(MAKE) --no-print-directory -j2 test-go test-sdk test-web
 
