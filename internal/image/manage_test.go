@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/flock"
 	"github.com/belljar/belljar/internal/image"
 )
 
@@ -24,10 +25,13 @@ func hold(t testing.TB, root image.Root) func() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+	if err := flock.Try(f, false); err != nil {
 		t.Fatal(err)
 	}
-	return func() { _ = f.Close() }
+	return func() {
+		_ = flock.Unlock(f) // a child that is being forked may have the descriptor for a moment longer
+		_ = f.Close()
+	}
 }
 
 func importTree(t testing.TB, s *image.Store, name string, pairs ...string) belljar.Image {

@@ -14,9 +14,8 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/flock"
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
@@ -39,7 +38,7 @@ func (u *unpacked) Release(_ context.Context, digest string) bool {
 	if u.ready == nil || digest == "" {
 		return false
 	}
-	_ = u.ready.Close()
+	letGo(u.ready)
 	u.ready = nil
 	return true
 }
@@ -49,7 +48,7 @@ func (u *unpacked) hold(t *testing.T, root image.Root) {
 	t.Helper()
 	f, err := os.Open(root.Lock)
 	if err == nil {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_SH)
+		err = flock.Try(f, false)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +74,7 @@ func (u *unpacked) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandb
 	if spec.Root.Lock != "" {
 		var err error
 		if lock, err = os.Open(spec.Root.Lock); err == nil {
-			err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+			err = flock.Try(lock, false)
 		}
 		if err != nil {
 			return nil, err
@@ -111,8 +110,14 @@ func (h *holding) Destroy(ctx context.Context) error {
 		h.going()
 	}
 	err := h.Sandbox.Destroy(ctx)
-	_ = h.lock.Close()
+	letGo(h.lock)
 	return err
+}
+
+// letGo unlocks also where a child that is being forked, by a test that runs at the same time, has the descriptor for a moment longer.
+func letGo(lock *os.File) {
+	_ = flock.Unlock(lock)
+	_ = lock.Close()
 }
 
 // gallery is a service with images, and a registry.
