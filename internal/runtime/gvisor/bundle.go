@@ -246,9 +246,10 @@ type template struct {
 	Layers    []runtime.Layer   `json:"layers,omitempty"`
 }
 
-func (r *Runtime) templateOf(spec runtime.Spec) template {
+func (r *Runtime) templateOf(spec runtime.Spec) (template, error) {
+	agent, err := r.file()
 	m := template{
-		GVisor: r.runsc.find().version, Platform: r.platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
+		GVisor: r.runsc.find().version, Platform: r.platform, Agent: path.Base(agent.path), Image: spec.Root.Digest,
 		User: rack.User(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
 		Pids: min(spec.Limits.Pids, spec.Limits.NProc), Layers: spec.Root.Layers,
 	}
@@ -256,5 +257,5 @@ func (r *Runtime) templateOf(spec runtime.Spec) template {
 		m.Image = spec.Root.Ref
 	}
 	m.Workspace.ID = ""
-	return m
+	return m, err
 }

@@ -77,6 +77,10 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 	if err != nil {
 		return nil, err
 	}
+	made, err := r.templateOf(spec)
+	if err != nil {
+		return nil, err
+	}
 	program := r.Jars.Programs.New()
 	defer program.Free()
 	pl.program(program)
@@ -84,7 +88,7 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 		return nil, explain(err)
 	}
 	f.passed()
-	s := &sandbox{Sandbox: rack.Sandbox{Jar: b.Jar, Born: spec}, again: again, limits: k, template: r.templateOf(spec)}
+	s := &sandbox{Sandbox: rack.Sandbox{Jar: b.Jar, Born: spec}, again: again, limits: k, template: made}
 	if err := b.Write(record{Record: b.Record(), Lifetime: spec.Lifetime, Born: s.template}); err != nil {
 		return nil, err
 	}
@@ -119,7 +123,11 @@ func (r *Runtime) check(spec runtime.Spec) error {
 
 // plan gathers what the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.Tree, f *files, snapshot *folder, disk *rack.Disk) (*plan, error) {
-	agent, err := r.file.in(b.Jar.Folder())
+	file, err := r.file()
+	if err != nil {
+		return nil, err
+	}
+	agent, err := file.in(b.Jar.Folder())
 	if err != nil {
 		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
 	}

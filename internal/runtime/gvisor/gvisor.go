@@ -4,6 +4,7 @@ package gvisor
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/jar"
@@ -36,7 +37,7 @@ type Runtime struct {
 	*rack.Rack
 	platform string
 	runsc    finder
-	file     agentFile
+	file     func() (agentFile, error) // made when a sandbox needs it
 }
 
 var (
@@ -64,14 +65,16 @@ func New(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, err := r.Jars.Agent.File()
-	if err == nil {
-		r.file, err = newAgentFile(r.Jars.Dir(), agent)
-	}
-	if err != nil {
-		r.Jars.Close()
-		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
-	}
+	r.file = sync.OnceValues(func() (a agentFile, err error) {
+		agent, err := r.Jars.Agent.File()
+		if err == nil {
+			a, err = newAgentFile(r.Jars.Dir(), agent)
+		}
+		if err != nil {
+			err = &runtime.StepError{Step: jar.StepAgent, Err: err}
+		}
+		return a, err
+	})
 	return r, nil
 }
 

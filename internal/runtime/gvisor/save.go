@@ -131,7 +131,11 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 	if err := json.Unmarshal(text, &was); err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("%s: %w", templateName, err)}
 	}
-	if err := fits(was.template, r.templateOf(spec)); err != nil {
+	is, err := r.templateOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(was.template, is); err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
 	f, err := openState(dir, false)
