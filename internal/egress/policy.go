@@ -71,11 +71,15 @@ func (p *Policy) serves(name string) bool {
 	return p.covers(func(r *Rules) bool { _, ok := r.name(name); return ok })
 }
 
-// Uncovered returns the rules of the run of which the server's rules cover nothing, in order.
+// Uncovered returns the rules of the run of which the server's rules cover nothing, in order. A preset is one rule, whatever hosts it has.
 func (p *Policy) Uncovered() (list []string) {
-	for _, text := range p.Run.texts() {
-		if !p.covers(func(r *Rules) bool { return r.meets(text) }) {
-			list = append(list, text)
+	all, covered := p.Run.patterns(), map[string]bool{}
+	for _, own := range all {
+		covered[own.rule] = covered[own.rule] || p.covers(func(r *Rules) bool { return r.meets(own.text) })
+	}
+	for _, own := range all {
+		if !covered[own.rule] && !slices.Contains(list, own.rule) {
+			list = append(list, own.rule)
 		}
 	}
 	return list

@@ -281,12 +281,20 @@ func (r *Rules) opens(ip netip.Addr) bool {
 	return ok
 }
 
-// texts returns the rules as they are written, in order.
-func (r *Rules) texts() []string {
-	list := slices.Concat(slices.Collect(maps.Values(r.exact)), slices.Collect(maps.Values(r.below)))
-	slices.Sort(list)
+// pattern is a name, a wildcard or a range, as it is written, and the rule that it belongs to: itself, or a preset.
+type pattern struct{ text, rule string }
+
+// patterns returns what the rules are made of, in order.
+func (r *Rules) patterns() (list []pattern) {
+	for name, rule := range r.exact {
+		list = append(list, pattern{name, rule})
+	}
+	for name, rule := range r.below {
+		list = append(list, pattern{"*." + name, rule})
+	}
+	slices.SortFunc(list, func(a, b pattern) int { return strings.Compare(a.text, b.text) })
 	for _, own := range r.ranges {
-		list = append(list, own.text)
+		list = append(list, pattern{own.text, own.text})
 	}
 	return list
 }

@@ -281,4 +281,25 @@ func TestUncovered(t *testing.T) {
 	if got := p.Uncovered(); len(got) != 0 {
 		t.Errorf("the server's own: %v", got)
 	}
+
+	with := func(r Rules, hosts ...string) Rules {
+		t.Helper()
+		r, err := r.With("preset pip", hosts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	p = Policy{Run: with(parse("never.test"), "index.test", "files.test"), Server: with(server, "index.test", "files.test")}
+	if got := strings.Join(p.Uncovered(), " "); got != "never.test" {
+		t.Errorf("with a preset: %s", got)
+	}
+	p.Levels = []Rules{parse("files.test")}
+	if got := strings.Join(p.Uncovered(), " "); got != "never.test" {
+		t.Errorf("with a part of a preset: %s", got)
+	}
+	p.Levels = []Rules{parse("other.test")}
+	if got := strings.Join(p.Uncovered(), ", "); got != "preset pip, never.test" {
+		t.Errorf("with nothing of a preset: %s", got)
+	}
 }
