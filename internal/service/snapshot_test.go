@@ -375,7 +375,8 @@ func TestFork(t *testing.T) {
 	}
 	b.in(x.ID, "echo text >file")
 	plain, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{})
-	if err != nil || len(plain.Sessions) != 1 || plain.Shell || !plain.Consistent {
+	// Whether it is consistent is for runtimes with cgroups (test/e2e): without, it depends on how soon the end of all programs is noticed.
+	if err != nil || len(plain.Sessions) != 1 || plain.Shell {
 		t.Fatalf("%+v, %v", plain, err)
 	}
 	script := `cd /tmp; plain=1; export EXPORTED="two words"; list=(a 'b c' $'d\ne'); declare -A map=([k]='v"$x' ["o'k"]=w); declare -i number=7
