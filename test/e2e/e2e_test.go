@@ -24,6 +24,7 @@ import (
 var built build.Programs
 
 func TestMain(m *testing.M) {
+	tier.Parallel(3)
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "belljar-e2e-")
 		if err == nil {

@@ -4,13 +4,10 @@ package security
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,11 +30,7 @@ func TestMain(m *testing.M) {
 	if raw, ok := os.LookupEnv(superviseEnv); ok {
 		os.Exit(supervise(raw))
 	}
-	// Most of the time of some attacks is waiting for a timeout.
-	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
-	}
+	tier.Parallel(4) // some attacks wait for a timeout
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "belljar-security-")
 		if err == nil {
