@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -35,14 +36,29 @@ type pkg struct {
 	files []*file
 }
 
+// whole is the module, which is parsed once for all tests.
+var whole = sync.OnceValues(func() ([]*pkg, error) { return readTree(filepath.Join("..", "..")) })
+
 // tree parses every Go file of the module. All platforms' files are read: build constraints play no part.
 func tree(t *testing.T) []*pkg {
 	t.Helper()
-	return parseTree(t, filepath.Join("..", ".."))
+	all, err := whole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func parseTree(t *testing.T, root string) []*pkg {
 	t.Helper()
+	all, err := readTree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func readTree(root string) ([]*pkg, error) {
 	found := map[string]*pkg{}
 	var order []*pkg
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -86,13 +102,10 @@ func parseTree(t *testing.T, root string) []*pkg {
 		found[dir].files = append(found[dir].files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err == nil && len(order) == 0 {
+		err = fmt.Errorf("no Go files under %s", root)
 	}
-	if len(order) == 0 {
-		t.Fatalf("no Go files under %s", root)
-	}
-	return order
+	return order, err
 }
 
 func parseFile(name, rel string) (*file, error) {
