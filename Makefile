@@ -125,7 +125,7 @@ vetted:
 	@for step in lint-quick build gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
 
 # Tests with sandboxes wait most of the time: those of LONGEST run alongside all others, which compute. Binaries of tests need no
-# symbols and no debug information (-s): linking takes more than a third less.
+# symbols and no debug information (-s): linking takes a third less.
 TESTFLAGS := -trimpath -ldflags=-s -shuffle=on -vet=off -timeout 60m
 .PHONY: test-go
 test-go:
