@@ -221,11 +221,9 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 
 // interruption sends SIGINT to the processes of the chat whose id is its argument. It fails if there is none.
 const interruption = `none=1
-for e in /proc/[0-9]*/environ; do
-	if grep -qzx "` + chatEnv + `=$0" "$e" 2>/dev/null; then
-		pid=${e%/environ}
-		kill -INT "${pid#/proc/}" && none=0
-	fi
+for e in $(grep -lsxz "` + chatEnv + `=$0" /proc/[0-9]*/environ); do
+	pid=${e%/environ}
+	kill -INT "${pid#/proc/}" && none=0
 done
 exit $none`
 
