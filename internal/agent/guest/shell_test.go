@@ -163,7 +163,12 @@ func TestShellScripts(t *testing.T) {
 // Background jobs continue, later commands can list them, and their later output is dropped.
 func TestShellJobs(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, _ string) {
-		out, _ := s.do("sleep 1000 & echo $!")
+		ready := filepath.Join(s.dir, "ready")
+		if err := unix.Mkfifo(ready, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// The write waits for the job to open the file: until then it ignores SIGTERM as the shell does.
+		out, _ := s.do("sleep 1000 <" + ready + " & echo $!; : >" + ready)
 		pid := number(t, out)
 		if out, _ := s.do("jobs"); !strings.Contains(out, "Running") || !strings.Contains(out, "sleep 1000") {
 			t.Errorf("jobs: %q", out)
