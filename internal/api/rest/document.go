@@ -35,9 +35,20 @@ type problem struct {
 	Extensions map[string]any `json:"extensions"`
 }
 
-// document completes the OpenAPI document that huma generated, and serves it.
-func (d *Door) document() error {
+// serveDocument serves the OpenAPI document, in its formats. It is completed for the first request: most servers have none.
+func (d *Door) serveDocument() error {
+	doc := sync.OnceValue(d.document)
+	d.open("GET /openapi.json", served("application/json", sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(doc(), "", "  ") })))
+	d.open("GET /openapi.yaml", served("application/yaml", sync.OnceValues(func() ([]byte, error) { return doc().YAML() })))
+	return d.page(doc)
+}
+
+// document completes the document that huma generated.
+func (d *Door) document() *huma.OpenAPI {
 	doc := d.api.OpenAPI()
+	for _, b := range d.bodies {
+		b.declare(doc)
+	}
 	doc.Info.Description = about
 	doc.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	doc.Servers = []*huma.Server{{URL: "/"}}
@@ -92,12 +103,7 @@ func (d *Door) document() error {
 	}
 	loosen(doc)
 	annotate(schemas.Map())
-
-	asJSON := sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(doc, "", "  ") })
-	asYAML := sync.OnceValues(doc.YAML)
-	d.open("GET /openapi.json", served("application/json", asJSON))
-	d.open("GET /openapi.yaml", served("application/yaml", asYAML))
-	return d.page(doc)
+	return doc
 }
 
 func served(media string, content func() ([]byte, error)) http.HandlerFunc {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -143,29 +144,38 @@ type none struct{}
 // spare marks an optional body: a missing one is the same as an empty object.
 type spare interface{ spare() }
 
-// reply is a response in huma's form.
-type reply[O any] struct {
+// reply is a response in huma's form. Its body has no type of its own: the compiler would translate huma's code once for each, and huma
+// would describe each when a server starts.
+type reply struct {
 	Status int
-	Body   O
+	Body   any
+}
+
+// bodies are what an operation reads and responds with, for the document.
+type bodies struct {
+	method, path      string
+	request, response reflect.Type
+	optional          bool // of the request
 }
 
 // handle adds an operation with parameters P, a JSON body B and a response O.
 func handle[P, B, O any](d *Door, op huma.Operation, answer func(c *call, p *P, body *B) (O, error)) {
 	read := reader[B](d)
-	huma.Register(d.api, op, func(ctx context.Context, p *P) (*reply[O], error) {
+	huma.Register(d.api, op, func(ctx context.Context, p *P) (*reply, error) {
 		c := d.call(ctx)
 		defer c.releaseBody()
 		body, err := read(c.exchange)
 		if err == nil {
 			var out O
 			if out, err = answer(c, p, body); err == nil {
-				return &reply[O]{Status: c.status, Body: out}, nil
+				return &reply{Status: c.status, Body: out}, nil
 			}
 		}
 		c.fail(err)
 		return nil, nil
 	})
-	declareBody[B](d, op)
+	_, optional := any(new(B)).(spare)
+	d.bodies = append(d.bodies, bodies{op.Method, op.Path, reflect.TypeFor[B](), reflect.TypeFor[O](), optional})
 }
 
 // command adds an operation that responds with 204.
@@ -209,19 +219,17 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 	}
 }
 
-// declareBody adds an operation's body to the document. Call it after the operation is registered: huma would otherwise
-// read the body itself.
-func declareBody[B any](d *Door, op huma.Operation) {
-	t := reflect.TypeFor[B]()
-	if t == reflect.TypeFor[none]() {
-		return
-	}
-	doc := d.api.OpenAPI()
-	schema := doc.Components.Schemas.Schema(t, true, t.Name())
-	_, mayLack := any(new(B)).(spare)
-	for _, declared := range operations(doc.Paths[op.Path]) {
-		if declared.Method == op.Method {
-			declared.RequestBody = &huma.RequestBody{Required: !mayLack, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+// declare adds the bodies of an operation to the document.
+func (b bodies) declare(doc *huma.OpenAPI) {
+	schemas := doc.Components.Schemas
+	for _, op := range operations(doc.Paths[b.path]) {
+		if op.Method != b.method {
+			continue
+		}
+		op.Responses[strconv.Itoa(op.DefaultStatus)].Content["application/json"].Schema = schemas.Schema(b.response, true, op.OperationID+"Response")
+		if b.request != reflect.TypeFor[none]() {
+			schema := schemas.Schema(b.request, true, b.request.Name())
+			op.RequestBody = &huma.RequestBody{Required: !b.optional, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 		}
 	}
 }

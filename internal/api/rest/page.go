@@ -29,14 +29,14 @@ var pageJS string
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // page serves the document as HTML, without external resources.
-func (d *Door) page(doc *huma.OpenAPI) error {
+func (d *Door) page(doc func() *huma.OpenAPI) error {
 	tmpl, err := template.New("page").Parse(pageHTML)
 	if err != nil {
 		return err
 	}
 	html := sync.OnceValues(func() ([]byte, error) {
 		var b bytes.Buffer
-		err := tmpl.Execute(&b, manualOf(doc))
+		err := tmpl.Execute(&b, manualOf(doc()))
 		return b.Bytes(), err
 	})
 	d.open("GET /docs", static("text/html; charset=utf-8", html))

@@ -67,6 +67,7 @@ type Door struct {
 	opts   Options
 	api    huma.API
 	routes []route
+	bodies []bodies
 
 	spools *api.Shares
 }
@@ -127,10 +128,7 @@ func New(opts Options) (*Door, error) {
 	addApprovals(d)
 	d.tokens()
 	d.probes()
-	if err := d.document(); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d, d.serveDocument()
 }
 
 // Register adds the door's routes to a mux. It includes a catch-all for [api.Prefix], which responds with not found.
