@@ -4,6 +4,7 @@ package workspace_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	door "github.com/belljar/belljar/internal/api/workspace"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/workspace"
 	"github.com/belljar/belljar/internal/workspace/sandbox"
 	"github.com/belljar/belljar/test/apitest"
@@ -146,28 +148,46 @@ func TestTokensAreTheCallers(t *testing.T) {
 
 // A terminal that no client has had for the reattach window is gone.
 func TestReattachWindow(t *testing.T) {
-	s := source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
-		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Terminals.Reattach = time.Millisecond }).Service}
-	}}
-	w := newWorld(t, s)
+	windows := &byHand{Clock: clock.Wall{}, due: make(chan func() bool, 10)}
+	w := newWorld(t, source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
+		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Terminals.Reattach, o.Clock = byHandAlone, windows }).Service}
+	}})
 	conn := w.socket("/ws/pty")
 	token := w.await(conn, "session", "")["session_id"].(string)
-	keep := w.socket("/ws/pty") // its clock shows when the window is over
-	w.await(keep, "session", "")
 	_ = conn.Close(websocket.StatusNormalClosure, "")
-	at := w.open()
-	for late := time.Now().Add(patience); ; {
-		list, err := at.Engine.Terminals().List(t.Context(), at.Session)
-		if err != nil || time.Now().After(late) {
-			t.Fatal(err, list)
+	for ended := false; !ended; { // the first was stopped when the client came
+		select {
+		case end := <-windows.due:
+			ended = end()
+		case <-w.context().Done():
+			t.Fatal("the terminal has a client")
 		}
-		if len(list) == 1 {
-			break
-		}
-		w.say(keep, `{"type":"ping"}`)
-		w.await(keep, "pong", "")
 	}
 	w.refuses("beyond the window", "/ws/pty?session_id="+token)
+}
+
+// byHandAlone is the time of the timers that [byHand] keeps.
+const byHandAlone = time.Nanosecond
+
+// byHand is the machine's clock, with timers that end when the test says so.
+type byHand struct {
+	clock.Clock
+	due chan func() bool // false if the timer was stopped
+}
+
+func (c *byHand) AfterFunc(d time.Duration, f func()) func() bool {
+	if d != byHandAlone {
+		return c.Clock.AfterFunc(d, f)
+	}
+	var over atomic.Bool
+	c.due <- func() bool {
+		if over.Swap(true) {
+			return false
+		}
+		f()
+		return true
+	}
+	return func() bool { return !over.Swap(true) }
 }
 
 // Each limit of a route has its answer.
