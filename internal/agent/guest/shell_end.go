@@ -34,7 +34,7 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
 	group := c.interrupt()
 	exit := c.wait(settleShell)
-	if exit == nil && (c.proc.foreground() != group || !handles(group, unix.SIGINT)) {
+	if exit == nil && (c.proc.foreground(c.survivors) != group || !handles(group, unix.SIGINT)) {
 		c.interrupt() // the first may arrive before the shell has started the job
 	}
 	if exit == nil {
@@ -70,7 +70,7 @@ func (c *command) interrupt() int {
 	if p.kernel != nil {
 		return c.interruptKernel()
 	}
-	group := p.foreground()
+	group := p.foreground(c.survivors)
 	_ = unix.Kill(-group, unix.SIGINT) // the process may have ended
 	_ = unix.Kill(-group, unix.SIGCONT)
 	if isClosed(p.exec.exited) {
@@ -86,22 +86,24 @@ func (c *command) interrupt() int {
 }
 
 // handles reports whether a process catches or ignores a signal. A living process that does neither has not received the signal
-// yet.
+// yet. It is true of any process where the kernel does not tell (gVisor).
 func handles(pid int, s unix.Signal) bool {
 	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return true // it has ended
 	}
+	told := false
 	for line := range bytes.Lines(raw) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
 		if string(name) != "SigCgt" && string(name) != "SigIgn" {
 			continue
 		}
+		told = true
 		if mask, err := strconv.ParseUint(string(value), 16, 64); err == nil && mask&(1<<(s-1)) != 0 {
 			return true
 		}
 	}
-	return false
+	return !told
 }
 
 // wait waits for the shell to return to its prompt or die; nil after the timeout.
@@ -218,7 +220,7 @@ func (c *command) processes() []*process.Process {
 func (p *shellProcess) survivors() map[int]uint64 {
 	var found map[int]uint64
 	for _, parent := range []int{p.exec.pid, p.exec.keeper.Pid} {
-		for _, pid := range childrenOf(parent) {
+		for _, pid := range process.Children(parent) {
 			x, ok := process.ReadEntry(pid)
 			if !ok || pid == p.exec.pid || x.Parent != parent {
 				continue
@@ -230,26 +232,6 @@ func (p *shellProcess) survivors() map[int]uint64 {
 		}
 	}
 	return found
-}
-
-// childrenOf lists a process's children.
-func childrenOf(parent int) (pids []int) {
-	name := strconv.Itoa(parent)
-	raw, err := process.ReadSmall("/proc/" + name + "/task/" + name + "/children")
-	if err != nil || len(raw) == 4096 { // unsupported by this kernel, or more than one read returns
-		for _, x := range process.ReadTable() {
-			if x.Parent == parent {
-				pids = append(pids, x.Pid)
-			}
-		}
-		return pids
-	}
-	for word := range bytes.FieldsSeq(raw) {
-		if pid, err := strconv.Atoi(string(word)); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // parseTimes parses the CPU time of a process and its dead children, in microseconds, from /proc/pid/stat.

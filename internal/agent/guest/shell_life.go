@@ -173,7 +173,10 @@ func (c *command) run() *wire.Exit {
 			c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
 			return &wire.Exit{Code: 126, Cause: wire.CauseExited}
 		}
-		c.survivors, c.used = c.proc.survivors(), c.proc.used()
+		survivors := c.proc.survivors()
+		c.e.mu.Lock()
+		c.survivors, c.used = survivors, c.proc.used()
+		c.e.mu.Unlock()
 		_ = c.proc.take(c)
 	}
 }
@@ -307,12 +310,12 @@ func (c *command) discardOutput() {
 // signal sends a signal to the foreground job.
 func (c *command) signal(s unix.Signal) error {
 	c.e.mu.Lock()
-	p := c.proc
+	p, survivors := c.proc, c.survivors
 	c.e.mu.Unlock()
 	if p == nil || p.current() != c {
 		return fault.New(wire.CodeNotFound, "exec %q does not run", c.e.spec.ID)
 	}
-	if err := unix.Kill(-p.foreground(), s); err != nil && err != unix.ESRCH {
+	if err := unix.Kill(-p.foreground(survivors), s); err != nil && err != unix.ESRCH {
 		return err
 	}
 	return nil

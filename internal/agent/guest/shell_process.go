@@ -330,13 +330,17 @@ func (p *shellProcess) reset() {
 	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.waits.Set(int(fd)) }) // fails if the terminal is closed, and its shell has ended
 }
 
-// foreground returns the terminal's foreground process group: that of the job that the shell waits for, or its own.
-func (p *shellProcess) foreground() int {
+// foreground returns the terminal's foreground process group: that of the job that the shell waits for, or its own. gVisor does not
+// tell it: there it is the last job, without the survivors of earlier commands.
+func (p *shellProcess) foreground(survivors map[int]uint64) int {
 	if p.kernel != nil {
 		return p.exec.pid
 	}
-	group := 0
-	_ = p.raw.Control(func(fd uintptr) { group, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	group, err := 0, error(nil)
+	_ = p.raw.Control(func(fd uintptr) { group, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	if err == unix.ENOTTY {
+		group = process.LastJob(p.exec.pid, survivors)
+	}
 	if group <= 1 {
 		return p.exec.pid
 	}

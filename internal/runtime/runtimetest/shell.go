@@ -92,6 +92,21 @@ func testShell(t *testing.T, o Options) {
 		}
 		want(j, "kill %1; wait 2>/dev/null", "", 0)
 	})
+	j.sub("interrupt", func(j *jar) {
+		want(j, "sleep 1000 & y=kept", "", 0)
+		e := command(j, `sh -c 'trap "echo interrupted; exit 3" INT; trap "echo ended" TERM; echo ready; while :; do sleep 0.01; done'; echo not reached`)
+		p := j.start(e)
+		w := j.watch(p)
+		w.await("ready")
+		if err := j.agent.Kill(j.ctx, p.Started().ID, wire.Kill{End: true, GraceMS: 60_000}); err != nil {
+			j.Fatal(err)
+		}
+		if exit := w.end(); exit.Shell.Replaced || w.seen() != "ready\ninterrupted\n" {
+			j.Errorf("%q, %+v, %+v", w.seen(), exit, exit.Shell)
+		}
+		want(j, "echo $y; jobs | wc -l", "kept\n1\n", 0)
+		want(j, "kill %1; wait 2>/dev/null", "", 0)
+	})
 	j.sub("replaced", func(j *jar) {
 		want(j, "cd /tmp; z=1", "", 0)
 		for _, cmd := range []string{"exit 3", "exec sh -c 'exit 3'"} {

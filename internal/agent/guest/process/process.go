@@ -112,6 +112,43 @@ func ReadTable() map[int]Entry {
 	return table
 }
 
+// Children lists a process's children.
+func Children(parent int) (pids []int) {
+	name := strconv.Itoa(parent)
+	raw, err := ReadSmall("/proc/" + name + "/task/" + name + "/children")
+	if err != nil || len(raw) == smallFile { // unsupported by this kernel, or more than one read returns
+		for _, x := range ReadTable() {
+			if x.Parent == parent {
+				pids = append(pids, x.Pid)
+			}
+		}
+		return pids
+	}
+	for word := range bytes.FieldsSeq(raw) {
+		if pid, err := strconv.Atoi(string(word)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// LastJob returns the process group of the child that a process started last, without those of except, by their start times; 0 if
+// there is none.
+func LastJob(parent int, except map[int]uint64) int {
+	last := Entry{}
+	for _, pid := range Children(parent) {
+		x, ok := ReadEntry(pid)
+		if _, known := except[pid]; ok && !known && !x.Zombie && (x.Start > last.Start || x.Start == last.Start && pid > last.Pid) {
+			last = x
+		}
+	}
+	if last.Pid == 0 {
+		return 0
+	}
+	group, _ := unix.Getpgid(last.Pid) // 0 if it has ended
+	return group
+}
+
 // ReadEntry reads the entry of one process; false if it does not exist.
 func ReadEntry(pid int) (Entry, bool) { return readEntry(pid, make([]byte, smallFile)) }
 
