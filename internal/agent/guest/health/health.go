@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -32,6 +33,7 @@ type Config struct {
 
 const (
 	maxRequest = 8 << 10 // bytes of a request
+	maxRest    = 1 << 20 // bytes that are read, and dropped, behind a request
 	maxConns   = 64      // at once
 	patience   = 10 * time.Second
 )
@@ -157,6 +159,10 @@ func (s *Service) answer(conn net.Conn) {
 	}
 	fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Workspace-API-Version: %s\r\n%sConnection: close\r\n\r\n%s",
 		status, len(body), wire.WorkspaceAPI, id, body)
+	// To close with unread bytes is a reset, which the client may see in place of the answer.
+	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, conn, maxRest) // fails when the client has closed
+	}
 }
 
 // same compares without telling by its time where two differ.
