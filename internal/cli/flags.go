@@ -17,7 +17,7 @@ type programRunFlags struct {
 type programFlags struct {
 	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
 	Code *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, instead of a file: Python or a shell line, unless --lang is set."`
-	Lang string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
+	Lang string   `group:"what" placeholder:"EXT" help:"Language of the program, or its file extension: python, js, sh …"`
 	Warm string   `group:"what" placeholder:"WHEN" help:"Whether its Python or Node may be one that was started before: auto (default), off."`
 }
 

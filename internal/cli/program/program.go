@@ -33,7 +33,7 @@ type Program struct {
 type Arguments struct {
 	Args        []string  // FILE [args], - [args], or -- CMD [args]; with Code, only the arguments
 	Code        *string   // the text of a program, nil for none
-	Lang        string    // its file extension, "" if unset
+	Lang        string    // its file extension or language; "" if unset
 	Host        bool      // uses this machine's own programs
 	Exec        bool      // the workspace always allows execution
 	Interactive bool      // standard input belongs to the program
@@ -45,6 +45,9 @@ type Arguments struct {
 // Read determines what to run.
 func (a *Arguments) Read(ctx context.Context) (Program, error) {
 	args := a.Args
+	if l, ok := belljar.LanguageOf(a.Lang); ok {
+		a.Lang = l.Extensions[0]
+	}
 	if a.Code != nil {
 		if len(args) > 0 && args[0] == "--" {
 			args = args[1:]
@@ -184,7 +187,7 @@ func (a *Arguments) standardInput(ctx context.Context, args []string) (Program, 
 }
 
 func (a *Arguments) unknownLang() error {
-	return mistake.New("one of: "+knownExtensions(), "--lang: %q is not known", a.Lang)
+	return mistake.New("name a language, or its extension: "+knownExtensions(), "--lang: %q is not known", a.Lang)
 }
 
 // source is a program in a language that Belljar knows.
