@@ -18,8 +18,9 @@ import (
 // TestHibernateWithPackages has sessions with packages and a network hibernate, and their server killed. Both are there when they wake: what
 // was imported (on gvisor), what can be imported, and the way to the index, and no other. So are terminals and ports.
 func TestHibernateWithPackages(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
-	for _, l := range lanes()[tier.Pick(1, 0):2] {
+	for _, l := range lanes()[:2] {
 		t.Run(l.runtime, func(t *testing.T) {
 			t.Parallel()
 			p := peer.Start(t, "packages.test", "files.test", "other.test")
