@@ -111,7 +111,7 @@ endef
 # A program with the race detector would sleep for a second at its end (GORACE).
 #
 # The packages that take longest start first, or one of them would run alone in the end.
-LONGEST := ./test/e2e ./test/security ./test/vm ./internal/runtime/gvisor ./test/examples ./internal/runtime/docker ./internal/cli ./internal/runtime/native
+LONGEST := ./test/e2e ./test/security ./internal/runtime/gvisor ./test/examples ./test/vm ./internal/cli ./internal/runtime/docker ./internal/runtime/native
 
 .PHONY: test
 test: packages ## everything that can be tested here; as root on Debian it installs what it needs
