@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
+	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/local"
 )
@@ -17,12 +18,16 @@ import (
 // execute runs a plan to its end and returns the exit status. Ending ctx abandons the run.
 func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *interrupt.Stopper) (int, error) {
 	runs := e.Runs()
+	var err error
+	if p.spec.Snapshot, err = ident.Snapshot(ctx, e.Service, p.spec.Snapshot); err != nil {
+		return 0, err
+	}
 	request := belljar.RunRequest{RunSpec: p.spec, Input: p.stdin, IdempotencyKey: p.key}
 	if files := p.upload.Reader(); files != nil {
 		defer files.Close()
 		request.Upload = files
 	}
-	err := c.readyImage(stop.Begin, e.Service, p.spec.BaseImage, p.spec.Runtime)
+	err = c.readyImage(stop.Begin, e.Service, p.spec.BaseImage, p.spec.Runtime)
 	var run belljar.Run
 	if err == nil {
 		run, err = runs.Start(stop.Accept, request)

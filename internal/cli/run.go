@@ -38,7 +38,7 @@ type runCommand struct {
 	volume.Flags
 
 	Git      gitFlags `embed:"" group:"input"`
-	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only."`
+	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only: its name, or the beginning of its id."`
 	Template string   `group:"input" placeholder:"NAME" help:"Begin with a template of the server: its image, packages, environment and files."`
 
 	BuildMemory    *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`

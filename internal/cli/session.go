@@ -57,7 +57,7 @@ type jarFlags struct {
 	Workspace      *quantity.Mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
 	Allow          []string            `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
 	Git            gitFlags            `embed:""`
-	Snapshot       string              `placeholder:"ID" help:"The snapshot that its workspace begins with."`
+	Snapshot       string              `placeholder:"ID" help:"The snapshot that its workspace begins with: its name, or the beginning of its id."`
 	Template       string              `placeholder:"NAME" help:"The template that has its image, packages, environment and files."`
 	presetFlags
 	packageFlags
@@ -70,7 +70,7 @@ type jarFlags struct {
 }
 
 // spec returns the flags as a request.
-func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
+func (j *jarFlags) spec(ctx context.Context, c *console, s belljar.Service) (belljar.SessionSpec, error) {
 	env, err := environment(c, j.Env)
 	if err != nil {
 		return belljar.SessionSpec{}, err
@@ -79,10 +79,14 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	if err != nil {
 		return belljar.SessionSpec{}, err
 	}
+	snapshot, err := ident.Snapshot(ctx, s, j.Snapshot)
+	if err != nil {
+		return belljar.SessionSpec{}, err
+	}
 	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: j.Snapshot, Template: j.Template, Workspace: j.Flags.Workspace(),
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: snapshot, Template: j.Template, Workspace: j.Flags.Workspace(),
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: image.Of(j.Image, j.Template), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),
@@ -117,7 +121,7 @@ func (n *sessionCreate) Help() string {
 // Run creates a session.
 func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 	return c.remote(n.Jar.JSON, func(s belljar.Service) error {
-		spec, err := n.Jar.spec(c)
+		spec, err := n.Jar.spec(ctx, c, s)
 		if err != nil {
 			return err
 		}
@@ -165,7 +169,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		spec, err := o.Jar.spec(c)
+		spec, err := o.Jar.spec(ctx, c, s)
 		if err != nil {
 			return err
 		}

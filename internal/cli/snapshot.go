@@ -33,7 +33,7 @@ Examples:
 // snapshotMake is belljar snapshot make.
 type snapshotMake struct {
 	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Name string `placeholder:"NAME" help:"A name, for people."`
+	Name string `placeholder:"NAME" help:"A name, in place of the id."`
 	Live bool   `help:"With memory and processes, on a runtime that can save those."`
 	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
 }
@@ -67,7 +67,7 @@ func (l *snapshotList) Run(ctx context.Context, c *console) error {
 
 // snapshotRemove is belljar snapshot rm.
 type snapshotRemove struct {
-	IDs []string `arg:"" name:"snapshot" help:"The snapshots; the beginnings of their ids will do."`
+	IDs []string `arg:"" name:"snapshot" help:"The snapshots: their names, or the beginnings of their ids."`
 }
 
 // Run removes snapshots and reports those that it cannot remove.
@@ -77,7 +77,7 @@ func (r *snapshotRemove) Run(ctx context.Context, c *console) error {
 
 // snapshotExport is belljar snapshot export.
 type snapshotExport struct {
-	ID  string `arg:"" name:"snapshot" help:"The snapshot; the beginning of its id will do."`
+	ID  string `arg:"" name:"snapshot" help:"The snapshot: its name, or the beginning of its id."`
 	Out string `short:"o" placeholder:"FILE" help:"The tar file; standard output if it is not given."`
 }
 
@@ -89,7 +89,7 @@ func (e *snapshotExport) Run(ctx context.Context, c *console) error {
 // snapshotImport is belljar snapshot import.
 type snapshotImport struct {
 	File string `arg:"" name:"file" help:"A tar file, plain or compressed with gzip or zstd; - is standard input."`
-	Name string `placeholder:"NAME" help:"A name, for people."`
+	Name string `placeholder:"NAME" help:"A name, in place of the id."`
 	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
 }
 
