@@ -10,7 +10,7 @@ import (
 // warmProgram is a small Python program.
 type warmProgram struct {
 	text, stdin string
-	timeout     int64 // in milliseconds; 0 is the usual
+	until       string // what it prints before it is ended; "" if it ends by itself
 }
 
 // warmPrograms are programs that would show how their interpreter was started.
@@ -146,9 +146,9 @@ func warmPrograms() (list []warmProgram) {
 			list = append(list, warmProgram{text: text, stdin: in})
 		}
 	}
-	// The end of its time.
-	for _, text := range []string{"import time\nprint('up', flush=True)\ntime.sleep(100)", "while True: pass", "import signal, time\nsignal.signal(signal.SIGTERM, lambda *a: (print('term', flush=True), exit(7)))\ntime.sleep(100)"} {
-		list = append(list, warmProgram{text: text, timeout: 1000})
+	// The end from outside.
+	for _, text := range []string{"import time\nprint('up', flush=True)\ntime.sleep(100)", "print('up', flush=True)\nwhile True: pass", "import signal, time\nsignal.signal(signal.SIGTERM, lambda *a: (print('term', flush=True), exit(7)))\nprint('up', flush=True)\ntime.sleep(100)"} {
+		list = append(list, warmProgram{text: text, until: "up\n"})
 	}
 	return list
 }

@@ -30,6 +30,7 @@ type warmBox struct {
 	box   runtime.Sandbox
 	agent *agent.Client
 	runs  int
+	until string // what a program prints before it is ended; "" for one that ends by itself
 }
 
 func newWarmBox(t testing.TB, r runtime.Runtime, spec runtime.Spec) *warmBox {
@@ -85,13 +86,18 @@ func (b *warmBox) exec(e wire.Exec, stdin string) (s said) {
 		}()
 	}
 	var out, errs bytes.Buffer
+	ended := false
 	exit, err := p.Output(b.Context(), func(_ int64, stream wire.Stream, text []byte) error {
 		if stream == wire.Stderr {
 			errs.Write(text)
 		} else {
 			out.Write(text)
 		}
-		return nil
+		if ended || b.until == "" || !strings.Contains(out.String(), b.until) {
+			return nil
+		}
+		ended = true
+		return b.agent.Kill(b.Context(), e.ID, wire.Kill{End: true, GraceMS: e.GraceMS})
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -169,10 +175,7 @@ func TestPlainWarmIsAsCold(t *testing.T) {
 		}
 		box.write("main.py", p.text)
 		e := program("python3", "main.py")
-		e.Stdin, e.TimeoutMS = p.stdin != "", max(p.timeout, 60_000)
-		if p.timeout > 0 {
-			e.TimeoutMS = p.timeout
-		}
+		e.Stdin, box.until = p.stdin != "", p.until
 		cold := box.exec(e, p.stdin)
 		warm := box.exec(warmed(e), p.stdin)
 		if !warm.warm {
