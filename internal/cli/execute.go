@@ -10,8 +10,8 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
-	"github.com/belljar/belljar/internal/cli/ident"
 	"github.com/belljar/belljar/internal/cli/interrupt"
+	"github.com/belljar/belljar/internal/cli/snapshot"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -19,7 +19,7 @@ import (
 func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *interrupt.Stopper) (int, error) {
 	runs := e.Runs()
 	var err error
-	if p.spec.Snapshot, err = ident.Snapshot(ctx, e.Service, p.spec.Snapshot); err != nil {
+	if p.spec.Snapshot, err = snapshot.Find(ctx, e.Service, p.spec.Snapshot); err != nil {
 		return 0, err
 	}
 	request := belljar.RunRequest{RunSpec: p.spec, Input: p.stdin, IdempotencyKey: p.key}

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/snapshot"
 	"github.com/belljar/belljar/internal/cli/volume"
 )
 
@@ -79,14 +80,14 @@ func (j *jarFlags) spec(ctx context.Context, c *console, s belljar.Service) (bel
 	if err != nil {
 		return belljar.SessionSpec{}, err
 	}
-	snapshot, err := ident.Snapshot(ctx, s, j.Snapshot)
+	saved, err := snapshot.Find(ctx, s, j.Snapshot)
 	if err != nil {
 		return belljar.SessionSpec{}, err
 	}
 	policy, egress := allowed(j.Allow, j.AllowPreset)
 	repository, err := j.Git.spec()
 	return belljar.SessionSpec{
-		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: snapshot, Template: j.Template, Workspace: j.Flags.Workspace(),
+		NetworkPolicy: policy, Egress: egress, Git: repository, Secrets: secrets, Packages: j.packages(), Snapshot: saved, Template: j.Template, Workspace: j.Flags.Workspace(),
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: image.Of(j.Image, j.Template), Env: env,
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),

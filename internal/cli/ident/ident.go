@@ -101,34 +101,6 @@ func Token(ctx context.Context, s belljar.Service, prefix string) (string, error
 	})
 }
 
-// Snapshot returns the id of the caller's snapshot with this prefix, or with this name if no other has it; "" for "".
-func Snapshot(ctx context.Context, s belljar.Service, given string) (string, error) {
-	if given == "" {
-		return "", nil
-	}
-	var named []string
-	id, err := Find("snapshot", given, func(offset int) (ids []string, more bool, err error) {
-		page, err := s.Snapshots().List(ctx, belljar.SnapshotQuery{Limit: belljar.MaxPage, Offset: offset})
-		for _, x := range page.Items {
-			ids = append(ids, x.ID)
-			if x.Name == given {
-				named = append(named, x.ID)
-			}
-		}
-		return ids, page.HasMore, err
-	})
-	switch {
-	case len(named) == 1:
-		return named[0], nil
-	case len(named) > 1 && belljar.CodeOf(err) == belljar.CodeNotFound:
-		return "", &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%d snapshots have the name %q", len(named), given),
-			Details: map[string]any{"name": given}, Hint: "give the beginning of an id; " + listCommand("snapshot") + " lists them",
-		}
-	}
-	return id, err
-}
-
 // listCommand returns the command that lists things of a kind.
 func listCommand(kind string) string {
 	switch kind {

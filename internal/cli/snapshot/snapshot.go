@@ -31,6 +31,34 @@ func All(ctx context.Context, s belljar.Service) ([]belljar.Snapshot, error) {
 	}
 }
 
+// Find returns the id of the caller's snapshot with a name, which no other may have, or else with an id that begins so; "" for "".
+func Find(ctx context.Context, s belljar.Service, given string) (string, error) {
+	if given == "" {
+		return "", nil
+	}
+	all, err := All(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	var ids, named []string
+	for _, x := range all {
+		ids = append(ids, x.ID)
+		if x.Name == given {
+			named = append(named, x.ID)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return ident.Find("snapshot", given, func(int) ([]string, bool, error) { return ids, false, nil })
+	case 1:
+		return named[0], nil
+	}
+	return "", &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%d snapshots have the name %q", len(named), given),
+		Details: map[string]any{"name": given}, Hint: "give a whole id; belljar snapshot ls --json has them",
+	}
+}
+
 // Table prints snapshots.
 func Table(w io.Writer, all []belljar.Snapshot, now time.Time) error {
 	var ids []string
@@ -73,7 +101,7 @@ func ForkNotes(made belljar.Fork) (notes []string) {
 
 // Export writes a snapshot to a new file, or to stdout if that is "". A file that is not whole is removed.
 func Export(ctx context.Context, s belljar.Service, given, file string, stdout io.Writer) error {
-	id, err := ident.Snapshot(ctx, s, given)
+	id, err := Find(ctx, s, given)
 	if err != nil {
 		return err
 	}
@@ -128,7 +156,7 @@ func Print(w io.Writer, note func(format string, args ...any), made belljar.Snap
 // Remove removes snapshots, and returns why some were not.
 func Remove(ctx context.Context, s belljar.Service, ids []string) (failed []error) {
 	for _, given := range ids {
-		id, err := ident.Snapshot(ctx, s, given)
+		id, err := Find(ctx, s, given)
 		if err == nil {
 			err = s.Snapshots().Remove(ctx, id)
 		}
