@@ -145,7 +145,10 @@ func LastJob(parent int, except map[int]uint64) int {
 	if last.Pid == 0 {
 		return 0
 	}
-	group, _ := unix.Getpgid(last.Pid) // 0 if it has ended
+	group, err := unix.Getpgid(last.Pid)
+	if err != nil { // it has ended
+		return 0
+	}
 	return group
 }
 
