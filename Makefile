@@ -123,6 +123,7 @@ test-here:
 	@$(MAKE) --no-print-directory -j2 test-go test-sdk test-web
 
 # The TypeScript compiler uses one processor only, so this runs alongside. Each step begins when the one in front of it has succeeded.
+# Tests start sandboxes of this architecture only, so bin/belljar has one agent here; make build gives it both.
 .PHONY: vetted
 vetted:
 	@for step in lint-quick "build ARCHES=$$($(GO) env GOARCH)" gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
