@@ -212,6 +212,23 @@ type Result struct {
 	Text     string `json:"text,omitempty"`
 }
 
+// MarshalJSON writes the name, value and frames of every error, also empty ones.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type result Result
+	if r.Type != ResultError {
+		return json.Marshal(result(r))
+	}
+	if r.Frames == nil {
+		r.Frames = []ResultFrame{}
+	}
+	return json.Marshal(struct {
+		result
+		Name   string        `json:"name"`
+		Value  string        `json:"value"`
+		Frames []ResultFrame `json:"frames"`
+	}{result(r), r.Name, r.Value, r.Frames})
+}
+
 // ResultFrame is a place in code where an error passed.
 type ResultFrame struct {
 	File     string `json:"file"`

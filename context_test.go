@@ -1,6 +1,7 @@
 package belljar_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -57,5 +58,14 @@ func TestResults(t *testing.T) {
 		if len(list) != 2 || list[0].Data["text/plain"] != "é" || list[0].Count != 3 || list[1].Name != "E" || list[1].Frames[0].Line != 2 {
 			t.Errorf("in pieces of %d: %+v", size, list)
 		}
+	}
+}
+
+// Clients read an error's fields without asking whether they are there.
+func TestResultErrorIsWhole(t *testing.T) {
+	got, err := json.Marshal([]belljar.Result{{Type: belljar.ResultError, Name: "KeyboardInterrupt", Traceback: "t"}, {Type: belljar.ResultCut, Text: "full"}})
+	want := `[{"type":"error","traceback":"t","name":"KeyboardInterrupt","value":"","frames":[]},{"type":"cut","text":"full"}]`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -156,7 +156,9 @@ func TestPlainPythonKernel(t *testing.T) {
 	if len(e.Frames) != 2 || e.Frames[0].File != "<cell 10>" || e.Frames[0].Line != 2 || e.Frames[1].Function != "f" || e.Frames[1].Source != "return a / 0" {
 		t.Errorf("%+v", e)
 	}
-	n.fails("if True", "SyntaxError")
+	if e := n.fails("1\nif True", "SyntaxError"); len(e.Frames) != 1 || e.Frames[0].File != "<cell 11>" || e.Frames[0].Line != 2 || e.Frames[0].Source != "if True" {
+		t.Errorf("%+v", e)
+	}
 	n.fails("nothing", "NameError")
 	// A result comes after what was printed before it.
 	c := n.run("print(1)\ndisplay('a')\nprint(2)\ndisplay('b')\n'c'")

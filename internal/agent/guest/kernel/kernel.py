@@ -299,6 +299,9 @@ class Kernel:
             {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
             for f in traceback.StackSummary.extract(traceback.walk_tb(tb))[-MOST_FRAMES:]
         ]
+        if isinstance(e, SyntaxError) and isinstance(e.filename, str) and isinstance(e.lineno, int):  # of code that never was a frame
+            source = e.text if isinstance(e.text, str) else ""
+            frames.append({"file": e.filename[:500], "line": e.lineno, "function": "", "source": source.strip()[:500]})
         name, value, text = type(e).__name__, "<no text>", ""
         try:
             value = self.user(str, e)
