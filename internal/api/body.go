@@ -81,11 +81,30 @@ func (b *body) Close() error { return b.in.Close() }
 // start sets the first deadline, for doors that never read the body.
 func (b *body) start() { b.deadline(time.Now().Add(b.idle)) }
 
-// finish is called after the response. To reuse the connection, net/http drains the unread rest; a client that sends
-// nothing must not delay it.
-func (b *body) finish() {
-	if !errors.Is(b.err, io.EOF) {
-		b.deadline(time.Now().Add(time.Second))
+// The rest of a body is read for at most lingerTime, and lingerPause for each piece.
+const (
+	lingerTime  = 10 * time.Second
+	lingerPause = time.Second
+)
+
+// finish is called after the response. To reuse the connection, net/http drains the unread rest if it is short; a client
+// that sends nothing must not delay it.
+//
+// If the request was refused, finish sends the response and reads all of the rest. Clients that send everything before they read
+// would lose the response otherwise: a connection that is closed with unread bytes is reset (RFC 9112 section 9.6).
+func (b *body) finish(w *writer) {
+	if errors.Is(b.err, io.EOF) {
+		return
+	}
+	begun, rest := time.Now(), make([]byte, 32<<10)
+	b.deadline(begun.Add(lingerPause))
+	if w.status < http.StatusBadRequest {
+		return
+	}
+	for w.Flush(); time.Since(begun) < lingerTime; b.deadline(time.Now().Add(lingerPause)) {
+		if _, err := b.in.Read(rest); err != nil {
+			return
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +42,6 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// The test uses a line: over TCP a client that is refused in the middle of a long body has half a second to read the
-// response before the connection is reset.
 func TestBodiesAreBounded(t *testing.T) {
 	linetest.Serve(t, func(t *testing.T) http.Handler {
 		edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
@@ -87,6 +86,60 @@ func boundedBodies(t *testing.T, l *linetest.Line) {
 			}
 		}
 	}
+}
+
+// Many clients send the whole body before they read. A reset would take the response from them.
+func TestRefusedUploadKeepsItsResponse(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
+	s := serve(t, edge.Wrap(reader(0)))
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const size = 64 << 20 // more than sockets hold
+	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: line\r\nContent-Length: %d\r\n\r\n", size)
+	if n, err := io.CopyN(conn, zeros{}, size); err != nil {
+		t.Fatalf("reset after %d bytes: %v", n, err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "payload_too_large") {
+		t.Errorf("%s: %s, %v", response.Status, text, err)
+	}
+}
+
+// The rest of a refused body is not read for ever.
+func TestRefusedUploadEnds(t *testing.T) {
+	linetest.Serve(t, func(t *testing.T) http.Handler {
+		edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
+		return edge.Wrap(reader(0))
+	}, func(t *testing.T, l *linetest.Line) {
+		for name, pause := range map[string]time.Duration{"steady": 500 * time.Millisecond, "stalled": time.Hour} {
+			conn, begun := l.Dial(), time.Now()
+			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: line\r\nContent-Length: 1000000000\r\n\r\n")
+			go func() {
+				for {
+					if _, err := conn.Write(make([]byte, 1<<10)); err != nil {
+						return
+					}
+					select {
+					case <-t.Context().Done():
+						return
+					case <-time.After(pause):
+					}
+				}
+			}()
+			response, err := io.ReadAll(conn) // ends when the server closes
+			if took := time.Since(begun); err != nil || !strings.Contains(string(response), "payload_too_large") || took > 15*time.Second {
+				t.Errorf("%s: %v: %s, %v", name, took, response, err)
+			}
+			conn.Close()
+		}
+	})
 }
 
 func TestWriterKeepsFlushAndHijack(t *testing.T) {

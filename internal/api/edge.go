@@ -205,11 +205,11 @@ func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) 
 	if status == 0 {
 		status = http.StatusOK // what net/http sends for a door that wrote nothing
 	}
+	took := e.opts.Now().Sub(begun)
 	w.finish()
 	if rec.body != nil && status != http.StatusSwitchingProtocols {
-		rec.body.finish()
+		defer rec.body.finish(w)
 	}
-	took := e.opts.Now().Sub(begun)
 	route, path := "unmatched", redact(r.URL.Path)
 	if p := rec.route.Load(); p != nil {
 		route, path = *p, (*p)[strings.IndexByte(*p, ' ')+1:]

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,13 +35,15 @@ func reply(w http.ResponseWriter, r *http.Request, e *belljar.Error, status int)
 	if p, ok := body.(map[string]any); ok {
 		p["status"] = status
 	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // hints are for people, and nosniff keeps this from being a page
+	_ = enc.Encode(body)     // details are JSON values
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Del("Content-Length")
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false) // hints are for people, and nosniff keeps this from being a page
-		_ = enc.Encode(body)     // fails only if the client is gone
+		_, _ = w.Write(text.Bytes()) // fails only if the client is gone
 	}
 }
 
