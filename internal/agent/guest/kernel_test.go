@@ -298,7 +298,13 @@ func testTroublemakers(n *notebook) {
 		}
 	}
 	n.wants("x", "41")
+	// The kernel has builtins of its own.
+	n.wants("import builtins\nkept = vars(builtins).copy()\nbuiltins.compile = builtins.eval = builtins.print = None", "")
+	n.wants("vars(builtins).update(kept); 10", "10")
 	// One that takes what its kernel needs itself ends it, and not the next.
+	if c := n.run("import os; os.closerange(3, 200); 5"); c.exit.Code != 1 || !c.exit.Shell.Replaced || !strings.HasPrefix(c.errs, "the interpreter ends: ") {
+		n.Errorf("%+v", c)
+	}
 	if c := n.run("import builtins, json\njson.dumps = builtins.len = builtins.str = None\n5"); c.exit.Code == 0 || !c.exit.Shell.Replaced {
 		n.Errorf("%+v", c)
 	}

@@ -22,6 +22,8 @@ const (
 	// returnTime is how long a shell may take to return to its prompt once it has nothing to wait for. It normally does so at once,
 	// but on a busy machine it may be slow, and killing it would lose its variables.
 	returnTime = 5 * time.Second
+	// minReturnTime is the minimum for a shell that has nothing to wait for when it is interrupted.
+	minReturnTime = time.Second
 	// commandSweeps is the number of kill rounds after which the shell itself must be the process that keeps starting new ones.
 	commandSweeps = 8
 	// timedOutCode is the exit code of a command that was interrupted by its timeout, as in timeout(1).
@@ -40,15 +42,19 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	if exit == nil {
 		exit = c.wait(max(grace/2, minGrace))
 	}
-	c.term(time.Until(until))
-	if exit == nil && !isClosed(c.proc.exec.exited) {
+	waited := c.term(time.Until(until))
+	if exit == nil && waited && !isClosed(c.proc.exec.exited) {
 		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // else it would continue after its job
 	}
 	clean := c.sweep()
-	if exit == nil {
+	switch {
+	case exit != nil:
+	case waited:
 		c.interrupt()
 		exit = c.wait(returnTime)
 		clean = c.sweep() && clean
+	default: // the shell itself does not return
+		exit = c.wait(max(time.Until(until), minReturnTime))
 	}
 	if exit == nil || !clean {
 		exit = c.replace()
@@ -151,8 +157,8 @@ func (c *command) replace() *wire.Exit {
 	return exit
 }
 
-// term sends TERM to the command's remaining processes, and waits for up to grace.
-func (c *command) term(grace time.Duration) {
+// term sends TERM to the command's remaining processes, and waits for up to grace. It reports whether there were any.
+func (c *command) term(grace time.Duration) bool {
 	left := process.Terminate(c.processes)
 	defer func() {
 		for _, p := range left {
@@ -162,9 +168,10 @@ func (c *command) term(grace time.Duration) {
 	until := time.Now().Add(grace)
 	for _, p := range left {
 		if !c.awaitDeath(p, until) {
-			return
+			break
 		}
 	}
+	return len(left) > 0
 }
 
 // awaitDeath reports whether a process ends before until, or the agent is closed.

@@ -70,6 +70,9 @@ class Kernel:
             self.holding = True
             try:
                 self.sock.sendall((self.id + " " + text + "\n").encode("utf-8", "replace"))
+            except OSError:
+                os.write(2, b"the interpreter ends: the code has closed its connection\n")
+                os._exit(1)
             finally:
                 self.holding = False
         if self.pending and threading.current_thread() is threading.main_thread():

@@ -1,9 +1,12 @@
 """How the Python kernel shows objects: their representations by MIME type, and what it adapts in modules that draw."""
 import base64
+import builtins
 import importlib.util
 import io
 import json
 import sys
+
+__builtins__ = dict(vars(builtins))  # of this program: code may replace those of the module
 
 MOST_TEXT = 256 << 10  # characters of text/plain, and of an error's value
 MOST_DATA = 2 << 20  # characters of every other representation
