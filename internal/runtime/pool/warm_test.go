@@ -285,6 +285,11 @@ func TestPlainWarmRunsCold(t *testing.T) {
 	if got := box.awaitWarm(e, ""); got.out != "True\n" {
 		t.Errorf("with another search path, warm: %+v", got)
 	}
+	// A preloaded module is left as it is at the end, unless the program has put something into it.
+	box.write("main.py", "import json\nclass A:\n    def __del__(self): print('end')\njson.a = A()")
+	if got := box.awaitWarm(warmed(program("python3", "main.py"), "json"), ""); got.out != "end\n" {
+		t.Errorf("in a preloaded module: %+v", got)
+	}
 	// A module that starts a thread cannot be forked with: its interpreter is used once.
 	box.write("main.py", "import threading\nprint(threading.active_count())")
 	box.write(strings.TrimPrefix(site, "/workspace/")+"/threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n")

@@ -68,6 +68,23 @@ def freeze(gc):
     main.update(names)
 
 
+def spare():
+    """Has the interpreter leave modules that were preloaded as they are when it ends: to clear them takes longer than most programs do.
+    Returns the function that takes these modules. What a program has put into one, by a new name, is finalized."""
+    import atexit
+
+    kept = []
+    kept.append(kept)  # a ring that is frozen lives as long as the process
+
+    def leave():
+        for name, module, size in kept[1:]:
+            if sys.modules.get(name) is module and len(module.__dict__) == size:
+                del sys.modules[name]
+
+    atexit.register(leave)  # as the first, to be the last that is called
+    return lambda names: kept.extend((n, m, len(m.__dict__)) for n in names for m in [sys.modules[n]] if isinstance(m, type(sys)))
+
+
 def receive(sock):
     text, extra, _, _ = sock.recvmsg(64 << 10, 256)
     fds = [fd for _, _, data in extra for fd in memoryview(data).cast("i").tolist()]
@@ -141,6 +158,7 @@ def park():
     import resource
     from _socket import socket
 
+    keep = spare()
     for name in set(sys.modules) - known:
         del sys.modules[name]
     sock = socket(fileno=SOCKET)
@@ -151,6 +169,7 @@ def park():
             __import__(name.decode())
         except Exception:  # the image does not have it
             pass
+    keep(set(sys.modules) - known)
     freeze(gc)
     seen = sight()
     sock.send(b"%d" % threads())
