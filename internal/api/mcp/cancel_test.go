@@ -170,7 +170,9 @@ func TestEndOfInput(t *testing.T) {
 	own := w.peer("ann", code())
 	own.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": own.open(), "cmd": waiting()}})
 	run := begun(t, w, "ann")
-	own.close()
+	if err := own.client.(*lines).end(); belljar.CodeOf(err) != belljar.CodeTimeout || !strings.HasSuffix(err.Error(), ": 1") {
+		t.Errorf("the server says nothing of a call without an answer: %v", err)
+	}
 	if got := phase(t, w, "ann", run.ID); !got.Terminal() {
 		t.Errorf("the run is %s", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,7 +18,9 @@ type Options struct {
 	// Runtimes are this server's runtimes. The schema of sandbox.run lists them after its fixed two.
 	Runtimes []string
 	// Image is the image of one-shot runs that name none; "" is host.
-	Image  string
+	Image string
+	// Drain is how long calls may continue after the end of a client's input; 0 means a minute, which is longer than a call waits.
+	Drain  time.Duration
 	Logger *slog.Logger // nil discards
 }
 
@@ -30,7 +33,7 @@ type Kit struct {
 
 // New returns a kit.
 func New(o Options) (*Kit, error) {
-	o.Image = cmp.Or(o.Image, "host")
+	o.Image, o.Drain = cmp.Or(o.Image, "host"), cmp.Or(o.Drain, time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -15,13 +15,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/belljar/belljar"
 )
 
 // maxMessage is how many bytes one message of a client may have: an 8 MiB file as base64, and its escapes.
 const maxMessage = 16 << 20
-
-// drainTime is how long calls may continue after the end of the input.
-const drainTime = 5 * time.Second
 
 // Serve serves one client: one message a line, from in and to out. It returns after in or ctx ends, when all that belongs to
 // the client is removed. No other code may write to out.
@@ -31,7 +30,7 @@ func (k *Kit) Serve(ctx context.Context, c Client, in io.Reader, out io.Writer) 
 		return err
 	}
 	p := &pipe{
-		session: s, out: out, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1),
+		session: s, out: out, drain: k.opts.Drain, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1),
 		pending: map[jsonrpc.ID]bool{}, batches: map[jsonrpc.ID]*batch{},
 	}
 	go p.read(in)
@@ -43,6 +42,9 @@ func (k *Kit) Serve(ctx context.Context, c Client, in io.Reader, out io.Writer) 
 		})()
 		err = conn.Wait()
 	}
+	if p.late != nil {
+		err = p.late
+	}
 	return errors.Join(err, p.Close(), s.close())
 }
 
@@ -53,6 +55,8 @@ type pipe struct {
 	once     sync.Once
 	closed   chan struct{}
 	idle     chan struct{} // has a token when the last call was answered
+	drain    time.Duration // how long calls may continue after the end of the input
+	late     error         // that some did for longer
 
 	sending sync.Mutex // guards out. A client that does not read blocks this lock only
 	out     io.Writer
@@ -87,13 +91,17 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	late := time.NewTimer(drainTime)
+	late := time.NewTimer(p.drain)
 	defer late.Stop()
-	for p.busy() {
+	for p.open() > 0 {
 		select {
 		case <-p.idle:
 			continue
 		case <-late.C:
+			p.late = &belljar.Error{
+				Code: belljar.CodeTimeout, Message: fmt.Sprintf("calls without an answer %v after the end of the input: %d", p.drain, p.open()),
+				Hint: "keep the standard input open until the answers are there",
+			}
 		case <-p.closed:
 		case <-ctx.Done():
 		}
@@ -103,10 +111,11 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return nil, io.EOF
 }
 
-func (p *pipe) busy() bool {
+// open returns the number of calls that have no answer.
+func (p *pipe) open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.calls > 0
+	return p.calls
 }
 
 // Close ends the pipe. It closes neither in nor out.
