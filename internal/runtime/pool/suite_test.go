@@ -39,7 +39,7 @@ func TestPlainConformanceNative(t *testing.T) {
 			mu.Unlock()
 			return open(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: net, Short: tier.Pick(true, false),
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: net, Short: tier.Pick(true, false), Few: tier.Pick(true, false),
 	})
 }
 
