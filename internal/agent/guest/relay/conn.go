@@ -36,7 +36,7 @@ const (
 	downBuffer = wire.MaxData
 )
 
-// lingerTime is how long a program may take to close a connection that the host has closed.
+// lingerTime is how long a program may take to close a connection that the host, or the relay, has closed.
 const lingerTime = 5 * time.Second
 
 // acceptAll hands out a listener's connections until it is closed.
@@ -122,7 +122,7 @@ func reset(c *net.TCPConn) {
 // otherwise turn the end into a reset.
 func closeWith(c *net.TCPConn, text []byte) {
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_ = c.SetDeadline(time.Now().Add(lingerTime))
 	if _, err := c.Write(text); err != nil {
 		return
 	}
