@@ -124,6 +124,9 @@ func (h *halfMade) alive(t *testing.T) bool {
 	t.Helper()
 	poll := []unix.PollFd{{Fd: int32(h.first.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)
+	for err == unix.EINTR { // by a signal of Go's scheduler
+		n, err = unix.Poll(poll, 0)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
