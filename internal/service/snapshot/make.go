@@ -80,7 +80,11 @@ func using(ctx context.Context, w Workspace) (context.Context, func()) {
 // save takes the archive of a workspace.
 func (s *Snapshots) save(ctx context.Context, w Workspace, keep bool) (*spool, error) {
 	b := w.Box()
-	p, err := s.spool(ctx, w.Session().UserID, keep, func(to io.Writer) (bool, error) { return agent.Save(ctx, b.Agent, b.File("."), to) })
+	send := func(to io.Writer) (frozen bool, err error) { return agent.Save(ctx, b.Agent, b.File("."), to) }
+	if keep {
+		send = s.received(send)
+	}
+	p, err := s.spool(ctx, w.Session().UserID, keep, send)
 	if err != nil {
 		return nil, s.fault(ctx, w, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -95,13 +96,51 @@ func (p *spool) create(o Options, keep bool) (err error) {
 			return nil
 		}
 	}
-	if p.file, err = os.CreateTemp(o.TempDir, "belljar-snapshot-"); err != nil {
-		return err
+	p.file, p.name, err = unnamed(o.TempDir)
+	return err
+}
+
+// unnamed creates a file without a name; other systems than Unix keep the name until close.
+func unnamed(dir string) (file *os.File, name string, err error) {
+	if file, err = os.CreateTemp(dir, "belljar-snapshot-"); err == nil && os.Remove(file.Name()) != nil {
+		name = file.Name()
 	}
-	if os.Remove(p.file.Name()) != nil { // other systems than Unix keep the name until close
-		p.name = p.file.Name()
+	return file, name, err
+}
+
+// received returns send with a file in front of it. The programs of a workspace stand still until it is sent, and to compress it takes
+// longer than that.
+func (s *Snapshots) received(send func(io.Writer) (bool, error)) func(io.Writer) (bool, error) {
+	return func(w io.Writer) (frozen bool, err error) {
+		raw, name, err := unnamed(s.opts.TempDir)
+		if err != nil {
+			return false, err
+		}
+		defer (&spool{file: raw, name: name, leave: func() {}}).close()
+		if frozen, err = send(&bounded{raw, s.opts.rawBytes()}); err == nil {
+			_, err = io.Copy(w, io.NewSectionReader(raw, 0, math.MaxInt64))
+		}
+		return frozen, err
 	}
-	return nil
+}
+
+// headBytes is what an archive has of each file besides its contents, or more.
+const headBytes = 4 << 10
+
+// rawBytes bounds an archive that is not checked yet.
+func (o Options) rawBytes() int64 { return o.archive().Bytes + int64(o.archive().Files)*headBytes }
+
+// bounded refuses an archive that is longer than any that will be kept.
+type bounded struct {
+	w    io.Writer
+	left int64
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, &belljar.Error{Code: belljar.CodeTooLarge, Message: "the workspace is larger than a snapshot may be", Hint: "remove files, or ask the operator for a larger SANDBOX_SNAPSHOT_MAX_MB"}
+	}
+	return b.w.Write(p)
 }
 
 // aside writes to w, which never fails, while its caller goes on.

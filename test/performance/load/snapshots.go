@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -105,7 +107,70 @@ func snapshots(ctx context.Context, s *daemon, out *sheet) error {
 	if err := remove(); err != nil {
 		return err
 	}
+	if err := still(ctx, s, out); err != nil {
+		return err
+	}
 	return live(ctx, s, out)
+}
+
+// stands prints the longest time, in milliseconds, in which it did not run.
+const stands = "import time\nt = time.monotonic(); end = t + 2.5; longest = 0\n" +
+	"while t < end:\n  time.sleep(0.001); now = time.monotonic(); longest = max(longest, now - t); t = now\nprint(longest * 1000)"
+
+// still measures for how long a snapshot of 100 MB that cannot be compressed stops the programs of its session.
+func still(ctx context.Context, s *daemon, out *sheet) error {
+	id, err := openSession(ctx, s, map[string]any{"workspace_mb": 256, "memory_mb": 512})
+	if err != nil {
+		return err
+	}
+	defer closeSession(ctx, s, id)
+	run := func(command ...string) (stdout string, err error) {
+		var made struct {
+			Stdout string `json:"stdout"`
+		}
+		err = s.ask(ctx, http.MethodPost, prefix+"/runs?wait=30s", map[string]any{"spec_version": "1.1", "session_id": id, "command": command}, &made)
+		return made.Stdout, err
+	}
+	if _, err := run("sh", "-c", "head -c 100000000 /dev/urandom >f"); err != nil {
+		return err
+	}
+	longest := func(snapshot bool) (time.Duration, error) {
+		var text string
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			text, err = run("python3", "-c", stands)
+			ended <- err
+		}()
+		time.Sleep(time.Second) // it runs for longer
+		var err error
+		if snapshot {
+			var made struct {
+				ID string `json:"snapshot_id"`
+			}
+			if err = s.ask(ctx, http.MethodPost, session(id)+"/snapshots", map[string]any{}, &made); err == nil {
+				err = s.ask(ctx, http.MethodDelete, prefix+"/snapshots/"+made.ID, nil, nil)
+			}
+		}
+		if err = errors.Join(err, <-ended); err != nil {
+			return 0, err
+		}
+		took, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		return time.Duration(took * float64(time.Millisecond)), err
+	}
+	var times [2][]time.Duration
+	for range 5 {
+		for i := range times {
+			took, err := longest(i == 0)
+			if err != nil {
+				return err
+			}
+			times[i] = append(times[i], took)
+		}
+	}
+	out.put("programs stand still for a snapshot of 100 MB, in comparison with none, p50", "100 ms", "%.0f and %.0f ms",
+		ms(quantile(times[0], 0.5)), ms(quantile(times[1], 0.5)))
+	return nil
 }
 
 // live measures a live copy of a session on gVisor.

@@ -1,0 +1,43 @@
+package snapshot
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// meanwhile is a writer that fails before something is done.
+type meanwhile struct {
+	bytes.Buffer
+	t    *testing.T
+	done *bool
+}
+
+func (m *meanwhile) Write(p []byte) (int, error) {
+	if !*m.done {
+		m.t.Error("the archive is used before it is sent, while the programs stand still")
+	}
+	return m.Buffer.Write(p)
+}
+
+// An archive is received as a whole before anything else is done with it, and one that is too long ends.
+func TestReceived(t *testing.T) {
+	s := &Snapshots{opts: Options{TempDir: t.TempDir(), Limits: Limits{MB: 1, Files: 1}}}
+	text := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
+	done := false
+	send := s.received(func(w io.Writer) (bool, error) {
+		_, err := io.Copy(struct{ io.Writer }{w}, bytes.NewReader(text))
+		done = true
+		return true, err
+	})
+	to := &meanwhile{t: t, done: &done}
+	if frozen, err := send(to); err != nil || !frozen || !bytes.Equal(to.Bytes(), text) {
+		t.Errorf("%v, %v, %d bytes", frozen, err, to.Len())
+	}
+	text = append(text, make([]byte, 2*headBytes)...)
+	if _, err := send(io.Discard); belljar.CodeOf(err) != belljar.CodeTooLarge {
+		t.Errorf("one that is too long: %v", err)
+	}
+}
