@@ -93,6 +93,9 @@ func code(c *call, in codeInput) (*reply, error) {
 	return &reply{text, more, o}, nil
 }
 
+// pictureTypes are the types of pictures that models are shown.
+var pictureTypes = []string{"png", "jpeg", "gif"}
+
 // shown adds results to an answer. It returns them as text, and the pictures among them.
 func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Content) {
 	var b strings.Builder
@@ -118,10 +121,14 @@ func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Con
 		}
 		room -= len(item.Text)
 		o.Results = append(o.Results, item)
-		if r.Type != belljar.ResultError && item.Text != "" {
+		switch pictured := slices.ContainsFunc(pictureTypes, func(ext string) bool { return r.Data["image/"+ext] != nil }); {
+		case r.Type == belljar.ResultError:
+		case item.Text != "":
 			fmt.Fprintf(&b, "%s:\n%s\n", item.Type, item.Text)
+		case !pictured:
+			fmt.Fprintf(&b, "%s without text: %s\n", item.Type, strings.Join(item.Types, ", "))
 		}
-		for _, ext := range []string{"png", "jpeg", "gif"} {
+		for _, ext := range pictureTypes {
 			text, _ := r.Data["image/"+ext].(string)
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil || len(data) == 0 || len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {

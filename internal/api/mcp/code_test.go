@@ -30,6 +30,9 @@ func TestSandboxCode(t *testing.T) {
 	if !strings.Contains(r.text, "picture 1.png: a picture (png") || len(r.parts) != 2 || r.parts[1]["type"] != "image" {
 		t.Errorf("%q %v", r.text, r.parts)
 	}
+	if r := cell("display({'image/svg+xml': '<svg/>'}, raw=True)").good(t); !strings.Contains(r.text, "display without text: image/svg+xml") || len(r.parts) != 1 {
+		t.Errorf("%q %v", r.text, r.parts)
+	}
 	if r := cell("1/0").good(t); r.data["exit_code"] != 1.0 || !strings.Contains(r.text, "ZeroDivisionError") {
 		t.Errorf("%q %v", r.text, r.data)
 	}
