@@ -2,10 +2,12 @@ package repl
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -28,8 +30,39 @@ func (p *plain) close() error                           { return nil }
 // typed is input at a terminal. The terminal is raw only while a line is read, so that an interrupt reaches running code.
 type typed struct {
 	fd       int
+	keys     *keys
 	terminal *term.Terminal
 	history  *history
+}
+
+// keys are what is typed. Ctrl-C, for which [term.Terminal] would end the input, ends the line.
+type keys struct {
+	r           io.Reader
+	rest        []byte
+	interrupted bool // the line that was read last is to be dropped
+}
+
+const (
+	interruptKey = "\x03"
+	endLine      = "\x05\r" // to the end of the line, and Enter
+)
+
+func (k *keys) Read(p []byte) (int, error) {
+	if len(k.rest) == 0 {
+		n, err := k.r.Read(p)
+		if err != nil {
+			return n, err
+		}
+		k.rest = slices.Clone(p[:n])
+	}
+	if after, found := bytes.CutPrefix(k.rest, []byte(interruptKey)); found {
+		k.rest, k.interrupted = after, true
+		return copy(p, endLine), nil
+	}
+	before, _, _ := bytes.Cut(k.rest, []byte(interruptKey))
+	n := copy(p, before)
+	k.rest = k.rest[n:]
+	return n, nil
 }
 
 func (t *typed) read(prompt string) (string, error) {
@@ -49,11 +82,14 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 		return "", err
 	}
 	defer term.Restore(t.fd, before)
-	if cols, rows, err := term.GetSize(t.fd); err == nil {
-		_ = t.terminal.SetSize(max(cols, 1), max(rows, 1))
+	if cols, rows, err := term.GetSize(t.fd); err == nil && cols > 0 && rows > 0 { // else it is the usual one
+		_ = t.terminal.SetSize(cols, rows)
 	}
 	line, err := read()
-	if errors.Is(err, term.ErrPasteIndicator) {
+	switch {
+	case t.keys.interrupted:
+		t.keys.interrupted, line, err = false, "", errInterrupt
+	case errors.Is(err, term.ErrPasteIndicator):
 		err = nil
 	}
 	return line, err

@@ -46,13 +46,16 @@ var errInterrupt = errors.New("interrupted")
 func (r *REPL) Run(ctx context.Context) (status int, err error) {
 	r.open(ctx)
 	defer r.lines.close()
+	_, typed := r.lines.(*typed)
 	for {
 		code, err := r.code()
 		switch {
+		case typed && slices.Contains(leaving[r.grammar()], strings.TrimSpace(code)):
+			return 0, nil
 		case errors.Is(err, errInterrupt):
 			continue
 		case errors.Is(err, io.EOF):
-			if _, typed := r.lines.(*typed); typed {
+			if typed {
 				return 0, nil
 			}
 			return r.failed, nil
@@ -74,6 +77,9 @@ func (r *REPL) Run(ctx context.Context) (status int, err error) {
 		}
 	}
 }
+
+// leaving is what people type to leave an interpreter.
+var leaving = map[string][]string{"python": {"exit", "exit()", "quit", "quit()"}, "javascript": {".exit"}, "bash": {"exit"}}
 
 // code reads lines until they are complete.
 func (r *REPL) code() (string, error) {
@@ -310,11 +316,11 @@ func (r *REPL) open(ctx context.Context) {
 		r.lines = &plain{bufio.NewReader(r.Stdin)}
 		return
 	}
-	t := &typed{fd: int(f.Fd())}
+	t := &typed{fd: int(f.Fd()), keys: &keys{r: f}}
 	t.terminal = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{f, r.Stdout}, "")
+	}{t.keys, r.Stdout}, "")
 	if dir, err := os.UserCacheDir(); err == nil {
 		t.history = openHistory(filepath.Join(dir, "belljar", "history-"+r.Context.Language))
 	} else {
