@@ -85,12 +85,14 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 	if cols, rows, err := term.GetSize(t.fd); err == nil && cols > 0 && rows > 0 { // else it is the usual one
 		_ = t.terminal.SetSize(cols, rows)
 	}
+	t.terminal.SetBracketedPasteMode(true)
+	defer t.terminal.SetBracketedPasteMode(false)
 	line, err := read()
 	switch {
 	case t.keys.interrupted:
 		t.keys.interrupted, line, err = false, "", errInterrupt
 	case errors.Is(err, term.ErrPasteIndicator):
-		err = nil
+		err = errPasted
 	}
 	return line, err
 }

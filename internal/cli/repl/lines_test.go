@@ -31,3 +31,27 @@ func TestInterruptKey(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// pastedLines are lines of which all but the last were pasted.
+type pastedLines []string
+
+func (p *pastedLines) read(string) (string, error) {
+	line := (*p)[0]
+	if *p = (*p)[1:]; len(*p) > 0 {
+		return line, errPasted
+	}
+	return line, nil
+}
+func (p *pastedLines) password(string) (string, error) { return "", io.EOF }
+func (p *pastedLines) close() error                    { return nil }
+
+// A blank line in a pasted function does not end it.
+func TestPaste(t *testing.T) {
+	lines := pastedLines{"def f():", "    a = 1", "", "    return a", "f()", ""}
+	want := strings.Join(lines, "\n")
+	r := &REPL{lines: &lines}
+	r.Context.Language = "python"
+	if got, err := r.code(); err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}

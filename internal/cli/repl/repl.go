@@ -34,13 +34,16 @@ type REPL struct {
 
 // lines reads what is typed.
 type lines interface {
-	// read returns a line. io.EOF ends the input, errInterrupt drops what was typed.
+	// read returns a line. io.EOF ends the input, errInterrupt drops what was typed, and errPasted comes with a line.
 	read(prompt string) (string, error)
 	password(prompt string) (string, error)
 	close() error
 }
 
-var errInterrupt = errors.New("interrupted")
+var (
+	errInterrupt = errors.New("interrupted")
+	errPasted    = errors.New("the line is a part of what was pasted")
+)
 
 // Run reads and executes code until the input ends. status is that of the last code that failed, or 0; at a terminal it is 0.
 func (r *REPL) Run(ctx context.Context) (status int, err error) {
@@ -81,7 +84,7 @@ func (r *REPL) Run(ctx context.Context) (status int, err error) {
 // leaving is what people type to leave an interpreter.
 var leaving = map[string][]string{"python": {"exit", "exit()", "quit", "quit()"}, "javascript": {".exit"}, "bash": {"exit"}}
 
-// code reads lines until they are complete.
+// code reads lines until they are complete. What is pasted, with blank lines in it, ends with Enter.
 func (r *REPL) code() (string, error) {
 	prompt, more := map[string][2]string{"python": {">>> ", "... "}, "javascript": {"> ", "... "}, "bash": {"$ ", "> "}}[r.grammar()], ""
 	code := ""
@@ -91,7 +94,8 @@ func (r *REPL) code() (string, error) {
 			at = prompt[1]
 		}
 		line, err := r.lines.read(at)
-		if err != nil {
+		pasted := errors.Is(err, errPasted)
+		if err != nil && !pasted {
 			if errors.Is(err, io.EOF) && code != "" {
 				return code, nil
 			}
@@ -99,7 +103,7 @@ func (r *REPL) code() (string, error) {
 		}
 		code += more + line
 		more = "\n"
-		if Complete(r.grammar(), code) {
+		if !pasted && Complete(r.grammar(), code) {
 			return code, nil
 		}
 	}
@@ -264,7 +268,7 @@ func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) err
 	switch {
 	case errors.Is(err, errInterrupt):
 		return r.Service.Runs().Cancel(ctx, run)
-	case err != nil:
+	case err != nil && !errors.Is(err, errPasted):
 		_ = stdin.End()
 		return nil
 	}
