@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -109,7 +110,7 @@ type target struct {
 }
 
 func (t target) refused(what string, err error, allowed ...error) {
-	if err != nil && t.pid != 1 && syscall.Kill(t.pid, 0) == syscall.ESRCH {
+	if err != nil && t.pid != 1 && (errors.Is(err, syscall.ESRCH) || syscall.Kill(t.pid, 0) == syscall.ESRCH) { // the first of one that is not reaped yet
 		fmt.Printf("%s: it has ended\n", what)
 		return
 	}
