@@ -17,7 +17,10 @@ import (
 
 // ServeModels speaks MCP over a pair of streams until its input ends.
 func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
-	kit, err := mcp.New(mcp.Options{Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger})
+	kit, err := mcp.New(mcp.Options{
+		Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger,
+		Drain: max(time.Minute, m.Wait+15*time.Second), // a call may wait for so long, and then has to be answered
+	})
 	if err != nil {
 		return err
 	}

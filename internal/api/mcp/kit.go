@@ -19,7 +19,7 @@ type Options struct {
 	Runtimes []string
 	// Image is the image of one-shot runs that name none; "" is host.
 	Image string
-	// Drain is how long calls may continue after the end of a client's input; 0 means a minute, which is longer than a call waits.
+	// Drain is how long calls may continue after the end of a client's input; 0 means a minute.
 	Drain  time.Duration
 	Logger *slog.Logger // nil discards
 }
