@@ -96,11 +96,12 @@ func (b *body) finish(w *writer) {
 	if errors.Is(b.err, io.EOF) {
 		return
 	}
-	begun, rest := time.Now(), make([]byte, 32<<10)
+	begun := time.Now()
 	b.deadline(begun.Add(lingerPause))
 	if w.status < http.StatusBadRequest {
 		return
 	}
+	rest := make([]byte, 32<<10)
 	for w.Flush(); time.Since(begun) < lingerTime; b.deadline(time.Now().Add(lingerPause)) {
 		if _, err := b.in.Read(rest); err != nil {
 			return
