@@ -235,11 +235,17 @@ func (w *watch) runs(ctx context.Context, faulted bool) {
 // look ends the kernel if its programs exceed the limit. It returns the remaining memory and the total of all kinds.
 func (w *watch) look() (left, total uint64) {
 	file := w.kernel.Load().MemoryFile()
-	free, total := w.bound(file)
-	if free < 0 {
-		free = w.count(file)
+	free, total, err := w.bound(file)
+	if err == nil && free < 0 {
+		free, err = w.count(file)
 	}
-	if free < 0 {
+	switch {
+	case errors.Is(err, unix.EBADF):
+		// The kernel has released its memory. It ends by itself, without any programs, and has a status of its own.
+		return w.limit.bytes(), 0
+	case err != nil:
+		end(fmt.Sprintf("memory cannot be measured: %v", err))
+	case free < 0:
 		end(fmt.Sprintf("programs have %d bytes of memory above the limit of %d", -free, w.limit.bytes()))
 	}
 	w.due.Store(int64(time.Since(w.start) + pause(uint64(free))))
@@ -247,29 +253,26 @@ func (w *watch) look() (left, total uint64) {
 }
 
 // bound says how much programs may still have at least, where all that is not known to be something else is theirs.
-func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64) {
-	total, err := file.TotalUsage()
-	if err != nil {
-		end(fmt.Sprintf("memory cannot be measured: %v", err))
-	}
+func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64, err error) {
+	total, err = file.TotalUsage()
 	known, _ := usage.MemoryAccounting.Copy()
 	others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System
-	return int64(w.limit.bytes()) - int64(total-min(total, others)), total
+	return int64(w.limit.bytes()) - int64(total-min(total, others)), total, err
 }
 
 // count counts page by page what programs have, unless that is settled while another counts, and says how much is left.
-func (w *watch) count(file *pgalloc.MemoryFile) (left int64) {
+func (w *watch) count(file *pgalloc.MemoryFile) (left int64, err error) {
 	w.counting.Lock()
 	defer w.counting.Unlock()
-	if left, _ := w.bound(file); left >= 0 {
-		return left
+	if left, _, err := w.bound(file); left >= 0 || err != nil {
+		return left, err
 	}
 	// With groups named it is done however short ago the last was. What no task has asked for is in group 0.
 	if err := file.UpdateUsage(map[uint32]struct{}{0: {}, w.group.Load(): {}}); err != nil {
-		end(fmt.Sprintf("memory cannot be counted: %v", err))
+		return 0, err
 	}
 	known, _ := usage.MemoryAccounting.Copy()
-	return int64(w.limit.bytes()) - int64(known.Anonymous)
+	return int64(w.limit.bytes()) - int64(known.Anonymous), nil
 }
 
 // end ends the kernel and all of its programs.

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/context"
+	"gvisor.dev/gvisor/pkg/sentry/kernel"
+	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
 	"gvisor.dev/gvisor/pkg/sentry/usage"
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
@@ -145,5 +148,33 @@ func TestWatchIsCalled(t *testing.T) {
 	w.runs(context.Background(), false)
 	if len(w.wake) != 1 || w.parked.Load() {
 		t.Errorf("%d calls, parked: %v", len(w.wake), w.parked.Load())
+	}
+}
+
+// A kernel that has released its memory is at its end already, and not because of memory.
+func TestMemoryIsReleased(t *testing.T) {
+	if err := usage.Init(); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "memory")
+	memory, err := pgalloc.NewMemoryFile(file, pgalloc.MemoryFileOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kernel.Kernel{}
+	k.SetMemoryFile(memory)
+	l := &limit{}
+	l.last.Store(64 << 20)
+	w := &watch{limit: l, start: time.Now()}
+	w.kernel.Store(k)
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, total := w.look(); left != 64<<20 || total != 0 {
+		t.Errorf("%d bytes of %d left", left, total)
 	}
 }
