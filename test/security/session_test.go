@@ -173,13 +173,21 @@ func blank(t *testing.T, tr *trial) func(outcome) {
 	other := tr.lane.trial(t)
 	other.server = s.url
 	args := slices.Concat([]string{"run", "--json", "--workspace-exec"}, other.where())
-	first := other.run(t.Context(), slices.Concat(args, []string{"--file", built.Probe + ":probe", "--allow", "api.test", "--allow", s.peer.Address, "--", "./probe", "reach", "api.test"}))
-	if first.exit() != "0" {
-		t.Errorf("control: with rules: %s", first.Stdout)
+	args = append(args, "--file", built.Probe+":probe", "--allow", "api.test", "--allow", s.peer.Address, "--", "./probe", "reach", "api.test")
+	pool := func(name string) int { return figure(t, s.url, "sandbox_pool_"+name+`{runtime="`+tr.lane.runtime+`"}`) }
+	made := 0
+	for range kept {
+		// The last one has the pool make another of its kind.
+		for deadline := time.Now().Add(runTime); pool("available") < pool("size") && time.Now().Before(deadline); {
+			time.Sleep(20 * time.Millisecond)
+		}
+		made = pool("refill_seconds_count")
+		if got := other.run(t.Context(), args); got.exit() != "0" {
+			t.Errorf("control: with rules: %s", got.Stdout)
+		}
 	}
-	of := `{runtime="` + tr.lane.runtime + `"}`
-	for deadline := time.Now().Add(time.Minute); figure(t, s.url, "sandbox_pool_available"+of) < figure(t, s.url, "sandbox_pool_kinds"+of) && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
+	for deadline := time.Now().Add(runTime); pool("refill_seconds_count") == made && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
 	}
 	hit := func() int { return claims(t, s.url, tr.lane.runtime, "hit") }
 	tr.server = s.url

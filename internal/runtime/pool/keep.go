@@ -134,7 +134,6 @@ func (p *Pool) next(now time.Time) (c task) {
 		return task{wait: begin.Sub(now)} // all of it would delay a caller
 	}
 	p.forget(now)
-	p.stats.Size = 0
 	room := p.opts.Max
 	var due time.Time // when something is to be done without a request
 	soonest := func(t time.Time) {
@@ -145,7 +144,6 @@ func (p *Pool) next(now time.Time) (c task) {
 	for _, k := range p.ranked() {
 		want := min(p.opts.Size, room)
 		room -= want
-		p.stats.Size += want
 		for len(k.ready) > 0 {
 			e, why := k.ready[0], dropAged
 			if len(k.ready) > want {

@@ -44,6 +44,7 @@ func (p *Pool) Stats() Stats {
 	s := p.stats
 	s.Drops = maps.Clone(s.Drops)
 	s.Kinds = len(p.kinds)
+	s.Size = min(len(p.ranked())*p.opts.Size, p.opts.Max)
 	for _, k := range p.kinds {
 		s.Ready += len(k.ready)
 	}
