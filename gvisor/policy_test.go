@@ -19,19 +19,8 @@ import (
 var errReached = errors.New("reached")
 
 // filtered returns the answer of this program as a seccomp filter, without any shortcut.
-func filtered(t testing.TB, raw []byte, audit uint32, number uintptr, args arch.SyscallArguments) error {
+func filtered(t testing.TB, program bpf.Program, audit uint32, number uintptr, args arch.SyscallArguments) error {
 	t.Helper()
-	var code []bpf.Instruction
-	for at := 0; at < len(raw); at += 8 {
-		code = append(code, bpf.Instruction{
-			OpCode: binary.LittleEndian.Uint16(raw[at:]), JumpIfTrue: raw[at+2], JumpIfFalse: raw[at+3],
-			K: binary.LittleEndian.Uint32(raw[at+4:]),
-		})
-	}
-	program, err := bpf.Compile(code, false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := linux.SeccompData{Nr: int32(number), Arch: audit, InstructionPointer: 0x12345678_9abcdef0}
 	for i, a := range args {
 		d.Args[i] = a.Uint64()
@@ -49,6 +38,23 @@ func filtered(t testing.TB, raw []byte, audit uint32, number uintptr, args arch.
 		return unix.Errno(v & 0xffff)
 	}
 	return unix.EPERM
+}
+
+// compiled returns a policy's program.
+func compiled(t testing.TB, raw []byte) bpf.Program {
+	t.Helper()
+	var code []bpf.Instruction
+	for at := 0; at < len(raw); at += 8 {
+		code = append(code, bpf.Instruction{
+			OpCode: binary.LittleEndian.Uint16(raw[at:]), JumpIfTrue: raw[at+2], JumpIfFalse: raw[at+3],
+			K: binary.LittleEndian.Uint32(raw[at+4:]),
+		})
+	}
+	program, err := bpf.Compile(code, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // values are what arguments are tried with: every bit alone, in both halves, what the policy knows by name, and some noise.
@@ -116,7 +122,7 @@ func TestPolicyIsTheFilters(t *testing.T) {
 		if err := enforceOn(table, raw); err != nil {
 			t.Fatal(err)
 		}
-		asked := 0
+		program, asked := compiled(t, raw), 0
 		for number := uintptr(0); number <= 600; number++ {
 			call := table.Lookup(number)
 			if call == nil {
@@ -124,7 +130,7 @@ func TestPolicyIsTheFilters(t *testing.T) {
 			}
 			check := func(args arch.SyscallArguments) bool {
 				_, _, got := call(nil, number, args)
-				want := filtered(t, raw, table.AuditNumber, number, args)
+				want := filtered(t, program, table.AuditNumber, number, args)
 				if same(got, want) {
 					return true
 				}
@@ -132,7 +138,7 @@ func TestPolicyIsTheFilters(t *testing.T) {
 				return false
 			}
 			asked++
-			if conditional(t, table, raw, number) {
+			if conditional(t, table, program, number) {
 				grid(func(args arch.SyscallArguments) { _ = !t.Failed() && check(args) })
 				continue
 			}
@@ -147,9 +153,9 @@ func TestPolicyIsTheFilters(t *testing.T) {
 }
 
 // conditional reports whether the program's answer for the number is not always the same.
-func conditional(t *testing.T, table *kernel.SyscallTable, raw []byte, number uintptr) bool {
+func conditional(t *testing.T, table *kernel.SyscallTable, program bpf.Program, number uintptr) bool {
 	t.Helper()
-	first := filtered(t, raw, table.AuditNumber, number, arch.SyscallArguments{})
+	first := filtered(t, program, table.AuditNumber, number, arch.SyscallArguments{})
 	for _, name := range []string{"clone", "ioctl", "socket", "socketpair", "personality"} {
 		if table.LookupName(number) == name {
 			return true
@@ -159,7 +165,7 @@ func conditional(t *testing.T, table *kernel.SyscallTable, raw []byte, number ui
 		for _, v := range values() {
 			var args arch.SyscallArguments
 			args[at].Value = uintptr(v)
-			if !same(filtered(t, raw, table.AuditNumber, number, args), first) {
+			if !same(filtered(t, program, table.AuditNumber, number, args), first) {
 				return true
 			}
 		}
@@ -182,13 +188,13 @@ func TestTablesThatAreInForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for table, raw := range map[*kernel.SyscallTable][]byte{syscalls.AMD64: policyAMD64, syscalls.ARM64: policyARM64} {
-		refused := 0
+		program, refused := compiled(t, raw), 0
 		for number := uintptr(0); number <= 600; number++ {
 			call, in := table.Lookup(number), table.Table[number]
 			if (call == nil) != (in.Fn == nil) {
 				t.Errorf("%v: the two tables differ in %d", table.Arch, number)
 			}
-			want := filtered(t, raw, table.AuditNumber, number, arch.SyscallArguments{})
+			want := filtered(t, program, table.AuditNumber, number, arch.SyscallArguments{})
 			if call == nil || want == errReached {
 				continue
 			}
