@@ -69,22 +69,24 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	return exit
 }
 
-// interrupt acts as a terminal's interrupt key: it signals the foreground job and the shell, which then skips the rest of the
-// command. It returns the job's process group.
+// interrupt acts as a terminal's interrupt key: it signals the shell, which then skips the rest of the command, and the foreground
+// job. It returns the job's process group.
 func (c *command) interrupt() int {
 	p := c.proc
 	if p.kernel != nil {
 		return c.interruptKernel()
 	}
 	group := p.foreground(c.survivors)
-	_ = unix.Kill(-group, unix.SIGINT) // the process may have ended
-	_ = unix.Kill(-group, unix.SIGCONT)
-	if isClosed(p.exec.exited) {
-		return group // the group's id may be reused by now
-	}
-	if group != p.exec.pid {
+	living := !isClosed(p.exec.exited) // else the shell's id may be reused by now
+	if living && group != p.exec.pid {
+		// The shell first: it would go on after a job that has ended by the time it is signalled.
 		_ = unix.Kill(p.exec.pid, unix.SIGINT)
 		_ = unix.Kill(p.exec.pid, unix.SIGCONT)
+	}
+	_ = unix.Kill(-group, unix.SIGINT) // the process may have ended
+	_ = unix.Kill(-group, unix.SIGCONT)
+	if !living {
+		return group
 	}
 	// The shell may have discarded the query with its input. A second reply is ignored.
 	_ = p.send(p.dialect.ask(c.id))
