@@ -252,11 +252,12 @@ func (w *watch) look() (left, total uint64) {
 	return uint64(free), total
 }
 
-// bound says how much programs may still have at least, where all that is not known to be something else is theirs.
+// bound says how much programs may still have at least, where all that is not known to be something else is theirs. So is what was
+// released and not recycled yet (usage.System): it counts there for a while after the host has it back.
 func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64, err error) {
 	total, err = file.TotalUsage()
 	known, _ := usage.MemoryAccounting.Copy()
-	others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System
+	others := known.Tmpfs + known.PageCache + known.Ramdiskfs
 	return int64(w.limit.bytes()) - int64(total-min(total, others)), total, err
 }
 
