@@ -216,6 +216,17 @@ def test_one_that_dies_is_started_again() -> None:
             b.Belljar(belljar._transport.address.text, patience=0.1).me()
 
 
+def test_a_dead_one_leaves_no_connection() -> None:
+    with b.SandboxClient() as client:
+        client.get_or_create_session("u", "t")
+        dead = client._transport
+        assert dead is not None and dead.local is not None and dead._idle
+        os.kill(dead.local.ready()["pid"], signal.SIGKILL)
+        until(lambda: not dead.local.alive)
+        client.get_or_create_session("u", "t")
+        assert client._transport is not dead and not dead._idle
+
+
 def test_no_belljar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("BELLJAR_BIN")
     monkeypatch.setenv("PATH", str(tmp_path))

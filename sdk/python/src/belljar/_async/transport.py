@@ -283,14 +283,18 @@ class AsyncTransport:
     async def close(self) -> None:
         """Closes the connections that nobody uses; who uses one ends what he is at."""
         await self.leaving.wait()
+        self.cut()
+        if self.local is not None:
+            await aside(self.local.close)
+
+    def cut(self) -> None:
+        """Closes the connections that nobody uses, for a server that is gone."""
         self._closed = True
         while self._idle:
             try:
                 self._idle.pop().close()
             except IndexError:
                 break
-        if self.local is not None:
-            await aside(self.local.close)
 
 
 def _parsed(head: Head, raw: bytes) -> Any:

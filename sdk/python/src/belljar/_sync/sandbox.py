@@ -66,6 +66,8 @@ class SandboxClient:
         known = self._transport
         if known is not None and (known.local is None or known.local.alive):
             return known
+        if known is not None:
+            known.cut()
         local = Local(*self._own) if self.mode == "local" else None
         from .._address import Address
         from .transport import Transport
