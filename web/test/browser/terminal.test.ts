@@ -96,6 +96,7 @@ test("what a program prints stays text: titles, links, clipboard, styles, questi
   // An answer to a question of the past would be typed into the shell.
   await screen.run(String.raw`printf '\033[c'; sleep 0.1; read -t 1 -rsn 64 || true; clear`);
   await v.page.reload();
+  await screen.shows(/\$ /); // what is typed before belongs to no terminal yet
   await screen.run("echo clean");
   assert.doesNotMatch(await screen.text(), /\[\?|1;2c/);
 });
