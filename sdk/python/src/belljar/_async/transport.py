@@ -288,7 +288,7 @@ class AsyncTransport:
             await aside(self.local.close)
 
     def cut(self) -> None:
-        """Closes the connections that nobody uses, for a server that is gone."""
+        """Closes the idle connections, and those in use once they are idle."""
         self._closed = True
         while self._idle:
             try:

@@ -289,7 +289,7 @@ class Transport:
             aside(self.local.close)
 
     def cut(self) -> None:
-        """Closes the connections that nobody uses, for a server that is gone."""
+        """Closes the idle connections, and those in use once they are idle."""
         self._closed = True
         while self._idle:
             try:
