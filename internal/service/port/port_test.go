@@ -19,9 +19,11 @@ import (
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/nest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
+// The list of ports names their programs among the first 512 processes: a busy machine has more.
+func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 
 // world is the ports of one session in a sandbox of the fake runtime, which are those of this machine.
 type world struct {
