@@ -27,7 +27,7 @@ func testSave(t *testing.T, o Options) {
 			{Typeflag: tar.TypeLink, Name: "further", Mode: 0o400, Linkname: "closed/file", ModTime: at},
 			{Typeflag: tar.TypeReg, Name: "hole", Mode: 0o644, Size: 8 << 20, ModTime: at},
 			{Typeflag: tar.TypeSymlink, Name: "link", Mode: 0o777, Linkname: "/usr/bin/env", ModTime: at},
-			{Typeflag: tar.TypeReg, Name: long, Mode: 0o755, Size: 4, ModTime: at},
+			{Typeflag: tar.TypeReg, Name: long, Mode: 0o755, Size: 4, ModTime: at, PAXRecords: map[string]string{"SCHILY.xattr.user.origin": "y"}},
 		}
 		var in bytes.Buffer
 		w := tar.NewWriter(&in)
@@ -61,6 +61,7 @@ func testSave(t *testing.T, o Options) {
 			t.Errorf("frozen %t, %v", frozen, err)
 		}
 		got := tar.NewReader(&out)
+		kept := map[string]bool{} // whether the attributes of a file are there
 		for _, want := range wanted {
 			h, err := got.Next()
 			if err != nil {
@@ -71,11 +72,14 @@ func testSave(t *testing.T, o Options) {
 				t.Errorf("%+v, want %+v", h, want)
 			}
 			for name, value := range want.PAXRecords {
-				// A file system may have no attributes.
-				if is, has := h.PAXRecords[name]; has && is != value {
+				is, has := h.PAXRecords[name]
+				if kept[h.Name] = has; has && is != value {
 					t.Errorf("%s has the attribute %s %q", h.Name, name, is)
 				}
 			}
+		}
+		if kept[long] != kept["closed/file"] { // a file system may have no attributes
+			t.Errorf("only one of two files has its attributes: %v", kept)
 		}
 		if _, err := got.Next(); err != io.EOF {
 			t.Errorf("there is more: %v", err)

@@ -87,10 +87,14 @@ func (p *packer) folder(head *tar.Header, dir *os.Root, base string) error {
 		return nil // it was removed meanwhile
 	}
 	defer file.Close()
-	return attributes(head, file)
+	return p.attributes(head, file)
 }
 
-// attributes adds the extended attributes of a file to its header.
+// attributes adds the extended attributes of a file to its header. The user reads them: the file's mode can hide them from others.
+func (p *packer) attributes(head *tar.Header, file *os.File) error {
+	return p.f.as(func() error { return attributes(head, file) })
+}
+
 func attributes(head *tar.Header, file *os.File) error {
 	fd := int(file.Fd())
 	size, err := unix.Flistxattr(fd, nil)

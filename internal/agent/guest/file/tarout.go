@@ -219,7 +219,7 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 			head.Typeflag, head.Size, head.Linkname = tar.TypeLink, 0, first
 			return p.w.WriteHeader(head)
 		}
-		if err := attributes(head, file); err != nil {
+		if err := p.attributes(head, file); err != nil {
 			return err
 		}
 	}
