@@ -4,14 +4,17 @@ package guest
 
 import "github.com/belljar/belljar/internal/agent/guest/process"
 
-// running returns the number of processes of commands, without the shell of no name while that is idle.
+// running returns the number of processes of commands, without the shell of no name while that is idle. Interpreters that wait for a
+// command are none: they only save time.
 func (a *Agent) running() int {
 	a.launches.Lock() // a keeper that is being started would look like a stray
 	defer a.launches.Unlock()
 	a.mu.Lock()
 	var alive []*exec
 	for e := range a.alive {
-		alive = append(alive, e)
+		if e.parked == nil {
+			alive = append(alive, e)
+		}
 	}
 	idle := 0
 	if sh := a.shells[""]; sh != nil && sh.living != nil && isClosed(sh.last) {
