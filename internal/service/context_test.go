@@ -97,6 +97,7 @@ func TestContexts(t *testing.T) {
 	if r, list := b.shows(replay); r.ReasonCode != belljar.ReasonNonZeroExit || len(list) != 1 || list[0].Name != "NameError" || r.Context.Replayed != 0 {
 		t.Errorf("%+v %+v", r.Run, list)
 	}
+	b.run(inContext(id, "data", "import os; os._exit(0)")) // which is no code to execute again
 	b.run(inContext(id, "data", "open('log', 'a').write('once ')\nx = 43; y = 1; print('shown'); 1/0"))
 	b.run(inContext(id, "data", "import os; os.kill(os.getpid(), 9)"))
 	if r, list := b.shows(replay); r.stdout != "" || len(list) != 1 || list[0].Data["text/plain"] != "(43, 1, 'once once ')" || r.Context.Replayed < 5 || r.Context.State != belljar.ShellKept {
