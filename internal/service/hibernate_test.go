@@ -99,6 +99,30 @@ func TestHibernate(t *testing.T) {
 	refusedAs(t, "another user's", err, belljar.CodeNotFound)
 }
 
+// A forced hibernation that is given up leaves a session in which all works.
+func TestHibernateGivenUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := b.open()
+	run := b.start(in(x, "trap 'echo term' TERM; echo up; while :; do sleep 1; done"))
+	b.waitFor(run.ID, "up")
+	ctx, cancel := context.WithCancel(b.context())
+	result := make(chan error, 1)
+	go func() {
+		_, err := b.mine().Hibernate(ctx, x.ID, belljar.HibernateSpec{Force: true})
+		result <- err
+	}()
+	b.waitFor(run.ID, "term")
+	cancel()
+	refusedAs(t, "the hibernation", <-result, belljar.CodeCanceled)
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseKilled {
+		t.Errorf("%s", r.Phase)
+	}
+	if _, err := b.service.As(service.Local()).Snapshots().Make(b.context(), x.ID, belljar.SnapshotSpec{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // What runs in a session keeps it from hibernating, unless it is forced, which ends that.
 func TestHibernateInUse(t *testing.T) {
 	t.Parallel()

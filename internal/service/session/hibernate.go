@@ -169,7 +169,7 @@ func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
 	x.mu.Unlock()
 	contexts, err := h.quiet(ctx, u, force)
 	if err != nil {
-		return err
+		return h.failed(ctx, u, err)
 	}
 	rest, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force, contexts)
 	if err == nil {
