@@ -199,7 +199,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	}
 	h.Print("runtime %s: %s", n.runtime, n.reason)
 	if strings.HasPrefix(url, "http") {
-		h.Hint("curl -H 'X-API-KEY: %s' %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
+		h.Hint("curl -H \"X-API-KEY: %s\" %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
 	}
 	return nil
 }

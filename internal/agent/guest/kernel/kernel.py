@@ -386,7 +386,7 @@ class Kernel:
         if not proxy and not local and not any(k.endswith("INDEX_URL") for k in env):
             raise PermissionError(
                 "pip has no way to an index: this session's network is denied. "
-                "Make the session with packages, or with network_policy allowlist and egress preset pypi"
+                "Make the session with packages, or with network_policy allowlist and egress preset pip"
             )
         if proxy:
             env.setdefault("HTTPS_PROXY", proxy)
