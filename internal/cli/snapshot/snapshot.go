@@ -130,6 +130,9 @@ func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, f
 			return belljar.Snapshot{}, mistake.New("", "%s: %s", file, mistake.Reason(err))
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return belljar.Snapshot{}, mistake.New("make an archive of it: tar -C "+file+" -cf FILE .", "%s is a folder", file)
+		}
 		from = f
 	}
 	if from == nil {
