@@ -86,6 +86,30 @@ func testSave(t *testing.T, o Options) {
 		}
 		j.must("chmod 700 closed; rm -rf ./* ./-rf")
 	})
+	j.sub("twice", func(j *jar) { // into a volume, for example
+		var in bytes.Buffer
+		w := tar.NewWriter(&in)
+		for _, h := range []tar.Header{
+			{Typeflag: tar.TypeReg, Name: "file", Mode: 0o644, Size: 4}, {Typeflag: tar.TypeLink, Name: "other", Linkname: "file", Mode: 0o644},
+		} {
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(w, "text"[:h.Size])
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := agent.Load(j.ctx, j.agent, j.file("."), bytes.NewReader(in.Bytes())); err != nil {
+				t.Fatal(err)
+			}
+			if got := j.must("stat -c %h file; cat other; echo changed >other"); got != "2\ntext" {
+				t.Errorf("%q", got)
+			}
+		}
+		j.must("rm file other")
+	})
 	j.sub("frozen", func(j *jar) {
 		info, err := j.agent.Ping(j.ctx)
 		if err != nil {

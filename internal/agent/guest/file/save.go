@@ -155,7 +155,11 @@ func (u *unpacker) link(name string, head *tar.Header) error {
 		if err != nil {
 			return err
 		}
-		return unix.Linkat(int(from.Fd()), path.Base(old), int(dir.Fd()), path.Base(name), 0)
+		link := func() error { return unix.Linkat(int(from.Fd()), path.Base(old), int(dir.Fd()), path.Base(name), 0) }
+		if err = link(); err == unix.EEXIST { // a volume may have it from before
+			err = errors.Join(unix.Unlinkat(int(dir.Fd()), path.Base(name), 0), link())
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
