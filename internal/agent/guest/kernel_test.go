@@ -170,6 +170,15 @@ func TestPlainPythonKernel(t *testing.T) {
 	if d := c.results[0].Data; d["text/html"] != "<b>" || d["image/png"] != "cG5n" || !strings.HasPrefix(d["text/plain"].(string), "<__main__.P") {
 		t.Errorf("%+v", c)
 	}
+	n.wants("_ = str.upper", "") // the program's own is left to it
+	n.wants("_('a')", "'A'")
+	n.wants("_('b')", "'B'")
+	n.wants("del _; 1", "1")
+	n.wants("_ + 1", "2")
+	n.wants("\ufeffx # of a file that begins with a mark", "41")
+	n.wants("from __future__ import annotations", "")
+	n.wants("def later(a: Undefined): pass\nlater.__annotations__", "{'a': 'Undefined'}")
+	n.wants("class Mute:\n    def _repr_html_(self): return BadText()\n    def __repr__(self): return 'mute'\nclass BadText:\n    def __str__(self): 1/0\nMute()", "mute")
 	n.wants("{'a': [1, 2]}", "{'a': [1, 2]}")
 	c = n.run("from IPython.display import HTML, display as show\nshow(HTML('<i>'), 5)\ndisplay({'text/latex': '$x$'}, raw=True)")
 	if len(c.results) != 3 || c.results[0].Data["text/html"] != "<i>" || c.results[2].Data["text/latex"] != "$x$" {
@@ -340,6 +349,8 @@ func TestPlainNodeKernel(t *testing.T) {
 	n.wants("const z = await new Promise((ok) => setTimeout(ok, 1, 'awaited')); z", "'awaited'")
 	n.wants("import os, { cpus as list } from 'node:os'\nimport * as fs from 'fs';\n[typeof os.cpus, typeof list, typeof fs.readFileSync, 'import(1)']",
 		"[ 'function', 'function', 'function', 'import(1)' ]")
+	n.wants("import std, * as all from 'node:fs'\n[std === all.default, `\nimport fs from 'fs';\n`] // shown;", "[ true, \"\\nimport fs from 'fs';\\n\" ]")
+	n.wants("x; // not shown", "")
 	n.wants("(await import('path')).basename('/a/b')", "'b'")
 	n.wants("require('path').basename('/a/b')", "'b'")
 	n.wants("function f() { throw new TypeError('bad') }", "")

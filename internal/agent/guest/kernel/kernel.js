@@ -123,12 +123,14 @@
 
   // Code.
 
-  // skim calls use for each piece of code that is not in a string, a template's text or a comment, and puts together what it returns.
-  function skim(code, use) {
-    const text = /'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|`(?:[^`\\]|\\[^])*`|\/\/[^\n]*|\/\*[^]*?\*\//g;
+  // texts finds strings, templates and comments.
+  const texts = /'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|`(?:[^`\\]|\\[^])*`|\/\/[^\n]*|\/\*[^]*?\*\//g;
+
+  // skim calls use for each piece of code that is not in a text, and other for each text, and puts together what they return.
+  function skim(code, use, other = (text) => text) {
     let out = '', at = 0;
-    for (const m of code.matchAll(text)) {
-      out += use(code.slice(at, m.index)) + m[0];
+    for (const m of code.matchAll(texts)) {
+      out += use(code.slice(at, m.index)) + other(m[0]);
       at = m.index + m[0].length;
     }
     return out + use(code.slice(at));
@@ -138,11 +140,13 @@
   function imports(code) {
     if (!code.includes('import')) return code;
     code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
+    const within = Array.from(code.matchAll(texts), (m) => [m.index, m.index + m[0].length]);
     return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4[ \t]*;?/gm,
-      (all, main, names, space, _, from) => {
+      (all, main, names, space, _, from, at) => {
+        if (within.some(([begin, end]) => begin <= at && at < end)) return all;
         const load = `await __import__(${JSON.stringify(from)})`;
         const parts = [main && `default: ${main}`, names && names.replace(/\bas\b/g, ':')].filter(Boolean);
-        if (space) return `const ${space} = ${load};`;
+        if (space) return `const ${space} = ${load}${main ? `, ${main} = ${space}.default` : ''};`;
         return parts.length ? `const { ${parts.join(', ')} } = ${load};` : `${load};`;
       });
   }
@@ -294,7 +298,8 @@
       if (now !== req) return; // it was interrupted
       if (value !== undefined) {
         globalThis._ = value;
-        if (!/;\s*$/.test(code)) result('value', { data: bounded(bundle(value)), count: cell });
+        const bare = skim(code, (part) => part, (text) => (text.startsWith('/') ? '' : text));
+        if (!/;\s*$/.test(bare)) result('value', { data: bounded(bundle(value)), count: cell });
       }
       end(req, 0);
     }, (e) => {

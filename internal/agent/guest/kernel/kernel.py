@@ -5,6 +5,7 @@ cell's streams are open), an exit status, or "= " and a result in JSON. Works wi
 
 show.py stands before it, in one program, and ipython.py for the kernel of that name.
 """
+import __future__
 import ast
 import builtins
 import importlib.util
@@ -38,7 +39,8 @@ class Kernel:
         self.fault = self.shell = None  # of IPython
         self.holding = False  # an interrupt waits until a report is out
         self.pending = False
-        self.loop = None
+        self.last = self.loop = None
+        self.future = 0  # flags of the compiler that a cell has set for those after it
         self.has_stdin = False
         self.shown = set()  # figures, by id
         self.module = types.ModuleType("__main__")
@@ -181,7 +183,7 @@ class Kernel:
     def handle(self, req):
         status = 1
         try:
-            code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8", "replace")
+            code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8-sig", "replace")
             code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
             self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
             self.id, self.pending = req["id"], False
@@ -232,12 +234,13 @@ class Kernel:
         data = None if value is None else bounded(bundle(value, self.shown))
         self.show_figures()  # but for the value
         if data is not None:
-            self.ns["_"] = value
+            if self.ns.get("_", self.last) is self.last:  # else it is the program's own
+                self.ns["_"] = self.last = value
             self.result("value", data=data, count=self.cell)
 
     def value(self, code, name):
         """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
-        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future
         cache(name, code)
         try:
             tree = compile(code, name, "exec", flags, True)
@@ -257,9 +260,11 @@ class Kernel:
             else:
                 tree.body.append(expr)
         if tree.body:
-            self.evaluate(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
+            body = compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True)
+            self.future |= body.co_flags & __future__.annotations.compiler_flag
+            self.evaluate(body)
         if last is not None:
-            return self.evaluate(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True))
+            return self.evaluate(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
         return None
 
     def evaluate(self, code):

@@ -117,7 +117,10 @@ def bounded(data):
         if isinstance(value, (bytes, bytearray, memoryview)):
             value = base64.b64encode(bytes(value)).decode() if not mime.startswith("text/") else bytes(value).decode("utf-8", "replace")
         elif not isinstance(value, str) and not mime.endswith("json"):
-            value = str(value)
+            try:
+                value = str(value)
+            except Exception:
+                continue  # as if it had raised where it was made
         elif not isinstance(value, str):
             try:
                 text = json.dumps(value, allow_nan=False)
