@@ -196,8 +196,8 @@ const (
 // page, and an SVG only an image.
 type Result struct {
 	Type ResultType `json:"type"`
-	// Data are the representations of a value or of what was displayed, by MIME type. JSON types are JSON values. Others are strings,
-	// in base64 unless they are text or SVG.
+	// Data are the representations of a value or of what was displayed, by MIME type. JSON types are JSON values, with numbers as
+	// [json.Number]. Others are strings, in base64 unless they are text or SVG.
 	Data map[string]any `json:"data,omitempty"`
 	// Count numbers the code in its context; of a value.
 	Count int `json:"count,omitempty"`
@@ -210,6 +210,14 @@ type Result struct {
 	Prompt   string `json:"prompt,omitempty"`
 	Password bool   `json:"password,omitempty"` // it is not to be shown
 	Text     string `json:"text,omitempty"`
+}
+
+// UnmarshalJSON reads numbers in Data as [json.Number], so that they keep all their digits.
+func (r *Result) UnmarshalJSON(b []byte) error {
+	type plain Result
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	return d.Decode((*plain)(r))
 }
 
 // MarshalJSON writes the name, value and frames of every error, also empty ones.

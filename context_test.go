@@ -61,6 +61,16 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// Numbers keep all their digits on the way through.
+func TestResultNumbers(t *testing.T) {
+	const text = `{"type":"value","data":{"application/json":[9007199254740993,12345678901234567890,0.1]},"count":1}`
+	var r belljar.ResultReader
+	list := r.Add(belljar.Frame{Type: belljar.FrameResult, Output: []byte(text + "\n")})
+	if got, err := json.Marshal(list); err != nil || string(got) != "["+text+"]" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // Clients read an error's fields without asking whether they are there.
 func TestResultErrorIsWhole(t *testing.T) {
 	got, err := json.Marshal([]belljar.Result{{Type: belljar.ResultError, Name: "KeyboardInterrupt", Traceback: "t"}, {Type: belljar.ResultCut, Text: "full"}})
