@@ -5,6 +5,7 @@ package service_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -115,17 +116,17 @@ func TestTerminalShell(t *testing.T) {
 	s.await("42 xterm-256color\r\n/dev/pts/")
 	s.typed("stty size\n")
 	s.await("24 80")
-	if err := s.Resize(132, 50); err != nil {
-		t.Fatal(err)
-	}
-	for { // the size is distinct from what is typed
-		s.typed("stty size\n")
-		s.await("stty size\r\n")
-		for !bytes.Contains(s.seen, []byte("READY> ")) {
+	for cols := 132; cols < 142; cols++ { // a size so soon after another waits; what is typed after it does not overtake it
+		if err := s.Resize(cols, 50); err != nil {
+			t.Fatal(err)
+		}
+		s.typed("echo si''ze is $(stty size)\n")
+		s.await("size is ")
+		for !bytes.Contains(s.seen, []byte("\r\n")) {
 			s.next()
 		}
-		if bytes.Contains(s.seen, []byte("50 132")) {
-			break
+		if want := fmt.Sprintf("50 %d\r\n", cols); !bytes.HasPrefix(s.seen, []byte(want)) {
+			t.Errorf("the size is %q, want %q", s.seen, want)
 		}
 	}
 	// The program says when it is in the foreground: a key before that is the shell's. It has no child that could be

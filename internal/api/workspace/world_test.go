@@ -364,6 +364,11 @@ func (w *world) await(conn *websocket.Conn, kind, subtype string) map[string]any
 func (w *world) shows(conn *websocket.Conn, text string) {
 	w.Helper()
 	seen := ""
+	defer func() {
+		if w.Failed() {
+			w.Logf("the terminal printed %q, and not %q", seen, text)
+		}
+	}()
 	for !strings.Contains(seen, text) {
 		m, closed := w.next(conn)
 		if closed != 0 {

@@ -190,7 +190,7 @@ func (a *attachment) Resize(cols, rows int) error {
 	}
 	t := a.terminal
 	t.mu.Lock()
-	t.state.Cols, t.state.Rows = cols, rows
+	t.state.Cols, t.state.Rows, t.resized = cols, rows, true
 	t.mu.Unlock()
 	notify(t.resize)
 	return nil

@@ -28,6 +28,7 @@ func (t *terminal) writeLoop() {
 	for {
 		select {
 		case k := <-t.keys:
+			t.reportSize() // a client that resizes and then types expects this order
 			_, err := t.process().Write(k.bytes)
 			k.done <- err
 		case <-t.over:
@@ -51,12 +52,22 @@ func (t *terminal) resizeLoop() {
 		case <-t.over:
 			return
 		}
-		t.mu.Lock()
-		size := wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)}
-		proc := t.proc
-		t.mu.Unlock()
-		_ = proc.Resize(size) // a broken stream is reattached, or ends the terminal
+		t.reportSize()
 		gap.Reset(resizeGap)
+	}
+}
+
+// reportSize reports a size that the program does not know yet.
+func (t *terminal) reportSize() {
+	t.sizing.Lock()
+	defer t.sizing.Unlock()
+	t.mu.Lock()
+	size := wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)}
+	proc, resized := t.proc, t.resized
+	t.resized = false
+	t.mu.Unlock()
+	if resized {
+		_ = proc.Resize(size) // a broken stream is reattached, or ends the terminal
 	}
 }
 

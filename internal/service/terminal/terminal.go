@@ -36,9 +36,11 @@ type terminal struct {
 
 	keys   chan *keystrokes // on their way to the program
 	resize chan struct{}    // has a token when there is a new size
+	sizing sync.Mutex       // held while the size is reported
 
 	mu         sync.Mutex
 	state      belljar.Terminal
+	resized    bool // its size is still to be reported
 	proc       *agent.Process
 	attached   []*attachment // replaced, never changed
 	history    history
