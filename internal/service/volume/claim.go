@@ -59,14 +59,20 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	if d == nil && w.MB == 0 {
 		return notFound(w.Volume) // it was removed after it was admitted
 	}
+	var err error
 	if d == nil {
-		var err error
-		if d, err = v.create(ctx, caller, "workspace.mb", belljar.VolumeSpec{Name: w.Volume, MB: w.MB}); err != nil {
-			return err
-		}
+		d, err = v.create(ctx, caller, "workspace.mb", belljar.VolumeSpec{Name: w.Volume, MB: w.MB})
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if belljar.CodeOf(err) == belljar.CodeConflict { // another request was faster
+		if d = v.all[v.folder(caller.ID, w.Volume)]; d != nil && d.MB == w.MB {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
 	if v.all[d.dir] != d {
 		return notFound(w.Volume) // it was removed meanwhile
 	}
