@@ -32,7 +32,11 @@ func Save(ctx context.Context, c *Client, req wire.FileRequest, w io.Writer) (fr
 	return reply.Frozen, nil
 }
 
-// Load unpacks what Save has written into an empty workspace. After an error a part of it may be there.
+// Load unpacks what Save has written. Its entries replace those of the workspace, but no file replaces a folder. After an error a part of
+// it may be there.
 func Load(ctx context.Context, c *Client, req wire.FileRequest, r io.Reader) error {
-	return c.deliver(ctx, "load", wire.Request{Op: wire.OpLoad, File: &req}, r)
+	if _, err := c.send(ctx, wire.Request{Op: wire.OpLoad, File: &req}, r); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	return nil
 }

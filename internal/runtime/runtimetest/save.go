@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
 )
 
 // testSave holds that a saved workspace is the one that was loaded, and that no program changes it while it is frozen.
@@ -86,29 +87,42 @@ func testSave(t *testing.T, o Options) {
 		}
 		j.must("chmod 700 closed; rm -rf ./* ./-rf")
 	})
-	j.sub("twice", func(j *jar) { // into a volume, for example
+	j.sub("over", func(j *jar) { // what is there, in a volume for example
 		var in bytes.Buffer
 		w := tar.NewWriter(&in)
 		for _, h := range []tar.Header{
+			{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500}, {Typeflag: tar.TypeReg, Name: "closed/file", Mode: 0o400, Size: 4},
+			{Typeflag: tar.TypeDir, Name: "folder/", Mode: 0o755}, {Typeflag: tar.TypeReg, Name: "folder/file", Mode: 0o644, Size: 4},
 			{Typeflag: tar.TypeReg, Name: "file", Mode: 0o644, Size: 4}, {Typeflag: tar.TypeLink, Name: "other", Linkname: "file", Mode: 0o644},
+			{Typeflag: tar.TypeSymlink, Name: "to", Linkname: "folder", Mode: 0o777},
 		} {
 			if err := w.WriteHeader(&h); err != nil {
-				t.Fatal(err)
+				j.Fatal(err)
 			}
 			_, _ = io.WriteString(w, "text"[:h.Size])
 		}
 		if err := w.Close(); err != nil {
-			t.Fatal(err)
+			j.Fatal(err)
 		}
-		for range 2 {
-			if err := agent.Load(j.ctx, j.agent, j.file("."), bytes.NewReader(in.Bytes())); err != nil {
-				t.Fatal(err)
+		load := func() error { return agent.Load(j.ctx, j.agent, j.file("."), bytes.NewReader(in.Bytes())) }
+		for _, before := range []string{
+			"true", "echo changed >other", "chmod 0 closed", "rm -r folder; echo x >folder", "rm -r folder; mkdir elsewhere; ln -s elsewhere folder",
+			"rm to; echo x >to", "rm file other; ln -s folder/file file",
+		} {
+			j.must(before)
+			if err := load(); err != nil {
+				j.Fatalf("after %s: %v", before, err)
 			}
-			if got := j.must("stat -c %h file; cat other; echo changed >other"); got != "2\ntext" {
-				t.Errorf("%q", got)
+			got := j.must("stat -c '%a %h' closed closed/file file; cat closed/file folder/file to/file other; ls -d elsewhere/* 2>/dev/null; readlink file folder; true")
+			if want := "500 2\n400 1\n644 2\ntexttexttexttext"; got != want {
+				j.Errorf("after %s: %q", before, got)
 			}
 		}
-		j.must("rm file other")
+		j.must("rm file; mkdir -p file/kept")
+		if err := load(); codeOf(err) != wire.CodeNotFile {
+			j.Errorf("a file over a folder: %v", err)
+		}
+		j.must("chmod 700 closed; rm -r file other to folder closed elsewhere")
 	})
 	j.sub("frozen", func(j *jar) {
 		info, err := j.agent.Ping(j.ctx)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
@@ -38,8 +39,17 @@ func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
 		return err
 	}
-	return cmp.Or(cause(r), fmt.Errorf("unpack the snapshot: %w", err))
+	if damage := cause(r); damage != nil || refused == nil || !slices.Contains(obstacles, refused.Code) {
+		return cmp.Or(damage, fmt.Errorf("unpack the snapshot: %w", err))
+	}
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: "the snapshot does not fit over what the workspace has: " + refused.Message, Err: err,
+		Details: map[string]any{"field": "snapshot"}, Hint: "remove what is in its place, or use another volume",
+	}
 }
+
+// obstacles are the codes of an agent that cannot unpack an archive over what a workspace has.
+var obstacles = []wire.Code{wire.CodeDenied, wire.CodeExists, wire.CodeInvalid, wire.CodeNotFile}
 
 // cause reads the rest of an archive that could not be unpacked, and returns the error if its bytes are damaged: they are often no tar
 // archive long before the end tells their digest.

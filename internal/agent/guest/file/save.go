@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -137,6 +138,33 @@ func (f *fileOp) load() error {
 		return err
 	}
 	return f.s.reply(wire.Reply{Done: true, Bytes: n})
+}
+
+// folder makes a folder that can be filled. A volume may have a closed one from before, or a file in its place.
+func (u *unpacker) folder(name string) error {
+	if name == "." {
+		return nil
+	}
+	return u.f.as(func() error {
+		dir, err := u.parent(name)
+		if err != nil {
+			return err
+		}
+		fd, base := int(dir.Fd()), path.Base(name)
+		var st unix.Stat_t
+		err = unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+		switch {
+		case err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o700 == 0o700:
+			return nil
+		case err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR:
+			return unix.Fchmodat(fd, base, st.Mode&0o777|0o700, 0)
+		case err == nil:
+			err = unix.Unlinkat(fd, base, 0)
+		case err == unix.ENOENT:
+			err = nil
+		}
+		return cmp.Or(err, unix.Mkdirat(fd, base, 0o700))
+	})
 }
 
 // link makes a further name of a file that was unpacked.

@@ -97,8 +97,12 @@ func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
 	case tar.TypeReg:
 		return u.file(name, head, r)
 	case tar.TypeDir:
-		if err := u.mkdir(name); err != nil {
-			return err
+		mkdir := u.mkdir
+		if u.load != nil {
+			mkdir = u.folder
+		}
+		if err := mkdir(name); err != nil {
+			return fmt.Errorf("archive entry %s: %w", head.Name, err)
 		}
 		if name != u.f.name {
 			if u.load != nil {
