@@ -4,11 +4,13 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
@@ -16,7 +18,15 @@ import (
 func (b *Box) PrepareWorkspace(ctx context.Context) error {
 	req := b.File(placement.TmpDir)
 	req.Mode, req.Parents = 0o700, true
-	return b.Agent.Mkdir(ctx, req)
+	err := b.Agent.Mkdir(ctx, req)
+	refused, is := errors.AsType[*wire.Error](err)
+	if !is || refused.Code == wire.CodeNoSpace || refused.Code == wire.CodeInternal {
+		return err
+	}
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("the workspace has %s, which is no folder for temporary files", placement.TmpDir),
+		Details: map[string]any{"field": "workspace_exec"}, Hint: "remove it in a session without workspace_exec",
+	}
 }
 
 // Upload puts a request's files into the workspace: its tar stream, if there is one, and the inline files over it.
