@@ -161,6 +161,17 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("run %d: %s", n, got)
 		}
 	}
+	// Whoever closes his volume finds it opened for himself.
+	if got := s.prints(nil, object{"volume": "data"}, "touch .tmp; chmod 0 ."); got != "" {
+		t.Error(got)
+	}
+	if got := s.prints(nil, object{"volume": "data"}, "stat -c %a ."); got != "700\n" {
+		t.Errorf("a closed volume: %s", got)
+	}
+	status, refused = s.ask(http.MethodPost, api+"/sessions", object{
+		"spec_version": "1.1", "base_image": "host", "workspace": object{"volume": "data"}, "workspace_exec": true,
+	})
+	wrong(409, "conflict", "workspace_exec")(status, refused)
 	for line, want := range map[string]string{
 		"volume create cli 8m": "cli", "volume ls": "data", "run --quiet --volume data:ro -- cat f": "kept", "runtimes --json": `"disk_workspace_cap_mb": 64`,
 		"run --quiet --disk 8m --volume new -- sh -c pwd": "/workspace",

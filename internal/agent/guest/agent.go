@@ -84,7 +84,8 @@ func New(cfg Config) (*Agent, error) {
 	if _, err := unix.Getrandom(boot[:], 0); err != nil {
 		return nil, fmt.Errorf("boot id: %w", err)
 	}
-	root, err := os.OpenRoot(cfg.Workspace)
+	own := identity.Current()
+	root, err := file.Open(cfg.Workspace, own)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
@@ -95,7 +96,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), null: null, execFilter: filter,
-		own: identity.Current(), traits: process.OwnTraits(),
+		own: own, traits: process.OwnTraits(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), launching: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}

@@ -3,9 +3,13 @@
 package file
 
 import (
-	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"errors"
+	"io/fs"
 	"os"
 	"sync"
+	"syscall"
+
+	"github.com/belljar/belljar/internal/agent/guest/identity"
 )
 
 // Path is the workspace's path in requests, wherever it lies.
@@ -20,6 +24,28 @@ type Workspace struct {
 	awaitLaunches func()     // waits until no program is being started: its process would hold a file open for writing
 	staging       staging
 	commits       sync.Mutex // held while a written file takes its place
+}
+
+// Open opens the folder of a workspace. In a volume, its owner may have closed it to others, and even to himself.
+func Open(dir string, own identity.Own) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return root, err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	err = own.As(identity.ID{UID: int(st.Uid), GID: int(st.Gid)}, func() (err error) {
+		if root, err = os.OpenRoot(dir); errors.Is(err, fs.ErrPermission) {
+			if err = os.Chmod(dir, info.Mode()|0o700); err == nil {
+				root, err = os.OpenRoot(dir)
+			}
+		}
+		return err
+	})
+	return root, err
 }
 
 // New serves the files below root, whose path is dir.
