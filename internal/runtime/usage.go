@@ -3,7 +3,7 @@ package runtime
 // LessAgent leaves the agent's own tasks out of figures that count all tasks of a sandbox. The agent is counted now and not at
 // the peak, so that it may have started a few tasks since. limit is how many processes programs may have, 0 for no limit;
 // among means that the agent's tasks count toward it. A limit on a user's processes announces no refusal, so a peak that
-// reaches it counts as one.
+// reaches it counts as one, unless the limit is so low that every program does.
 func (u *Usage) LessAgent(tasks, limit int64, among bool) {
 	if tasks == 0 {
 		return
@@ -27,7 +27,7 @@ func (u *Usage) LessAgent(tasks, limit int64, among bool) {
 		reached = total
 	}
 	drift := min(3, limit/8)
-	if limit > 0 && reached >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
+	if drift > 0 && reached >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
 		one := int64(1)
 		u.PidsRefused = &one
 		u.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"

@@ -18,6 +18,7 @@ func TestLessAgent(t *testing.T) {
 		"at the limit":        {pids: 70, peak: 70, tasks: 5, limit: 64, wantPids: 65, wantPeak: 64, refused: true},
 		"a few tasks less":    {pids: 66, peak: 67, tasks: 5, limit: 64, wantPids: 61, wantPeak: 61, refused: true},
 		"a small limit":       {pids: 8, peak: 8, tasks: 5, limit: 4, wantPids: 3, wantPeak: 2},
+		"a program of one":    {pids: 6, peak: 7, tasks: 5, limit: 1, wantPids: 1, wantPeak: 1},
 		"among the limit":     {pids: 62, peak: 62, tasks: 5, limit: 64, among: true, wantPids: 57, wantPeak: 56, refused: true},
 		"no limit":            {pids: 70, peak: 70, tasks: 5, wantPids: 65, wantPeak: 64},
 		"the agent has ended": {pids: 2, peak: 3, tasks: 5, limit: 64, wantPids: 0, wantPeak: 0},

@@ -103,7 +103,8 @@ func (pl *plan) bundle() ([]byte, error) {
 		return nil, err
 	}
 	caps := agentCaps()
-	nproc := specs.POSIXRlimit{Type: "RLIMIT_NPROC", Hard: uint64(pl.limits.pids), Soft: uint64(pl.limits.pids)}
+	most := uint64(pl.limits.pids + agentTasks) // the agent gives each program that of the request
+	nproc := specs.POSIXRlimit{Type: "RLIMIT_NPROC", Hard: most, Soft: most}
 	score := 500 // the keep, which reports the end, goes last
 	spec := specs.Spec{
 		Version:  ociVersion,

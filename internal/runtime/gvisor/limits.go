@@ -19,6 +19,8 @@ const (
 	// program. The limit protects the host; the sentry has one of its own that programs meet.
 	hostTasks     = 512
 	hostTasksEach = 4
+	// agentTasks is how many threads the agent may have in the sentry.
+	agentTasks = 64
 )
 
 // limits are a sandbox's caps in the kernel's own units.

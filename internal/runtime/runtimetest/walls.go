@@ -60,6 +60,12 @@ func testWalls(t *testing.T, o Options) {
 			t.Errorf("%+v, %v", usage, err)
 		}
 		j.must("true")
+		j = limited(t, runtime.ProtectPids, func(s *runtime.Spec) { s.Limits.Pids, s.Limits.NProc = 1, 1 })
+		e := j.command("true")
+		e.Rlimits = map[string]uint64{"nproc": 1}
+		if got := j.run(e); got.exit.Code != 0 {
+			t.Errorf("one process: %+v", got)
+		}
 	})
 	t.Run("disk", func(t *testing.T) {
 		j := limited(t, runtime.ProtectDisk, func(s *runtime.Spec) { s.Workspace.Bytes = 1 << 20 })
