@@ -188,6 +188,9 @@ func TestVolumes(t *testing.T) {
 	if got := s.prints(nil, object{"medium": "disk", "mb": 32}, "ls -A; head -c 30M /dev/zero > big && stat -c %s big"); got != "31457280\n" {
 		t.Errorf("a disk of its own: %s", got)
 	}
+	if devices, _ := images(t, data); len(devices) > 0 {
+		t.Errorf("a run that has ended has %v", devices)
+	}
 	if status, answer := s.ask(http.MethodDelete, api+"/volumes/data", nil); status != http.StatusNoContent {
 		t.Errorf("removed: %d %v", status, answer)
 	}
