@@ -146,8 +146,10 @@ test("another client takes a terminal over, and the page takes it back when aske
   const other = await v.api.terminals.attach({ id: terminal!.terminal_id });
   await screen.strip.getByText("Another window or client has taken this terminal over.").waitFor();
   assert.match(await screen.strip.innerText(), /Code 4010/);
+  await other.write("echo th''eirs\n");
   await screen.strip.getByRole("button", { name: "Reconnect" }).click();
-  await screen.strip.waitFor({ state: "detached" });
+  await screen.shows(/^theirs/m); // what is typed before belongs to no terminal yet
+  assert.equal(await screen.strip.count(), 0);
   await screen.run("echo back");
   for await (const event of other) if (event.kind === "replaced") break;
   await other.close();
