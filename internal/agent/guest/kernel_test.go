@@ -376,6 +376,40 @@ func TestPlainNodeKernel(t *testing.T) {
 	if !strings.HasPrefix(c.order, "o") || c.results[0].Data["text/html"] != "<b>" || c.results[1].Data["application/json"] == nil {
 		t.Errorf("%+v", c)
 	}
+	// What an error has besides its stack is shown, without the frames of this program.
+	e = n.fails("await null; const inner = new Error('inner'); throw new Error('outer', { cause: inner })", "Error")
+	if !strings.Contains(e.Traceback, "[cause]: Error: inner\n") || strings.Contains(e.Traceback, "kernel") || strings.Contains(e.Traceback, "node:") {
+		t.Errorf("%+v", e)
+	}
+	e = n.fails("await Promise.any([1, 2].map(async (i) => { throw Object.assign(new Error('part ' + i), { code: 'E' + i }) }))", "AggregateError")
+	if !strings.Contains(e.Traceback, "Error: part 2\n") || !strings.Contains(e.Traceback, "code: 'E1'") {
+		t.Errorf("%+v", e)
+	}
+	// So is what nothing catches, by the cell that runs then or the next one, which do not fail.
+	for code, text := range map[string]string{
+		"Promise.reject(new Error('rejected')); 5": "Uncaught Error: rejected\n    at <cell", "(async () => { throw 7 })(); 5": "Uncaught 7\n",
+		"setTimeout(() => { throw new Error('timer') }); await new Promise((ok) => setTimeout(() => setTimeout(ok))); 5": "Uncaught Error: timer\n    at ",
+	} {
+		if c := n.run(code); !strings.HasPrefix(c.errs, text) || c.plain() != "5" || len(c.results) != 1 || c.exit.Code != 0 {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.run("setImmediate(() => setImmediate(() => { throw new Error('between') }))")
+	if c := n.run("await new Promise((ok) => setTimeout(ok)); 6"); !strings.HasPrefix(c.errs, "Uncaught Error: between\n") || c.plain() != "6" || c.exit.Code != 0 {
+		t.Errorf("%+v", c)
+	}
+	// Imports are found next to regular expressions, templates and divisions, but not in texts.
+	n.wants("/['\"`/*]/.test('`') && (await import('path')).basename('/a/b')", "'b'")
+	n.wants("const q = 4; [q /2, `${`${(await import('path')).basename('/a/b')} import(1)`} } import(1)`, q/ 2]", "[ 2, 'b import(1) } import(1)', 2 ]")
+	n.wants("const s2 = { a: '}' }; `${ s2.a /* } import(1) */ }`; typeof import('path').then", "'function'")
+	if c := n.run("new Error('shown', { cause: new Error('too') })"); strings.Contains(c.plain(), "kernel") || !strings.Contains(c.plain(), "Error: too\n") {
+		t.Errorf("%+v", c)
+	}
+	n.wants("{\"a\": 1}", "{ a: 1 }")
+	n.wants("{ a: [await 1], ...{ b: 2 } }\n", "{ a: [ 1 ], b: 2 }")
+	n.wants("{ const inside = 3; inside }", "3")
+	n.wants("Symbol('s')", "Symbol(s)")
+	n.wants("typeof _", "'symbol'")
 	n.wants("'s'", "'s'")
 	n.wants("10n", "10n")
 	n.wants("null", "null")

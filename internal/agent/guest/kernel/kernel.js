@@ -15,6 +15,7 @@
   const inspector = require('inspector');
   const SOCKET = 98, TEXT = 99;
   const MOST_TEXT = 256 << 10, MOST_DATA = 2 << 20, MOST_BUNDLE = 3 << 20, MOST_FRAMES = 50;
+  const soon = setImmediate;
   const devices = require('os').devNull || '/dev/null';
 
   const { process, Buffer } = globalThis; // a cell may delete them
@@ -38,7 +39,7 @@
       return true;
     };
   }
-  let id = null, now = null, cell = 0, hasStdin = false;
+  let id = null, now = null, cell = 0, hasStdin = false, late = '';
 
   // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
   // other side reads nothing, this waits.
@@ -77,6 +78,7 @@
 
   function bundle(value) {
     try {
+      shorten(value);
       const given = value && value[Symbol.for('Jupyter.display')];
       if (typeof given === 'function') return { 'text/plain': inspect(value), ...given.call(value) };
     } catch { /* as any object */ }
@@ -123,24 +125,48 @@
 
   // Code.
 
-  // texts finds strings, templates and comments.
-  const texts = /'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|`(?:[^`\\]|\\[^])*`|\/\/[^\n]*|\/\*[^]*?\*\//g;
+  const text = /'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|\/\/[^\n]*|\/\*[^]*?\*\/|[{}`/]/g;
+  const template = /[`}](?:[^`\\$]|\\[^]|\$(?!\{))*(?:`|(\$\{))/y; // a piece of one
+  const regexp = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/\w*/y;
+  const operand = /[\w$)\]}'"`]\s*$/, keyword = /(?:^|[^.\w$])(?:return|typeof|case|do|else|in|of|delete|void|throw|new|await|yield)\s*$/;
+
+  // texts finds strings, pieces of templates, regular expressions and comments: the place and the end of each.
+  function* texts(code) {
+    const open = []; // braces: whether each is a template's
+    text.lastIndex = 0;
+    for (let m; (m = text.exec(code)) !== null;) {
+      const at = m.index, before = code.slice(Math.max(0, at - 20), at);
+      let piece = null;
+      if (m[0] === '{') open.push(false);
+      else if (m[0] === '`' || m[0] === '}' && open.pop()) piece = template;
+      else if (m[0] === '/' && (!operand.test(before) || keyword.test(before))) piece = regexp;
+      if (piece) {
+        piece.lastIndex = at;
+        if (!(m = piece.exec(code))) continue;
+        if (m[1]) open.push(true);
+        text.lastIndex = piece.lastIndex;
+      }
+      const end = text.lastIndex;
+      if (m[0].length > 1) yield [at, end];
+      text.lastIndex = end;
+    }
+  }
 
   // skim calls use for each piece of code that is not in a text, and other for each text, and puts together what they return.
   function skim(code, use, other = (text) => text) {
-    let out = '', at = 0;
-    for (const m of code.matchAll(texts)) {
-      out += use(code.slice(at, m.index)) + other(m[0]);
-      at = m.index + m[0].length;
+    let out = '', last = 0;
+    for (const [at, end] of texts(code)) {
+      out += use(code.slice(last, at)) + other(code.slice(at, end));
+      last = end;
     }
-    return out + use(code.slice(at));
+    return out + use(code.slice(last));
   }
 
   // imports makes import calls and declarations what a console can evaluate.
   function imports(code) {
     if (!code.includes('import')) return code;
     code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
-    const within = Array.from(code.matchAll(texts), (m) => [m.index, m.index + m[0].length]);
+    const within = [...texts(code)];
     return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4[ \t]*;?/gm,
       (all, main, names, space, _, from, at) => {
         if (within.some(([begin, end]) => begin <= at && at < end)) return all;
@@ -149,6 +175,17 @@
         if (space) return `const ${space} = ${load}${main ? `, ${main} = ${space}.default` : ''};`;
         return parts.length ? `const { ${parts.join(', ')} } = ${load};` : `${load};`;
       });
+  }
+
+  // object puts brackets around a cell that is an object, and would be a block.
+  function object(code) {
+    if (!/^\s*\{[^]*\}\s*$/.test(code)) return code;
+    try {
+      new vm.Script(`async () => (${code})`);
+      return `(${code})`;
+    } catch {
+      return code;
+    }
   }
 
   function setGlobals() {
@@ -185,7 +222,7 @@
     let value;
     globalThis.__take__ = (v) => { value = v; };
     session.post('Runtime.callFunctionOn', {
-      functionDeclaration: 'function() { __take__(this) }', objectId: remote.objectId, silent: true,
+      functionDeclaration: 'function() { "use strict"; __take__(this) }', objectId: remote.objectId, silent: true,
     }, () => {});
     delete globalThis.__take__;
     session.post('Runtime.releaseObject', { objectId: remote.objectId }, () => {});
@@ -194,7 +231,7 @@
 
   // evaluate calls done with the value of a cell, or failed with what it threw: at once, or when it has waited.
   function evaluate(code, name, done, failed) {
-    const expression = `${imports(code)}\n//# sourceURL=${name}`;
+    const expression = `${imports(object(code))}\n//# sourceURL=${name}`;
     const answered = (err, answer) => {
       if (err) throw /terminated/.test(err.message) ? interrupted() : new Error(err.message);
       if (!answer.exceptionDetails) return take(answer.result);
@@ -216,10 +253,11 @@
     });
   }
 
-  class KeyboardInterrupt extends Error {}
+  class KeyboardInterrupt extends Error {
+    get name() { return 'KeyboardInterrupt'; }
+  }
   function interrupted() {
     const e = new KeyboardInterrupt('the cell was interrupted');
-    e.name = 'KeyboardInterrupt';
     e.stack = 'KeyboardInterrupt: the cell was interrupted';
     return e;
   }
@@ -231,23 +269,44 @@
     return (ours < 0 ? lines : lines.slice(0, ours)).filter((line) => !line.includes('belljar:kernel'));
   }
 
+  const isAnError = (e) => util.types.isNativeError(e) || e instanceof Error;
+
+  // shorten takes this program out of the stacks of an error's causes and parts, and of itself.
+  function shorten(e, seen = new Set()) {
+    if (!isAnError(e) || seen.has(e) || seen.size > 100) return;
+    seen.add(e);
+    if (typeof e.stack === 'string') Reflect.set(e, 'stack', trace(e).join('\n'));
+    for (const part of [e.cause].concat(e.errors)) shorten(part, seen);
+  }
+
+  // describe returns the text of what was thrown, as Node prints it: with what an error has besides its stack.
+  function describe(e) {
+    shorten(e);
+    const plain = isAnError(e) && typeof e.stack === 'string' && e.cause === undefined && e.errors === undefined && Object.keys(e).length === 0;
+    return cut(plain ? trace(e).join('\n') : inspect(e)) + '\n';
+  }
+
   function report(e) {
-    const isError = util.types.isNativeError(e) || e instanceof Error;
+    const isError = isAnError(e);
     const name = isError ? String(e.name) : 'Error', value = cut(isError ? String(e.message) : inspect(e));
-    const kept = isError && typeof e.stack === 'string' ? trace(e) : [`${name}: ${value}`];
+    const traceback = isError ? describe(e) : `${name}: ${value}\n`;
     const frames = [];
-    for (const line of kept) {
+    for (const line of isError && typeof e.stack === 'string' ? trace(e) : []) {
       const m = /^\s+at (?:async )?(?:(.*?) \()?(.*?):(\d+):\d+\)?$/.exec(line) || /^()(<cell-\d+>):(\d+)$/.exec(line);
       if (!m || frames.length >= MOST_FRAMES) continue;
       const text = m[2].startsWith('<cell') ? (sources.get(m[2]) || '').split('\n')[m[3] - 1] || '' : '';
       frames.push({ file: m[2], line: Number(m[3]), function: m[1] || '', source: text.slice(0, 500) });
     }
     frames.reverse();
-    const traceback = cut(kept.join('\n') + '\n');
     result('error', { name, value, frames, traceback });
     try { process.stderr.write(traceback); } catch { /* closed */ }
   }
   const sources = new Map();
+
+  function tellLate() {
+    try { process.stderr.write(late); } catch { /* closed */ }
+    late = '';
+  }
 
   const words = 'async await break case catch class const continue debugger default delete do else export extends false finally for function if import in instanceof let new null of return static super switch this throw true try typeof undefined var void while with yield'.split(' ');
   function complete(code) {
@@ -290,6 +349,7 @@
   }
 
   function run(req, code) {
+    if (late) tellLate();
     cell++;
     const name = `<cell-${cell}>`;
     sources.set(name, code);
@@ -298,10 +358,10 @@
       if (now !== req) return; // it was interrupted
       if (value !== undefined) {
         globalThis._ = value;
-        const bare = skim(code, (part) => part, (text) => (text.startsWith('/') ? '' : text));
+        const bare = skim(code, (part) => part, (text) => (/^\/[/*]/.test(text) ? '' : text));
         if (!/;\s*$/.test(bare)) result('value', { data: bounded(bundle(value)), count: cell });
       }
-      end(req, 0);
+      finish(req, 0);
     }, (e) => {
       if (now !== req) return;
       let status = 1;
@@ -311,7 +371,7 @@
       } catch { // its name, its text or its stack is an error as well
         try { report('an error that cannot be shown'); } catch { /* works() finds out */ }
       }
-      end(req, status);
+      finish(req, status);
     });
   }
 
@@ -335,6 +395,9 @@
     Atomics.store(ended, 0, req.number);
   }
 
+  // finish ends a request after Node has told of the promises that the cell has rejected.
+  const finish = (req, status) => soon(() => { if (now === req) end(req, status); });
+
   // interrupt ends a request, wherever it was. What it was about to report may be torn.
   function interrupt(req) {
     if (req.number <= ended[0]) return;
@@ -345,9 +408,14 @@
   }
 
   process.on('SIGINT', () => { if (now) interrupt(now); });
-  // What a cell leaves running may fail later: the variables stay.
+  // What a cell leaves running may fail later: the variables stay, and the cell that runs then, or the next one, says it.
   for (const event of ['uncaughtException', 'unhandledRejection']) {
-    process.on(event, (e) => { if (id !== null) report(e); });
+    process.on(event, (e) => {
+      let text = 'an error that cannot be shown\n';
+      try { text = describe(e); } catch { /* as it says */ }
+      late = cut(`${late}Uncaught ${text}`);
+      if (now) tellLate();
+    });
   }
 
   // gate is the other thread. It passes on requests, and interrupts a cell in two ways: a cell that waits is ended by a message, and
