@@ -191,6 +191,22 @@ func TestPlainPythonKernel(t *testing.T) {
 	// Magics.
 	n.wants("name = 'World'\nout = !echo hello {name}\nout", "['hello World']")
 	n.wants("text = '''it\\'s \\\n%cd /\n!echo''' # '''\n!true\ntext", `"it's %cd /\n!echo"`)
+	n.wants("name = 7\nout = (name\n%2, '(', '''\n!x''', 'a\\\n%b', name \\\n%3)\n!true\nout", `(1, '(', '\n!x', 'a%b', 1)`)
+	n.wants("out = !echo a \\\n  b\nout", "['a b']")
+	for code, line := range map[string]int{"!true\nx = = 1": 2, "x = (1,\n!true": 1, "if True:\n  %cd \\\n /\n  x = = 1": 4} {
+		if e := n.fails(code, "SyntaxError"); strings.Contains(e.Traceback, "During handling") || len(e.Frames) != 1 || e.Frames[0].Line != line {
+			t.Errorf("%q: %+v", code, e)
+		}
+	}
+	if e := n.fails("name = 1\n%cd /nowhere", "FileNotFoundError"); !strings.Contains(e.Traceback, "    %cd /nowhere\n") {
+		t.Errorf("%+v", e)
+	}
+	if c := n.run("%%bash\nprint=1; echo ${print} {print}"); c.out != "1 {print}\n" || c.exit.Code != 0 {
+		t.Errorf("%+v", c)
+	}
+	if e := n.fails("%%bash\necho out\nexit 3", "RuntimeError"); e.Value != "%%bash ended with exit code 3" {
+		t.Errorf("%+v", e)
+	}
 	if c := n.run("!echo $((1+1)) && exit 3"); c.out != "2\n" || c.exit.Code != 0 {
 		t.Errorf("%+v", c)
 	}

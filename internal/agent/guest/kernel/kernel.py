@@ -23,6 +23,7 @@ import traceback
 import types
 
 SOCKET, TEXT = 98, 99
+QUOTES = ("'", '"', "'''", '"""')
 MOST_FRAMES = 50
 PID = os.getpid()
 
@@ -242,15 +243,16 @@ class Kernel:
         """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future
         cache(name, code)
+        tree = None
         try:
             tree = compile(code, name, "exec", flags, True)
         except SyntaxError:
             plain = magics(code)
             if plain == code:
                 raise
+        if tree is None:  # not above: an error of this would have the first as its context
             self.ns.setdefault("__belljar__", self)
             code = plain
-            cache(name, code)
             tree = compile(code, name, "exec", flags, True)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -353,8 +355,6 @@ class Kernel:
     # What magics become.
 
     def system(self, command, keep=False):
-        import subprocess
-
         def fill(m):
             try:
                 return str(eval(m.group(1), self.ns))
@@ -364,6 +364,17 @@ class Kernel:
         command = re.sub(r"\{([^{}\n]+)\}", fill, command)
         if re.match(r"\s*(python3? -m )?pip3?\s", command):
             return self.pip(re.sub(r"^\s*(python3? -m )?pip3?\s+", "", command))
+        return self.bash(command, keep)
+
+    def script(self, text):
+        """Executes a script. Its failure is the cell's."""
+        self.bash(text)
+        if self.ns["_exit_code"]:
+            raise RuntimeError("%%%%bash ended with exit code %d" % self.ns["_exit_code"])
+
+    def bash(self, command, keep=False):
+        import subprocess
+
         self.flush()
         shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
         p = subprocess.Popen([shell, "-c", command], stdout=subprocess.PIPE if keep else None)
@@ -417,7 +428,7 @@ class Kernel:
             return None
         if name in ("matplotlib", "autoreload", "load_ext", "config"):
             return None  # figures need none
-        raise NameError("magic %%%s is not known: there are %%pip, %%cd, %%%%bash and !command" % name)
+        raise NameError("magic %%%s is not known: there are %%pip, %%cd, %%%%bash and !command, and more in the language ipython" % name)
 
 
 def place(opened, fd):
@@ -457,33 +468,47 @@ def magics(code):
     """Turns the lines of a cell that begin with ! or % into calls."""
     first, _, rest = code.lstrip().partition("\n")
     if re.match(r"%%(bash|sh)\s*$", first):
-        return "__belljar__.system(%r)" % rest
-    lines, quotes = [], ""
-    for line in code.split("\n"):
-        m = None if quotes else re.match(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$", line)
+        return "__belljar__.script(%r)" % rest
+    magic = re.compile(r"(\s*)(?:([A-Za-z_]\w*)\s*=\s*)?(!|%)\s*(.*)$")
+    lines, opened, rest = [], [], code.split("\n")[::-1]
+    while rest:
+        line, joined = rest.pop(), []
+        m = None if opened else magic.match(line)
+        while m and line.endswith("\\") and rest:
+            line = line[:-1] + rest.pop()
+            m = magic.match(line)
+            joined.append("")
         if m and m.group(3) == "!":
             keep = m.group(2)
             line = "%s%s__belljar__.system(%r%s)" % (m.group(1), keep + " = " if keep else "", m.group(4), ", True" if keep else "")
         elif m and not m.group(2):
             name, _, args = m.group(4).partition(" ")
             line = "%s__belljar__.magic(%r, %r)" % (m.group(1), name, args)
-        lines.append(line)
-        quotes = unclosed(line, quotes)
+        lines += [line] + joined
+        opened = unclosed(line, opened)
     return "\n".join(lines)
 
 
-def unclosed(line, quotes):
-    """Returns the triple quotes that are open after a line; quotes are those before it."""
-    at = 0
-    while at < len(line):
+def unclosed(line, opened):
+    """Returns what is open after a line: brackets, a string, or its last character, a backslash. opened is what was before it."""
+    opened = [o for o in opened if o != "\\"]
+    at, end = 0, len(line)
+    while at < end:
+        quotes = opened[-1] if opened and opened[-1] in QUOTES else None
         if quotes:
             m = re.compile(r"(?:\\.|(?!%s)[^\\])*%s" % (quotes, quotes)).match(line, at)
         else:
-            m = re.compile("\"\"\"|'''|[\"'#]").search(line, at)
+            m = re.compile(r"\"\"\"|\'\'\'|[\"\'#()\[\]{}]|\\$").search(line, at)
         if m is None or m.group() == "#":
             break
-        at, quotes = m.end(), "" if quotes else m.group()
-    return quotes if len(quotes) == 3 else ""
+        at = m.end()
+        if quotes or m.group() in (")", "]", "}"):
+            del opened[-1:]
+        else:
+            opened.append(m.group())
+    if opened and opened[-1] in ('"', "'") and not line.endswith("\\"):
+        opened.pop()  # an error
+    return opened
 
 
 def modules(word):
