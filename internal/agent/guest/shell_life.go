@@ -241,6 +241,9 @@ func (c *command) release() {
 // back returns the outcome of a command from which the shell has returned.
 func (c *command) back(status int) *wire.Exit {
 	exit := &wire.Exit{Code: status, Cause: wire.CauseExited, Usage: c.usage()}
+	if !c.e.spec.Shell.Complete {
+		c.proc.status = status
+	}
 	if dir := c.proc.dir(); dir != "" {
 		c.shell.cwd = dir
 	}

@@ -33,6 +33,7 @@ type shellProcess struct {
 	text     *os.File // the command's text; its user cannot write it
 	terminal *os.File // the other side of its controlling terminal
 	raw      syscall.RawConn
+	status   int // of the last command
 	once     sync.Once
 
 	mu      sync.Mutex
@@ -194,7 +195,7 @@ func (p *shellProcess) send(lines string) error {
 func (p *shellProcess) take(c *command) error {
 	text := c.e.spec.Shell.Cmd
 	if p.kernel == nil {
-		text = p.dialect.file(c.id, c.streams.redirect, text)
+		text = p.dialect.file(c.id, c.streams.redirect, p.status, text)
 	}
 	if err := p.text.Truncate(0); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (p *shellProcess) take(c *command) error {
 	if p.kernel != nil {
 		return p.ask(c)
 	}
-	return p.send(p.dialect.lines(c.id))
+	return p.send(p.dialect.lines(c.id, c.streams.redirect))
 }
 
 // leave ends the turn of the active command.

@@ -7,15 +7,16 @@ import (
 	"strconv"
 )
 
-// dialect is how to drive a shell. The lines are constant except for a command's id: the caller's text is in a file, as one quoted
-// word, and cannot become part of them.
+// dialect is how to drive a shell. The lines are constant except for a command's id and the names of its streams: the caller's text is in
+// a file, as one quoted word, and cannot become part of them.
 type dialect struct {
 	program string
 	args    []string
 	setup   string // its first line
 	prefix  string // calls builtins, despite aliases and functions
-	control int    // descriptor for its reports
-	text    int    // descriptor of the file
+	bash    bool
+	control int // descriptor for its reports
+	text    int // descriptor of the file
 }
 
 // dialects are the supported shells, the better one first. Scripts usually use small or round numbers as descriptors, so ours are
@@ -25,12 +26,9 @@ func dialects() []dialect {
 		{
 			program: "bash", args: []string{"bash", "--noprofile", "--norc", "--noediting", "-i"},
 			setup:  "set +o history +H; unset HISTFILE; PS1= PS2=\n",
-			prefix: `\builtin `, control: 98, text: 99,
+			prefix: `\builtin `, bash: true, control: 98, text: 99,
 		},
-		{
-			program: "sh", args: []string{"sh", "-i"}, setup: "PS1= PS2=\n",
-			prefix: `\command `, control: 8, text: 9,
-		},
+		{program: "sh", args: []string{"sh", "-i"}, setup: "PS1= PS2=\n", prefix: `\command `, control: 8, text: 9},
 	}
 }
 
@@ -43,9 +41,12 @@ func (d dialect) fit(files uint64) dialect {
 }
 
 // lines makes the shell read its file, and report the outcome. The report is a separate line, because an interrupt, or an error
-// that returns to the prompt, drops the rest of a line.
-func (d dialect) lines(id string) string {
-	return d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + "\n" + d.ask(id)
+// that returns to the prompt, drops the rest of a line. Bash opens the streams first: then they are still open in a trap of its end.
+func (d dialect) lines(id, redirect string) string {
+	if !d.bash {
+		redirect = ""
+	}
+	return d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + " " + redirect + "\n" + d.ask(id)
 }
 
 // ask makes the shell report the outcome of the previous line. A shell that cannot is broken, but must fail twice: a bash that is
@@ -60,15 +61,23 @@ func (d dialect) ask(id string) string {
 const opened = "open"
 
 // file returns the text that the shell reads. It opens the streams, reports that, and runs the command only if both succeed: an
-// unreported command would start again in another shell. The command has neither of our descriptors: meanwhile the shell keeps
-// them where executed programs do not inherit them.
-func (d dialect) file(id, redirect string, cmd []byte) []byte {
+// unreported command would start again in another shell. The command has none of our descriptors: meanwhile the shell keeps them where
+// executed programs do not inherit them. In bash, set -x and traps show nothing of ours, and $? is the last command's status.
+func (d dialect) file(id, redirect string, status int, cmd []byte) []byte {
 	control, text := strconv.Itoa(d.control), strconv.Itoa(d.text)
+	restore, streams := "", ""
+	if d.bash {
+		out, errs := strconv.Itoa(d.control-1), strconv.Itoa(d.control-2)
+		streams, redirect = " >&"+out+"- 2>&"+errs+"-", out+">&1 "+errs+">&2 >/dev/null 2>&1"
+		if status != 0 {
+			restore = d.prefix + `\. /proc/self/fd/0 <<<'` + d.prefix + `\return ` + strconv.Itoa(status) + "' || "
+		}
+	}
 	var b bytes.Buffer
 	b.Grow(len(cmd) + 256)
-	b.WriteString("{ " + d.prefix + `\printf '` + id + " " + opened + `' >&` + control + " && " + d.prefix + `\eval `)
+	b.WriteString("{ " + d.prefix + `\printf '` + id + " " + opened + `' >&` + control + " || " + d.prefix + `\return; ` + restore + d.prefix + `\eval `)
 	quote(&b, cmd)
-	b.WriteString(" " + control + ">&- " + text + ">&-; } " + redirect + "\n")
+	b.WriteString(streams + " " + control + ">&- " + text + ">&-; } " + redirect + "\n")
 	return b.Bytes()
 }
 

@@ -13,13 +13,16 @@ import (
 func TestShellLines(t *testing.T) {
 	d := dialects()[0]
 	tell := "\\builtin \\printf 'id %s' \"$?\" >&98 || "
-	want := "\\builtin \\. /proc/self/fd/99\n" + tell + tell + "\\exit\n"
-	if got := d.lines("id"); got != want {
+	want := "\\builtin \\. /proc/self/fd/99 </dev/null\n" + tell + tell + "\\exit\n"
+	if got := d.lines("id", "</dev/null"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	want = "{ \\builtin \\printf 'id open' >&98 && \\builtin \\eval 'it'\\''s' 98>&- 99>&-; } </dev/null\n"
-	if got := string(d.file("id", "</dev/null", []byte("it's"))); got != want {
-		t.Errorf("%q, want %q", got, want)
+	for status, restore := range map[int]string{0: "", 5: "\\builtin \\. /proc/self/fd/0 <<<'\\builtin \\return 5' || "} {
+		want = "{ \\builtin \\printf 'id open' >&98 || \\builtin \\return; " + restore +
+			"\\builtin \\eval 'it'\\''s' >&97- 2>&96- 98>&- 99>&-; } 97>&1 96>&2 >/dev/null 2>&1\n"
+		if got := string(d.file("id", "</dev/null", status, []byte("it's"))); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 	for files, text := range map[uint64]int{0: 99, 100: 99, 99: 98, 64: 63, 32: 31} {
 		if got := d.fit(files); got.text != text || got.control != text-1 {

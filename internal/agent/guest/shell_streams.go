@@ -30,45 +30,29 @@ func wide() wire.Size { return wire.Size{Cols: 200, Rows: 50} }
 
 // open opens a command's streams, with the rights of its user.
 func (s *streams) open(e *exec) error {
-	s.redirect, s.paths[0] = "</dev/null", "/dev/null"
+	s.paths[0] = "/dev/null"
 	if e.spec.Stdin {
-		name, err := s.pipe()
-		if err != nil {
-			return err
-		}
-		// The reader first: a non-blocking writer needs one.
-		if err := s.hold(name, unix.O_RDONLY); err != nil {
-			return err
-		}
-		file, err := s.own(name, unix.O_WRONLY)
+		file, err := s.pipe(0, unix.O_WRONLY)
 		if err != nil {
 			return err
 		}
 		e.mu.Lock()
 		e.inlet.file = file
 		e.mu.Unlock()
-		s.redirect, s.paths[0] = "<"+name, name
 	}
+	s.redirect = "<" + s.paths[0]
 	if !e.spec.Shell.Separate {
 		return s.terminal(e)
 	}
 	for _, stream := range []wire.Stream{wire.Stdout, wire.Stderr} {
-		name, err := s.pipe()
+		file, err := s.pipe(int(stream), unix.O_RDONLY)
 		if err != nil {
-			return err
-		}
-		file, err := s.own(name, unix.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		if err := s.hold(name, unix.O_WRONLY); err != nil {
 			return err
 		}
 		if err := s.outlet(e, stream, file); err != nil {
 			return err
 		}
-		s.redirect += " " + strconv.Itoa(int(stream)) + ">" + name
-		s.paths[stream] = name
+		s.redirect += " " + strconv.Itoa(int(stream)) + ">" + s.paths[stream]
 	}
 	return nil
 }
@@ -108,8 +92,27 @@ func (s *streams) terminal(e *exec) error {
 	return s.outlet(e, wire.Stdout, file)
 }
 
-// pipe makes a named pipe in a folder that the user can write to.
-func (s *streams) pipe() (name string, err error) {
+// pipe makes a named pipe for a descriptor of the shell, and returns our end. Until the shell has opened its own, we hold both.
+func (s *streams) pipe(shell, mode int) (*os.File, error) {
+	name, err := s.name()
+	if err != nil {
+		return nil, err
+	}
+	s.paths[shell] = name
+	both, err := s.end(name, unix.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	s.holds = append(s.holds, both)
+	ours, err := s.end(name, mode)
+	if err != nil {
+		return nil, err
+	}
+	return s.file(ours)
+}
+
+// name makes a named pipe in a folder that the user can write to.
+func (s *streams) name() (name string, err error) {
 	var random [12]byte
 	if _, err := unix.Getrandom(random[:], 0); err != nil {
 		return "", err
@@ -136,22 +139,6 @@ func (s *streams) end(name string, mode int) (int, error) {
 		return 0, fmt.Errorf("open a named pipe: %w", unix.ESPIPE)
 	}
 	return fd, nil
-}
-
-func (s *streams) hold(name string, mode int) error {
-	fd, err := s.end(name, mode)
-	if err == nil {
-		s.holds = append(s.holds, fd)
-	}
-	return err
-}
-
-func (s *streams) own(name string, mode int) (*os.File, error) {
-	fd, err := s.end(name, mode)
-	if err != nil {
-		return nil, err
-	}
-	return s.file(fd)
 }
 
 // file makes a descriptor a file that uses the poller.

@@ -145,6 +145,29 @@ func TestShellStatus(t *testing.T) {
 	})
 }
 
+// In bash, a trap and set -x see the commands only, and a command sees the status of the last one.
+func TestShellTraps(t *testing.T) {
+	s := begin(t, guest.Config{}).shell()
+	s.want("trap 'echo ERR' ERR; (exit 7)", "ERR\n", 7)
+	completion := s.command("(exit 9)")
+	completion.Shell.Complete = true
+	s.exec(completion).follow(nil)
+	s.want("echo $?; false", "7\nERR\n", 1)
+	s.want("trap - ERR; return() { :; }; (exit 8)", "", 8)
+	s.want("echo $?; unset -f return; set -x", "8\n", 0)
+	if out, exit := s.do("false"); strings.Count(out, "\n") != 1 || !strings.HasSuffix(out, "+ false\n") || exit.Code != 1 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	if out, _ := s.do("echo $?"); strings.Count(out, "\n") != 2 || !strings.HasSuffix(out, "\n1\n") {
+		t.Errorf("%q", out)
+	}
+	s.do("set +x")
+	s.want("trap 'echo end; echo of it >&2' EXIT", "", 0)
+	s.replaced(s.want("echo the; exit 3", "the\nend\nof it\n", 3))
+	s.want("echo $?; set -e; trap 'echo $?' EXIT", "0\n", 0)
+	s.replaced(s.want("(exit 5)", "5\n", 5))
+}
+
 func TestShellScripts(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, _ string) {
 		s.want("echo a\necho b\n\n# c\nfor i in 1 2\ndo\n echo $i\ndone", "a\nb\n1\n2\n", 0)

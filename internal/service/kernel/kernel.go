@@ -300,6 +300,7 @@ const maxCode = 1 << 20
 
 func (v view) complete(ctx context.Context, x Session, e *entry, code string) (c belljar.Completion, err error) {
 	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(code, " "))
+	exec.Shell.Complete = true
 	if e.language == "bash" {
 		c.Word = code[strings.LastIndexAny(code, " \t\n|;&(=")+1:]
 		exec.Shell.Cmd = []byte("compgen -c -f -v -- '" + strings.ReplaceAll(c.Word, "'", `'\''`) + "' 2>/dev/null | head -n 1000; true")
@@ -307,7 +308,6 @@ func (v view) complete(ctx context.Context, x Session, e *entry, code string) (c
 		c.Matches = strings.Fields(string(out))
 		return tidy(c), err
 	}
-	exec.Shell.Complete = true
 	out, err := v.execute(ctx, x, exec)
 	for line := range strings.Lines(string(out)) {
 		var found struct {
