@@ -1,7 +1,10 @@
 package rest
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -68,6 +71,17 @@ func addContexts(d *Door) {
 	}, func(c *call, p *sessionPath, _ *none) (ContextList, error) {
 		list, err := c.Contexts().List(c, p.ID)
 		return ContextList{filled(list)}, err
+	})
+	handle(d, huma.Operation{
+		OperationID: "get-context", Method: http.MethodGet, Path: of + "/{name}", Tags: tags, Summary: "Get a context",
+	}, func(c *call, p *contextPath, _ *none) (found belljar.Context, err error) {
+		list, err := c.Contexts().List(c, p.ID)
+		if i := slices.IndexFunc(list, func(x belljar.Context) bool { return x.Name == p.Name }); i >= 0 {
+			return list[i], nil
+		}
+		return found, cmp.Or(err, error(&belljar.Error{
+			Code: belljar.CodeNotFound, Message: fmt.Sprintf("context %q does not exist", p.Name), Hint: "make it, or send the language with the code",
+		}))
 	})
 	handle(d, huma.Operation{
 		OperationID: "execute-code", Method: http.MethodPost, Path: of + "/{name}/execute", Tags: tags,

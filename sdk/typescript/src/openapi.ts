@@ -760,7 +760,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Get a context */
+        get: operations["get-context"];
         put?: never;
         post?: never;
         /**
@@ -6993,6 +6994,32 @@ export interface operations {
                 "application/json": components["schemas"]["ContextSpec"];
             };
         };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Context"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "get-context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's id */
+                session_id: string;
+                /** @description The context's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
         responses: {
             /** @description OK */
             200: {
