@@ -29,8 +29,8 @@ int main() { return G<800, 0>::v; }
 	warnings += "int main(void) {\n" + strings.Repeat("F\n", 20) + "return 0; }\n"
 	return []bomb{
 		{name: "endless.c", text: "#include \"/dev/zero\"\n", flags: []string{"--memory", "96m"}, limit: runtime.ProtectMemory, message: "ran out of memory"},
-		{name: "templates.cc", text: recursion, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 seconds"},
-		{name: "warnings.c", text: warnings, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 seconds"},
+		{name: "templates.cc", text: recursion, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 second"},
+		{name: "warnings.c", text: warnings, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 second"},
 		{name: "object.c", text: "char a[1500000000] = {1};\nint main(void) { return a[5]; }\n", message: "exited with status"},
 		{name: "plugin.c", text: "#pragma GCC plugin \"/workspace/evil.so\"\n#pragma GCC optimize (\"-fplugin=/workspace/evil.so\")\n#error end\n",
 			message: "exited with status"},

@@ -222,7 +222,9 @@ func TestPlainPythonKernel(t *testing.T) {
 	if c := n.run("import sys; sys.exit(3)"); c.exit.Code != 3 || c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
 	}
-	n.fails("input('?')", "EOFError")
+	if e := n.fails("input('?')", "EOFError"); !strings.Contains(e.Value, "write the answer into the code") {
+		t.Errorf("%+v", e)
+	}
 	in := n.cell("input('name? ') + '!'")
 	in.Stdin = true
 	l := n.exec(in)

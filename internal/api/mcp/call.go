@@ -106,7 +106,7 @@ func explain(e *belljar.Error) string {
 	case belljar.CodeRateLimited, belljar.CodeQuotaExceeded, belljar.CodeRuntimeUnavailable:
 		// The number is an int, an int64 or a float64.
 		if sec, err := strconv.ParseFloat(fmt.Sprint(e.Details["retry_after_sec"]), 64); err == nil && sec >= 0 && sec < 1e9 {
-			hint = fmt.Sprintf("wait %d seconds, then make the same call again; %s", int(math.Ceil(sec)), hint)
+			hint = fmt.Sprintf("wait %d s, then make the same call again; %s", int(math.Ceil(sec)), hint)
 		}
 	}
 	return text + "\nwhat to do: " + hint

@@ -30,7 +30,7 @@ func ProcessLimit(l belljar.Limits) string {
 // NotReady is the message for a sandbox that was not ready within its startup timeout: what it waited for, with a hint, if the
 // runtime reports that.
 func NotReady(l belljar.Limits, err error) (message, hint string) {
-	message = fmt.Sprintf("the sandbox was not ready after %v seconds", l.StartupTimeoutSec)
+	message = fmt.Sprintf("the sandbox was not ready after %s", fault.Seconds(l.StartupTimeoutSec))
 	var step *runtime.StepError
 	if errors.As(err, &step) && !errors.Is(step, fault.ErrStartupTimeout) && !errors.Is(step, context.DeadlineExceeded) && !errors.Is(step, context.Canceled) {
 		return message + ": " + step.Err.Error(), step.Hint

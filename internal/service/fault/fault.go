@@ -4,6 +4,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 
 	"github.com/belljar/belljar"
@@ -70,4 +71,12 @@ func Images(err error) error {
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the time for the request is over", Err: err}
 	}
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "the images could not be reached", Err: err}
+}
+
+// Seconds is a time as messages say it.
+func Seconds(n float64) string {
+	if n == 1 {
+		return "1 second"
+	}
+	return fmt.Sprint(n, " seconds")
 }

@@ -27,6 +27,12 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+func TestSeconds(t *testing.T) {
+	if one, half := fault.Seconds(1), fault.Seconds(0.5); one != "1 second" || half != "0.5 seconds" {
+		t.Errorf("%s, %s", one, half)
+	}
+}
+
 func TestAs(t *testing.T) {
 	own := fault.Refuse("cmd", 5, "cmd must be a list")
 	if got := fault.As("start", own); got != own {

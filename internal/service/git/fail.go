@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // Error is what is wrong with a repository, its ref or its patch.
@@ -56,7 +57,7 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, box.ErrSideTime):
-		return failed(belljar.CodeTimeout, "git.url", "allow more with startup_timeout_sec (--startup-timeout)", "cloning took longer than %v seconds", math.Ceil(limit.Seconds()))
+		return failed(belljar.CodeTimeout, "git.url", "allow more with startup_timeout_sec (--startup-timeout)", "cloning took longer than %s", fault.Seconds(math.Ceil(limit.Seconds())))
 	case errors.As(err, &git):
 		return o.explainGit(git, report, full)
 	case errors.As(err, &refused) && refused.Code == wire.CodeExecFailed && (refused.Errno == wire.ENOENT || refused.Errno == wire.ENOTDIR):

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // byBuild judges a program that was not built.
@@ -25,7 +26,7 @@ func (e Ending) byBuild() Outcome {
 	case e.Stopped != nil && (e.Build == nil || e.Build.Cause == wire.CauseEnded || e.Build.Cause == wire.CauseExited && e.Build.Code == 0 && e.Build.Signal == 0):
 		o.stopped(e.Stopped)
 	case e.Overdue, e.Build != nil && e.Build.Cause == wire.CauseTimeout:
-		failed(fmt.Sprintf("%s ran longer than %v seconds", name, l.BuildTimeoutSec), "allow more with build_timeout_sec (--build-timeout)")
+		failed(fmt.Sprintf("%s ran longer than %s", name, fault.Seconds(l.BuildTimeoutSec)), "allow more with build_timeout_sec (--build-timeout)")
 	case ooms > 0, e.Build == nil && e.Sandbox.Reason == runtime.ExitOOM:
 		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), "allow more with build_memory_mb (--build-memory)")
 	case refused > 0:

@@ -182,12 +182,12 @@ func (o *Outcome) notApproved(why *fault.ApprovalError) {
 }
 
 func (o *Outcome) timedOut(l belljar.Limits) {
-	o.set(belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout, fmt.Sprintf("command ran longer than %v seconds", l.TimeoutSec))
+	o.set(belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout, fmt.Sprintf("command ran longer than %s", fault.Seconds(l.TimeoutSec)))
 	o.Hint = "allow more with timeout_sec (--timeout)"
 }
 
 func (o *Outcome) usedUp(l belljar.Limits) {
-	o.set(belljar.PhaseTimedOut, belljar.ReasonCPUTimeExceeded, fmt.Sprintf("command used more than %v seconds of CPU time", l.CPUTimeSec))
+	o.set(belljar.PhaseTimedOut, belljar.ReasonCPUTimeExceeded, fmt.Sprintf("command used more than %s of CPU time", fault.Seconds(l.CPUTimeSec)))
 	o.Hint = "allow more with cpu_time_sec (--cpu-time)"
 }
 

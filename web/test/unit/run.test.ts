@@ -23,7 +23,7 @@ test("one sentence for every end", () => {
     [{ phase: "failed", exit_code: null, reason_code: "compile_failed", message: "gcc exited with status 1" }, "Not built: gcc exited with status 1"],
     [{ phase: "failed", reason_code: "node_lost" }, "Failed after 1.2 s: node lost"],
     [{ phase: "failed" }, "Failed after 1.2 s: no reason is known"],
-    [{ phase: "timed_out", reason_code: "execution_timeout", message: "command ran longer than 1 seconds" }, "Timed out after 1.2 s: command ran longer than 1 seconds"],
+    [{ phase: "timed_out", reason_code: "execution_timeout", message: "command ran longer than 1 second" }, "Timed out after 1.2 s: command ran longer than 1 second"],
     [{ phase: "timed_out", started_at: null, reason_code: "startup_timeout", message: "the sandbox took longer than 20 seconds" }, "Timed out before it began: the sandbox took longer than 20 seconds"],
     [{ phase: "killed", reason_code: "canceled_by_user", message: "canceled_by_user" }, "Cancelled after 1.2 s"],
     [{ phase: "killed", started_at: null, reason_code: "canceled_by_user" }, "Cancelled before it began"],
