@@ -211,7 +211,7 @@ func (v *Attachment) sendInput(ctx context.Context, at belljar.Attachment, typed
 }
 
 // read buffers input until the detach sequence. If the input is not a terminal, its end is sent as the terminal's end-of-file
-// character.
+// character until the program ends: a line editor loses what comes before its prompt.
 func (v *Attachment) read(ctx context.Context, typed *typed, leave context.CancelCauseFunc) {
 	const endOfFile = "\x04"
 	buf := make([]byte, 4096)
@@ -222,9 +222,6 @@ func (v *Attachment) read(ctx context.Context, typed *typed, leave context.Cance
 		if v.raw {
 			keys, left = detach.filter(buf[:n])
 		}
-		if err != nil && !v.raw {
-			keys = append(append([]byte{}, keys...), endOfFile...)
-		}
 		if len(keys) > 0 && !typed.add(ctx, keys, !v.raw) {
 			return
 		}
@@ -233,7 +230,15 @@ func (v *Attachment) read(ctx context.Context, typed *typed, leave context.Cance
 			typed.flush(ctx)
 			leave(ErrDetached)
 			return
+		case err != nil && v.raw:
+			return
 		case err != nil:
+			for pause := 50 * time.Millisecond; typed.add(ctx, []byte(endOfFile), true); pause = min(2*pause, time.Second) {
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
+				}
+			}
 			return
 		}
 	}
