@@ -120,6 +120,21 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Text that is not UTF-8 is refused, and not sent as another. The character that would replace it is one like any other.
+func TestText(t *testing.T) {
+	answer, asked := script(says(200, "application/json", `{}`))
+	c := open(t, double(t, answer))
+	for text, ok := range map[string]bool{"\xff": false, `\` + "\xff": false, "\ufffd": true, `\ufffd`: true, `\\ufffd`: true} {
+		_, err := c.Sessions().Create(within(t), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{Env: map[string]string{"A": text}}})
+		if ok != (err == nil) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if asked.Load() != 3 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
 // TestOnce: requests that are not idempotent are not retried.
 func TestOnce(t *testing.T) {
 	answer, asked := script(hangUp)

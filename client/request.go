@@ -84,6 +84,9 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 		if body, err = json.Marshal(r.send); err != nil {
 			return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
 		}
+		if err = checkText(body); err != nil {
+			return err
+		}
 	}
 	deadline := time.Now().Add(c.opts.Patience)
 	for tries := backoff(0); ; tries.next() {
@@ -105,6 +108,18 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 			return callerError(err)
 		}
 	}
+}
+
+// checkText refuses a request in which package json has replaced bytes that are not UTF-8. It escapes only those, not a U+FFFD of the caller's.
+func checkText(body []byte) error {
+	mark := []byte(`\ufffd`)
+	if !bytes.Contains(body, mark) {
+		return nil
+	}
+	if !bytes.Contains(bytes.ReplaceAll(body, []byte(`\\`), nil), mark) { // an escaped backslash is not the mark's
+		return nil
+	}
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "a name or a text of the request is not UTF-8", Hint: "send other bytes in a file"}
 }
 
 // attempt sends a request once, with a body in JSON unless that is nil, and returns a successful response.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -124,7 +125,17 @@ func (c *console) parser(grammar any) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.WithHyphenPrefixedParameters(true),
 		kong.ExplicitGroups(runGroups()),
+		kong.KindMapper(reflect.String, kong.MapperFunc(decodeText)),
 	)
+}
+
+// decodeText keeps bytes that are not UTF-8, as names of files can have. Kong replaces them.
+func decodeText(from *kong.DecodeContext, to reflect.Value) error {
+	token, err := from.Scan.PopValue("string")
+	if err == nil {
+		to.SetString(token.String())
+	}
+	return err
 }
 
 // usageError turns a command-line error into a failure with a hint.

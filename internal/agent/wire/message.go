@@ -304,6 +304,7 @@ type FileInfo struct {
 	Mode    uint32 `json:"mode"`
 	ModTime int64  `json:"mtime_ns"`
 	Target  string `json:"target,omitempty"` // of a symlink
+	Lossy   bool   `json:"lossy,omitempty"`  // the path is not UTF-8, which JSON cannot carry: no request reaches the file
 }
 
 // Space is the use and the size of the workspace's file system. Files count inodes.

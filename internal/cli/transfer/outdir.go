@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
@@ -43,8 +44,8 @@ func (o *OutDir) Close() error { return o.root.Close() }
 // Save writes one artifact through a temporary file, so that readers see only whole files and a link in its place is replaced, not
 // followed.
 func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
-	name, err := belljar.CleanPath(a.Path)
-	if err != nil || !filepath.IsLocal(name) || name == "." {
+	name := path.Clean(strings.TrimPrefix(a.Path, belljar.WorkspaceDir+"/")) // which need not be UTF-8
+	if !filepath.IsLocal(name) || name == "." {
 		return fmt.Errorf("artifact %q has no place in %s", a.Path, o.Name)
 	}
 	if err := o.folder(path.Dir(name)); err != nil {

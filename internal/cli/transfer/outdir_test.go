@@ -33,14 +33,14 @@ func TestOutDir(t *testing.T) {
 			t.Errorf("saved as %q", path)
 		}
 	}
-	for _, path := range []string{"file", "new", "deep/er/file", "/workspace/absolute"} {
+	for _, path := range []string{"file", "new", "deep/er/file", "/workspace/absolute", "\xff", "\xfe"} {
 		if err := save(path, 0o4777); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	for path, want := range map[string]string{
 		top + "/victim": "precious", o.Name + "/real/x": "mine",
-		o.Name + "/file": "theirs", o.Name + "/deep/er/file": "theirs", o.Name + "/absolute": "theirs",
+		o.Name + "/file": "theirs", o.Name + "/deep/er/file": "theirs", o.Name + "/absolute": "theirs", o.Name + "/\xff": "theirs",
 	} {
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v; want %q", path, got, err, want)

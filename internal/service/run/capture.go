@@ -27,6 +27,7 @@ const (
 	skippedCap        = "artifact_cap_exceeded"
 	skippedQuota      = "artifact_quota_exceeded"
 	skippedUnreadable = "unreadable"
+	skippedName       = "name_not_utf8"
 	skippedChanged    = "changed" // it grew while it was read
 	skippedFull       = "disk_full"
 	skippedFailed     = "capture_failed" // in Belljar, or out of time
@@ -145,6 +146,8 @@ func matches(pattern, path string) bool {
 func (s *runner) keep(ctx context.Context, r *Run, b *box.Box, c *captured, f wire.FileInfo) {
 	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
 	switch {
+	case f.Lossy:
+		art.Skipped = skippedName
 	case f.Type == "symlink":
 		art.Size, art.LinkTarget = 0, f.Target
 	case f.Size == 0:
@@ -224,6 +227,8 @@ func (c *captured) warnings(l belljar.Limits) []string {
 			list = append(list, fmt.Sprintf("artifact %s was not captured: its owner's quota of artifact bytes is used up", art.Path))
 		case skippedFull:
 			list = append(list, fmt.Sprintf("artifact %s was not captured: the server's disk is full", art.Path))
+		case skippedName:
+			list = append(list, fmt.Sprintf("artifact %s was not captured: its name is not UTF-8", art.Path))
 		case skippedUnreadable:
 			list = append(list, fmt.Sprintf("artifact %s could not be read", art.Path))
 		case skippedFailed, skippedChanged:

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"syscall"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -148,7 +149,7 @@ func describe(root *os.Root, name, shown string) (out wire.FileInfo, err error) 
 const describeTries = 20
 
 func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
-	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: info.ModTime().UnixNano(), Lossy: !utf8.ValidString(shown)}
 	switch {
 	case info.Mode().IsRegular():
 		out.Type = "file"
