@@ -25,7 +25,7 @@ type replCommand struct {
 func (x *replCommand) Help() string {
 	return `Code is executed when it is complete: of Python, a block ends with an empty line. Tab completes names, Ctrl-C
 interrupts and keeps the variables, Ctrl-D ends. What was typed before is on the up arrow, of former times too.
-Input from a file or pipe goes on after errors; the exit status is that of the last code that failed.
+Input from a file or pipe is executed as a whole; the exit status is its own.
 
 Examples:
   belljar repl                       Python, in a sandbox on this machine

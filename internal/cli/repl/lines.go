@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -12,20 +11,6 @@ import (
 
 	"golang.org/x/term"
 )
-
-// plain is input that is not typed: no prompts.
-type plain struct{ r *bufio.Reader }
-
-func (p *plain) read(string) (string, error) {
-	line, err := p.r.ReadString('\n')
-	if errors.Is(err, io.EOF) && line != "" {
-		err = nil
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), err
-}
-
-func (p *plain) password(prompt string) (string, error) { return p.read(prompt) }
-func (p *plain) close() error                           { return nil }
 
 // typed is input at a terminal. The terminal is raw only while a line is read, so that an interrupt reaches running code.
 type typed struct {

@@ -2,7 +2,6 @@
 package repl
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/notice"
@@ -28,8 +28,7 @@ type REPL struct {
 	Stdout, Stderr io.Writer
 	Notice         *notice.Writer
 
-	lines  lines
-	failed int // exit status of the last code that has failed
+	lines lines // nil if they are not typed
 }
 
 // lines reads what is typed.
@@ -45,38 +44,37 @@ var (
 	errPasted    = errors.New("the line is a part of what was pasted")
 )
 
-// Run reads and executes code until the input ends. status is that of the last code that failed, or 0; at a terminal it is 0.
+// Run reads and executes code until the input ends. Input that is not typed is executed as a whole, and status is its exit status.
 func (r *REPL) Run(ctx context.Context) (status int, err error) {
-	r.open(ctx)
+	if !r.open(ctx) {
+		code, err := io.ReadAll(io.LimitReader(r.Stdin, 2<<20)) // more is refused as too long
+		if err == nil && strings.TrimSpace(string(code)) != "" {
+			status, err = r.execute(ctx, string(code))
+		}
+		return status, err
+	}
 	defer r.lines.close()
-	_, typed := r.lines.(*typed)
 	for {
 		code, err := r.code()
 		switch {
-		case typed && slices.Contains(leaving[r.grammar()], strings.TrimSpace(code)):
+		case slices.Contains(leaving[r.grammar()], strings.TrimSpace(code)), errors.Is(err, io.EOF):
 			return 0, nil
 		case errors.Is(err, errInterrupt):
 			continue
-		case errors.Is(err, io.EOF):
-			if typed {
-				return 0, nil
-			}
-			return r.failed, nil
 		case err != nil:
 			return 0, err
 		case strings.TrimSpace(code) == "":
 			continue
 		}
-		if err := r.execute(ctx, code); err != nil {
+		if _, err := r.execute(ctx, code); err != nil {
 			var refused *belljar.Error
 			if !errors.As(err, &refused) || ctx.Err() != nil {
 				return 0, err
 			}
-			r.Notice.Print("%s", refused.Message)
-			r.failed = refused.Code.Info().Exit
 			if code := refused.Code; code == belljar.CodeNotFound || code == belljar.CodeConflict {
 				return 0, err // its session has ended
 			}
+			r.Notice.Print("%s", refused.Message)
 		}
 	}
 }
@@ -119,38 +117,27 @@ func (r *REPL) grammar() string {
 
 // Complete reports whether code looks whole: its brackets and quotes are closed, and a block of Python ends with an empty line.
 func Complete(language, code string) bool {
+	if language == "bash" {
+		_, err := syntax.NewParser().Parse(strings.NewReader(code), "")
+		return !syntax.IsIncomplete(err) && !strings.HasSuffix(code, "\\")
+	}
 	lines := strings.Split(code, "\n")
 	last := strings.TrimRight(lines[len(lines)-1], " \t")
 	switch {
-	case strings.HasSuffix(last, "\\"):
+	case strings.HasSuffix(last, "\\"), open(language, code):
 		return false
-	case open(language, code):
-		return false
-	case language == "bash":
-		return len(lines) > 1 && last == "" || !slices.ContainsFunc([]string{"do", "then", "else", "{", "(", "|", "&&", "||", "in"}, func(end string) bool {
-			return last == end || strings.HasSuffix(last, " "+end) || strings.HasSuffix(last, ";"+end)
-		}) && balanced(code)
 	case language == "python" && len(lines) == 1:
-		return !strings.HasSuffix(last, ":") && !strings.HasPrefix(last, "@")
+		return !opensBlock(last) && !strings.HasPrefix(last, "@")
 	case language == "python":
-		block := slices.ContainsFunc(lines, func(line string) bool { return strings.HasSuffix(strings.TrimRight(line, " \t"), ":") })
-		return !block || last == ""
+		return !slices.ContainsFunc(lines, opensBlock) || last == ""
 	}
 	return true
 }
 
-// balanced reports whether the loops and conditions of a shell are closed.
-func balanced(code string) bool {
-	depth := 0
-	for _, word := range strings.FieldsFunc(code, func(c rune) bool { return strings.ContainsRune(" \t\n;", c) }) {
-		switch word {
-		case "if", "for", "while", "until", "case", "{":
-			depth++
-		case "fi", "done", "esac", "}":
-			depth--
-		}
-	}
-	return depth <= 0
+// opensBlock reports whether a line of Python ends with a colon, and perhaps a comment.
+func opensBlock(line string) bool {
+	before, comment, _ := strings.Cut(line, "#")
+	return strings.HasSuffix(strings.TrimRight(before, " \t"), ":") || strings.HasSuffix(strings.TrimRight(comment, " \t"), ":")
 }
 
 // open reports whether a bracket or a quote is open.
@@ -159,12 +146,12 @@ func open(language, code string) bool {
 	for i := 0; i < len(code); i++ {
 		rest := code[i:]
 		switch {
-		case quote != "" && code[i] == '\\' && (language != "bash" || quote == `"`):
+		case quote != "" && code[i] == '\\':
 			i++
 		case quote != "" && strings.HasPrefix(rest, quote):
 			i += len(quote) - 1
 			quote = ""
-		case quote != "" && code[i] == '\n' && len(quote) == 1 && quote != "`" && language != "bash":
+		case quote != "" && code[i] == '\n' && len(quote) == 1 && quote != "`":
 			quote = "" // a mistake, which the interpreter reports
 		case quote != "":
 		case language == "python" && (strings.HasPrefix(rest, `"""`) || strings.HasPrefix(rest, `'''`)):
@@ -178,23 +165,27 @@ func open(language, code string) bool {
 				return depth > 0
 			}
 			i += end
-		case language == "bash":
+		case code[i] == '/' && language == "javascript": // of a regular expression, unless it divides
+			before := strings.TrimRight(code[:i], " \t")
+			if before == "" || strings.IndexByte("(,=:[!&|?{};\n", before[len(before)-1]) >= 0 {
+				quote = "/"
+			}
 		case strings.IndexByte("([{", code[i]) >= 0:
 			depth++
 		case strings.IndexByte(")]}", code[i]) >= 0:
 			depth--
 		}
 	}
-	return depth > 0 || quote != "" && (len(quote) == 3 || quote == "`" || language == "bash")
+	return depth > 0 || quote != "" && (len(quote) == 3 || quote == "`")
 }
 
-// execute executes code and prints what it shows. An interrupt cancels it.
-func (r *REPL) execute(ctx context.Context, code string) error {
+// execute executes code, prints what it shows, and returns its exit status. An interrupt cancels it.
+func (r *REPL) execute(ctx context.Context, code string) (status int, err error) {
 	run, err := r.Service.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: true,
+		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: r.lines != nil,
 	}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
@@ -218,7 +209,7 @@ func (r *REPL) execute(ctx context.Context, code string) error {
 	var results belljar.ResultReader
 	for f, err := range r.Service.Runs().Frames(ctx, run.ID, 1) {
 		if err != nil {
-			return err
+			return 0, err
 		}
 		switch f.Type {
 		case belljar.FrameStdout:
@@ -235,14 +226,14 @@ func (r *REPL) execute(ctx context.Context, code string) error {
 			}
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if run, err = r.Service.Runs().Get(ctx, run.ID); err != nil {
-		return err
+		return 0, err
 	}
 	if run.Phase != belljar.PhaseCompleted {
-		r.failed = run.ExitStatus()
+		status = run.ExitStatus()
 	}
 	if run.Context.Lost() {
 		r.Notice.Print("the interpreter was replaced: its variables are gone")
@@ -250,7 +241,7 @@ func (r *REPL) execute(ctx context.Context, code string) error {
 	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit && run.ReasonCode != belljar.ReasonCanceledByUser && run.Message != "" {
 		r.Notice.Print("%s", run.Message)
 	}
-	return nil
+	return status, nil
 }
 
 // answer sends a line that the code asks for.
@@ -313,12 +304,11 @@ func safe(text string) string {
 	}, text)
 }
 
-// open prepares for what is typed at a terminal, or comes from elsewhere.
-func (r *REPL) open(ctx context.Context) {
+// open prepares for what is typed, and reports whether the input is a terminal.
+func (r *REPL) open(ctx context.Context) bool {
 	f, ok := r.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		r.lines = &plain{bufio.NewReader(r.Stdin)}
-		return
+		return false
 	}
 	t := &typed{fd: int(f.Fd()), keys: &keys{r: f}}
 	t.terminal = term.NewTerminal(struct {
@@ -338,6 +328,7 @@ func (r *REPL) open(ctx context.Context) {
 		return r.complete(ctx, t, line, pos)
 	}
 	r.lines = t
+	return true
 }
 
 // complete completes a line at a position.

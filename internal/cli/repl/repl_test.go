@@ -15,8 +15,11 @@ func TestComplete(t *testing.T) {
 		{"python", "x = 1", true}, {"python", "def f():", false}, {"python", "def f():\n  return 1", false}, {"python", "def f():\n  return 1\n", true},
 		{"python", "f(1,", false}, {"python", "f(1,\n2)", true}, {"python", "'''a", false}, {"python", "'''a\nb'''", true}, {"python", "'a(", true},
 		{"python", "x = 1 \\", false}, {"python", "# (", true}, {"python", "@cached", false}, {"python", `"\""`, true},
+		{"python", "def f():  # 1", false}, {"python", "x = 1  # 1: 2", true},
 		{"javascript", "function f() {", false}, {"javascript", "function f() {\n}", true}, {"javascript", "`a", false}, {"javascript", "// {", true},
+		{"javascript", "s.match(/[(]/)", true}, {"javascript", "a = (1 / 2", false}, {"javascript", "/* ( */", true},
 		{"bash", "for x in 1 2; do", false}, {"bash", "for x in 1 2; do\necho $x\ndone", true}, {"bash", "echo 'a", false}, {"bash", "ls |", false}, {"bash", "ls", true},
+		{"bash", "echo 'for x'; echo if", true}, {"bash", "cat <<E\na\n\n", false}, {"bash", "cat <<E\na\nE", true}, {"bash", "ls \\", false}, {"bash", ")", true},
 	} {
 		if got := repl.Complete(test.language, test.code); got != test.complete {
 			t.Errorf("%s %q: %v", test.language, test.code, got)
