@@ -150,15 +150,24 @@ func TestSecretOfASession(t *testing.T) {
 	})
 }
 
-// A session whose secrets cannot be decrypted after a restart ends: its output would show them.
+// A session whose secrets cannot be decrypted after a restart ends: its output would show them. A stored secret is refused.
 func TestSecretOfASessionWithoutItsKey(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
 	s := p.open(func(r *belljar.SessionRequest) {
 		r.Secrets = map[string]belljar.Secret{"PASSWORD": {Value: password}}
 	})
+	if _, err := p.service.As(service.Local()).Secrets().Set(t.Context(), "TOKEN", belljar.SecretSpec{Value: password}); err != nil {
+		t.Fatal(err)
+	}
 	p.kill()
-	w.boot().state(s.ID, belljar.SessionLost)
+	next := w.boot()
+	next.state(s.ID, belljar.SessionLost)
+	req := shell("true")
+	req.Secrets = map[string]belljar.Secret{"T": {From: "TOKEN"}}
+	if _, err := next.as("local").Start(t.Context(), req); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("%v", err)
+	}
 }
 
 // A run that waits in the queue has its secrets in the next process.

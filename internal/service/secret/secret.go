@@ -78,7 +78,7 @@ func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from s
 		plain, err := s.Vault.Open(row.Sealed, about(row))
 		if err != nil {
 			return "", &belljar.Error{
-				Code: belljar.CodeInternal, Message: fmt.Sprintf("the stored secret %s cannot be decrypted", from), Err: err,
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("the stored secret %s was encrypted with another key than the server has", from), Err: err,
 				Details: map[string]any{"field": "secrets." + name + ".from"}, Hint: "store it again: belljar secret set " + from,
 			}
 		}
