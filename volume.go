@@ -42,7 +42,7 @@ func (w Workspace) Validate() error {
 		e.Hint = "set workspace.medium to disk; resources.workspace_mb is the size in memory"
 		return e
 	case w.OnDisk() && (w.MB < 0 || w.MB > 0 && w.MB < minDiskMB):
-		return invalid("workspace.mb", "workspace.mb must be at least %d, got %d", minDiskMB, w.MB)
+		return invalid("workspace.mb", "workspace.mb must be at least %d MiB, got %d", minDiskMB, w.MB)
 	case w.OnDisk() && w.Volume == "" && w.MB == 0:
 		return invalid("workspace.mb", "a workspace on disk needs a size: workspace.mb")
 	case w.ReadOnly && w.Volume == "":
@@ -150,7 +150,7 @@ func (s VolumeSpec) Validate() error {
 		return err
 	}
 	if s.MB < minDiskMB {
-		return invalid("mb", "mb must be at least %d, got %d", minDiskMB, s.MB)
+		return invalid("mb", "mb must be at least %d MiB, got %d", minDiskMB, s.MB)
 	}
 	return nil
 }

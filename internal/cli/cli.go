@@ -77,6 +77,9 @@ type commands struct {
 
 // run parses and executes one command line, without the program's name.
 func (c *console) run(ctx context.Context, args []string) int {
+	if len(args) > 0 && args[0] == "--version" {
+		args = []string{"version"}
+	}
 	grammar := grammarFor(args)
 	parser, err := c.parser(grammar)
 	if err != nil {
@@ -92,7 +95,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if err != nil {
-		err = usageError(err, args)
+		err = usageError(err)
 		if slices.Contains(args, "--json") {
 			err = c.failJSON(err)
 		}
@@ -139,25 +142,34 @@ func decodeText(from *kong.DecodeContext, to reflect.Value) error {
 }
 
 // usageError turns a command-line error into a failure with a hint.
-func usageError(err error, args []string) error {
+func usageError(err error) error {
 	message, suggestion, suggested := strings.Cut(err.Error(), ", did you mean ")
-	hint := "belljar --help lists the commands"
-	if name := args[0]; suggested {
-		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
-		if flag, ok := strings.CutPrefix(message, "unknown flag -"); ok && len(flag) == 1 { // a suggestion for another short flag is only a guess
-			hint = "put arguments that start with a dash after --"
+	message = strings.Replace(message, "expected a valid 64 bit int but got", "must be a whole number, got", 1)
+	var at *kong.ParseError
+	var selected *kong.Node
+	if errors.As(err, &at) {
+		selected = at.Context.Selected()
+	}
+	word, unexpected := strings.CutPrefix(message, "unexpected argument ")
+	unexpected = unexpected && (selected == nil || len(selected.Children) > 0)
+	if unexpected {
+		message = word + " is not a command"
+	}
+	hint, lists := "belljar --help lists the commands", "flags"
+	if selected != nil {
+		if len(selected.Children) > 0 {
+			lists = "commands"
 		}
-	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
-		var at *kong.ParseError
-		lists := "flags"
-		if errors.As(err, &at) && at.Context.Selected() != nil {
-			selected := at.Context.Selected()
-			name = commandOf(selected)
-			if len(selected.Children) > 0 {
-				lists = "commands"
-			}
-		}
-		hint = "belljar " + name + " --help lists the " + lists
+		hint = "belljar " + commandOf(selected) + " --help lists the " + lists
+	}
+	near := strings.FieldsFunc(strings.TrimPrefix(suggestion, "one of "), func(c rune) bool { return strings.ContainsRune(`", ?`, c) })
+	if unexpected { // the others are only guesses
+		near = slices.DeleteFunc(near, func(name string) bool { return name[0] != word[0] })
+	}
+	if flag, ok := strings.CutPrefix(message, "unknown flag -"); suggested && ok && len(flag) == 1 { // so is another short flag
+		hint = "put arguments that start with a dash after --"
+	} else if len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
 }

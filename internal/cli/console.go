@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -37,6 +38,10 @@ func (c *console) fail(err error) int {
 	hint := belljar.HintOf(err)
 	if belljar.CodeOf(err) == belljar.CodeUnauthorized { // the server's hint is about headers
 		hint = "set BELLJAR_API_KEY or give --api-key-file, with a key of this server that is neither revoked nor expired"
+	}
+	var e *belljar.Error
+	if errors.As(err, &e) && hint == "" && e.Details["request_id"] != nil {
+		hint = fmt.Sprintf("the server's log says why, with request_id %v", e.Details["request_id"])
 	}
 	if hint != "" {
 		fmt.Fprintf(c.Stderr, "hint: %s\n", notice.OneLine(hint))

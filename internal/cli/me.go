@@ -25,13 +25,13 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 		}
 		return show.Pairs(c.stdout, [][2]string{
 			{"user", me.UserID}, {"role", string(me.Role)},
-			{"runs", fmt.Sprintf("%d running of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
+			{"runs", fmt.Sprintf("%d running%s, %d queued", me.Used.ConcurrentRuns, of(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},
-			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
-			{"network today", fmt.Sprintf("%s of %s", show.Bytes(me.Used.EgressBytesToday), mostMB(me.Quota.EgressMBPerDay))},
-			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", show.Bytes(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
-			{"artifacts", fmt.Sprintf("%s of %s", show.Bytes(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
-			{"logs", fmt.Sprintf("%s of %s", show.Bytes(me.Used.LogBytes), mostMB(me.Quota.LogMB))},
+			{"cpu today", fmt.Sprintf("%.1f s%s", me.Used.CPUSecondsToday, of(me.Quota.CPUSecondsPerDay))},
+			{"network today", fmt.Sprintf("%s%s", show.Bytes(me.Used.EgressBytesToday), ofMB(me.Quota.EgressMBPerDay))},
+			{"sandboxes", fmt.Sprintf("%s%s memory, %g%s cpus", show.Bytes(int64(me.Used.MemoryMB)<<20), ofMB(me.Quota.MemoryMB), me.Used.CPU, of(me.Quota.CPU))},
+			{"artifacts", fmt.Sprintf("%s%s", show.Bytes(me.Used.ArtifactBytes), ofMB(me.Quota.ArtifactMB))},
+			{"logs", fmt.Sprintf("%s%s", show.Bytes(me.Used.LogBytes), ofMB(me.Quota.LogMB))},
 			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run by default",
 				me.Limits.CPU, me.Limits.MemoryMB, me.Limits.WorkspaceMB, me.Limits.Pids, me.Limits.TimeoutSec)},
 			{"policy", me.PolicyHash},
@@ -39,31 +39,17 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// most formats a quota for people; 0 means no limit.
-func most(n int) string {
-	if n == 0 {
-		return "any number"
+// of formats a quota for people; 0 means no limit.
+func of[T int | float64](quota T) string {
+	if quota == 0 {
+		return ""
 	}
-	return fmt.Sprint(n)
+	return fmt.Sprintf(" of %v", quota)
 }
 
-func mostSeconds(sec float64) string {
-	if sec == 0 {
-		return "any time"
-	}
-	return fmt.Sprintf("%g s", sec)
-}
-
-func mostCPU(cores float64) string {
-	if cores == 0 {
-		return "any number of"
-	}
-	return fmt.Sprint(cores)
-}
-
-func mostMB(mb int) string {
+func ofMB(mb int) string {
 	if mb == 0 {
-		return "any size"
+		return ""
 	}
-	return show.Bytes(int64(mb) << 20)
+	return " of " + show.Bytes(int64(mb)<<20)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -50,6 +51,16 @@ func TestConclude(t *testing.T) {
 				t.Errorf("words %q, want %q", words.String(), test.words)
 			}
 		})
+	}
+}
+
+// A failure of the server's own leads to its log.
+func TestRequestID(t *testing.T) {
+	var words bytes.Buffer
+	c := &console{Writer: notice.Writer{Stderr: &words}}
+	c.fail(&belljar.Error{Code: belljar.CodeInternal, Message: "internal error", Details: map[string]any{"request_id": "r-1"}})
+	if !strings.Contains(words.String(), "\nhint: the server's log says why, with request_id r-1\n") {
+		t.Error(words.String())
 	}
 }
 

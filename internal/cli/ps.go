@@ -40,7 +40,7 @@ func (p *psCommand) Help() string {
 func (p *psCommand) Run(ctx context.Context, c *console) error {
 	return c.remote(p.JSON, func(s belljar.Service) error {
 		if p.Limit < 1 {
-			return mistake.New("", "--limit: %d is not more than 0", p.Limit)
+			return mistake.New("", "--limit: must be more than 0, got %d", p.Limit)
 		}
 		if p.Session != "" {
 			var err error

@@ -77,7 +77,11 @@ func (s *secretSet) value(c *console) (string, error) {
 	case c.stdin == nil, show.IsTerminal(c.stdin):
 		return "", mistake.New("printenv VARIABLE | belljar secret set "+s.Name+", or --from-file FILE", "the value comes from standard input, which has none")
 	}
-	return secret.Read(c.stdin)
+	value, err := secret.Read(c.stdin)
+	if err == nil && value == "" {
+		err = mistake.New("printenv VARIABLE | belljar secret set "+s.Name, "standard input is empty: it has no value for %s", s.Name)
+	}
+	return value, err
 }
 
 // secretList is belljar secret ls.

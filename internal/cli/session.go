@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -183,6 +184,10 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		c.warn(session)
+		flags := o.Jar
+		if flags.JSON = false; !created && !reflect.ValueOf(flags).IsZero() {
+			c.Note("the session existed, so the flags, which are for a new one, change nothing")
+		}
 		if o.Jar.JSON {
 			return show.JSON(c.stdout, struct {
 				belljar.Session

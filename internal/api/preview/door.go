@@ -202,7 +202,7 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error, tried b
 			Name: event.AuthFailed, Caller: belljar.Caller{Address: address}, Component: "preview", Kind: "preview", Reason: string(belljar.CodeOf(err)),
 		})
 	}
-	say(w, http.StatusUnauthorized, "This preview needs its token, which is wrong, has expired or was revoked. Open the address with the token again, or ask for a new one.")
+	say(w, http.StatusUnauthorized, "This preview needs a token, and the request has none that is valid. Open its token_url, or ask for a new preview.")
 }
 
 // foreign reports whether a page of another origin has a browser send the request. Following a link does not count.

@@ -53,6 +53,7 @@ type phrase struct {
 var phrases = sync.OnceValue(func() []phrase {
 	var list []phrase
 	for _, p := range [][2]string{
+		{`[\w.]+ \((--[\w-]+)\)`, "$1"},
 		{`set network_policy to allowlist,? and list (\S+) in egress\.hosts(?: \(--allow \S+\))?`, "add --allow $1"},
 		{`set network_policy to deny_all`, "leave out --allow"},
 		{`and network_policy is allowlist`, "and --allow asks for a network"},
@@ -64,6 +65,10 @@ var phrases = sync.OnceValue(func() []phrase {
 		{`packages\.(pip|npm)`, "--$1"},
 		{`git\.(ref|subdir)`, "--$1"},
 		{`\bmemory_mb and workspace_mb\b`, "--memory and --workspace"},
+		{`set workspace\.medium to disk; resources\.workspace_mb`, "leave out --disk; --workspace"},
+		{`\bworkspace\.mb\b`, "--disk"},
+		{`\bresources\.workspace_mb\b`, "--workspace"},
+		{`\bworkspace\.(volume|read_only)\b`, "--volume"},
 	} {
 		list = append(list, phrase{regexp.MustCompile(p[0]), p[1]})
 	}
@@ -86,11 +91,8 @@ func InFlags(err error) error {
 	}
 	field, _ := bad.Details["field"].(string)
 	flag := flagOf(field)
-	if flag == "" {
-		return err
-	}
 	renamed := *bad
-	if !slices.Contains([]string{"network_policy", "env", "git", "packages", "secrets"}, field) { // words of messages, too
+	if flag != "" && !slices.Contains([]string{"network_policy", "env", "git", "packages", "secrets"}, field) { // words of messages, too
 		renamed.Message = regexp.MustCompile(`(^|[^\w.-])`+regexp.QuoteMeta(field)+`(\W|$)`).ReplaceAllString(bad.Message, "${1}"+flag+"${2}")
 	}
 	renamed.Message, renamed.Hint = Words(renamed.Message), Words(bad.Hint)

@@ -34,6 +34,8 @@ func TestInFlags(t *testing.T) {
 		{refused("resources.memory_mb", "resources.memory_mb is above 4096", ""), "--memory is above 4096", ""},
 		{refused("build_memory_mb", "build_memory_mb is above 4096", ""), "--build-memory is above 4096", ""},
 		{refused("env", "env is limited to 256 variables", ""), "--env: env is limited to 256 variables", ""},
+		{refused("workspace.mb", "workspace.mb must be at least 8 MiB, got 1", ""), "--disk must be at least 8 MiB, got 1", ""},
+		{refused("", "you have no volume x", "make it with workspace.mb, or ask for a larger workspace_mb (--workspace)"), "you have no volume x", "make it with --disk, or ask for a larger --workspace"},
 		{refused("labels", "labels are limited to 16", ""), "labels are limited to 16", ""},
 	} {
 		got := InFlags(tt.err)

@@ -81,7 +81,7 @@ type Count int
 func (n *Count) UnmarshalText(text []byte) error {
 	value, err := strconv.ParseInt(string(text), 10, 32)
 	if err != nil {
-		return fmt.Errorf("%q is not a whole number within reason", text)
+		return fmt.Errorf("must be a whole number that is not too large, got %q", text)
 	}
 	*n = Count(value)
 	return positive(string(text), float64(value))
@@ -92,7 +92,7 @@ func positive(text string, value float64) error {
 	case math.IsNaN(value) || math.IsInf(value, 0):
 		return fmt.Errorf("%q is not a finite number", text)
 	case value <= 0:
-		return fmt.Errorf("%q is not more than 0", text)
+		return fmt.Errorf("must be more than 0, got %q", text)
 	}
 	return nil
 }

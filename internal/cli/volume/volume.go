@@ -70,7 +70,12 @@ type create struct {
 // Run makes a volume.
 func (m *create) Run(ctx context.Context, c Console) error {
 	return c.Remote(m.JSON, func(s belljar.Service) error {
-		made, err := s.Volumes().Create(ctx, belljar.VolumeSpec{Name: m.Name, MB: int(m.Size)})
+		spec := belljar.VolumeSpec{Name: m.Name, MB: int(m.Size)}
+		var made belljar.Volume
+		err := spec.Validate()
+		if err == nil {
+			made, err = s.Volumes().Create(ctx, spec)
+		}
 		switch {
 		case err != nil:
 			return field.InFlags(err)

@@ -295,7 +295,7 @@ func (i *Installer) fault(ctx context.Context, t *tool, err error) error {
 
 // noRoom is a fault of the host's, which may be that its disk is full.
 func noRoom(doing string, err error) error {
-	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing + ": " + err.Error(), Err: err}
+	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
 	if errors.Is(err, syscall.ENOSPC) {
 		e.Code, e.Message, e.Hint = belljar.CodeDiskFull, "the disk for packages is full", "free space on the host, or lower SANDBOX_PACKAGE_KEEP_MB"
 	}

@@ -64,7 +64,7 @@ func refusal(x *Session, rule, message, hint string) error {
 	}
 }
 
-const forceHint = "force ends it (belljar session hibernate --force)"
+const forceHint = "force ends what runs in it (belljar session hibernate --force)"
 
 // Hibernate saves a session, and gives its sandbox up until it is used again. Unless it is forced, it fails if something
 // runs in the session, or uses it meanwhile.
