@@ -53,6 +53,7 @@ type phrase struct {
 var phrases = sync.OnceValue(func() []phrase {
 	var list []phrase
 	for _, p := range [][2]string{
+		{`\bless with resources\b`, "less with --memory, --workspace or --cpus"},
 		{`[\w.]+ \((--[\w-]+)\)`, "$1"},
 		{`set network_policy to allowlist,? and list (\S+) in egress\.hosts(?: \(--allow \S+\))?`, "add --allow $1"},
 		{`set network_policy to deny_all`, "leave out --allow"},

@@ -96,12 +96,17 @@ func (n *Memory) claim(id string, c *claim, q belljar.Quota) error {
 }
 
 func overQuota(quota, unit string, used, asked, limit float64) error {
-	return &belljar.Error{
+	e := &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
 		Message: fmt.Sprintf("%v more %s would exceed the quota: %v of %v are in use", Hundredths(asked), unit, Hundredths(used), Hundredths(limit)),
 		Details: map[string]any{"quota": quota, "used": Hundredths(used), "asked": Hundredths(asked), "limit": limit},
 		Hint:    "end a session or wait for a run's end, or ask for less with resources",
 	}
+	if asked > limit {
+		e.Message = fmt.Sprintf("%v %s are more than the quota: %v", Hundredths(asked), unit, Hundredths(limit))
+		e.Hint = "ask for less with resources"
+	}
+	return e
 }
 
 // Used is how many bytes and cores a user's sandboxes may use, those that wait included.

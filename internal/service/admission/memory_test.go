@@ -57,6 +57,17 @@ func (r reserve) Yield() bool {
 	return had
 }
 
+// A sandbox that the whole quota has no room for is not refused for what others use.
+func TestMoreThanTheQuota(t *testing.T) {
+	n := &Memory{}
+	for asked, want := range map[int64]string{600: "600 MiB of memory and files in memory are more than the quota: 500", 500: ""} {
+		err := n.claim("x", &claim{user: "ann", memory: asked * mega}, belljar.Quota{MemoryMB: 500})
+		if want == "" != (err == nil) || err != nil && err.Error() != want {
+			t.Errorf("%d MiB: %v", asked, err)
+		}
+	}
+}
+
 // Above the watermark nothing new is admitted and what is made ahead goes; at the brink the sandbox that is furthest above its
 // share goes, and only that; and when there is room again, those who wait are admitted.
 func TestMemoryRunsShort(t *testing.T) {

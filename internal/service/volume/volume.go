@@ -300,7 +300,7 @@ func (d *disk) inUse(what string) error {
 func notFound(name string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("you have no volume %.80q", name), Details: map[string]any{"volume": name},
-		Hint: "make it with belljar volume create, or with workspace.mb in the request",
+		Hint: "make it with belljar volume create, or with workspace.mb",
 	}
 }
 
