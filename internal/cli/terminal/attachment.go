@@ -158,7 +158,7 @@ func (v *Attachment) relay(ctx context.Context, at belljar.Attachment, typed *ty
 		case belljar.TerminalHistory, belljar.TerminalOutput:
 			v.modes.see(e.Data)
 			if _, err := v.Stdout.Write(e.Data); err != nil {
-				return 0, fmt.Errorf("writing the terminal's output: %w", err)
+				return 0, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "writing the terminal's output", Err: err} // not temporary
 			}
 		case belljar.TerminalExit:
 			return e.ExitCode, nil

@@ -127,6 +127,20 @@ func TestVisitEnds(t *testing.T) {
 	}
 }
 
+// An output that cannot be written, as on a full disk, is not a lost connection.
+func TestVisitCannotWrite(t *testing.T) {
+	d := &fakeTerminals{visits: [][]any{{say(belljar.TerminalOutput, "x")}}}
+	r, w := io.Pipe()
+	out, in := io.Pipe()
+	out.CloseWithError(errors.New("full"))
+	v := &Attachment{Stdin: r, Stdout: in, Notice: &notice.Writer{Stderr: io.Discard}, Terminals: d, ID: "t"}
+	_, err := v.follow(t.Context())
+	w.Close()
+	if err == nil || err.Error() != "writing the terminal's output: full" {
+		t.Error(err)
+	}
+}
+
 // writeSignal is a writer that signals its first write.
 type writeSignal struct {
 	bytes.Buffer
