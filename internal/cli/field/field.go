@@ -69,7 +69,8 @@ var phrases = sync.OnceValue(func() []phrase {
 		{`set workspace\.medium to disk; resources\.workspace_mb`, "leave out --disk; --workspace"},
 		{`\bworkspace\.mb\b`, "--disk"},
 		{`\bresources\.workspace_mb\b`, "--workspace"},
-		{`\bworkspace\.(volume|read_only)\b`, "--volume"},
+		{`\bworkspace\.volume\b`, "--volume"},
+		{`\bworkspace\.read_only\b`, ":ro"},
 	} {
 		list = append(list, phrase{regexp.MustCompile(p[0]), p[1]})
 	}
