@@ -204,7 +204,7 @@
     }
     globalThis.prompt = (text = '') => {
       process.stdout.write(text);
-      if (!hasStdin) throw new Error('the code asks for input, and there is none: write the answer into the code, or send stdin');
+      if (!hasStdin) throw new Error('the code asks for input, and there is none: write the answer into the code, send stdin, or answer in belljar repl');
       result('input', { prompt: text.slice(0, 1000), password: false });
       const bytes = [], one = Buffer.alloc(1);
       let more;

@@ -141,7 +141,7 @@ class Kernel:
         sys.stdout.write(text)
         self.flush()
         if not self.has_stdin:
-            raise EOFError("the code asks for input, and there is none: write the answer into the code, or send stdin")
+            raise EOFError("the code asks for input, and there is none: write the answer into the code, send stdin, or answer in belljar repl")
         self.result("input", prompt=text[:1000], password=password)
         line = sys.stdin.readline()
         if not line:
