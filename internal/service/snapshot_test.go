@@ -197,11 +197,17 @@ func TestPlainSnapshots(t *testing.T) {
 	}
 
 	// Bounds: of one user, of the files of one, and of time.
-	for range 2 {
-		_, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{})
-	}
-	if err != nil {
+	if _, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{}); err != nil {
 		t.Error(err)
+	}
+	stored := held.count()
+	_, err = all.Import(ctx, belljar.SnapshotSpec{}, io.MultiReader(meanwhile(func() {
+		if _, err := all.Make(ctx, x.ID, belljar.SnapshotSpec{}); err != nil {
+			t.Error(err)
+		}
+	}), bytes.NewReader(make([]byte, 1024))))
+	if refusedAs(t, "one too many at the same time", err, belljar.CodeQuotaExceeded); held.count() != stored {
+		t.Errorf("%d blobs, and %d before", held.count(), stored)
 	}
 	_, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{})
 	refusedAs(t, "one too many", err, belljar.CodeQuotaExceeded)
@@ -216,6 +222,14 @@ func TestPlainSnapshots(t *testing.T) {
 	if _, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{}); err != nil && belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("%v", err) // as root, it can be read
 	}
+}
+
+// meanwhile is a body that is empty, and does something when it is read.
+type meanwhile func()
+
+func (m meanwhile) Read([]byte) (int, error) {
+	m()
+	return 0, io.EOF
 }
 
 // TestSnapshotFaults holds that nothing is left where a step fails.

@@ -30,6 +30,11 @@ func (s *Snapshots) room(ctx context.Context, user string) error {
 	if err := s.opts.Accounts.Room(ctx, user); err != nil {
 		return err
 	}
+	return s.count(ctx, user)
+}
+
+// count refuses a snapshot to a user who has as many as one may have.
+func (s *Snapshots) count(ctx context.Context, user string) error {
 	_, total, err := s.opts.Store.List(ctx, belljar.SnapshotQuery{UserID: user, Limit: 1})
 	if err != nil {
 		return fault.Record("count the snapshots of "+user, err)
@@ -39,6 +44,21 @@ func (s *Snapshots) room(ctx context.Context, user string) error {
 			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("you have %d snapshots, and at most %d are allowed", total, most),
 			Details: map[string]any{"quota": "snapshots", "used": total, "limit": most}, Hint: "remove one: DELETE /snapshots/{id} (belljar snapshot rm)",
 		}
+	}
+	return nil
+}
+
+// insert puts a snapshot on record. Those of hibernated sessions are never too many: their sessions are counted.
+func (s *Snapshots) insert(ctx context.Context, x belljar.Snapshot) error {
+	if x.Kind != kindHibernated && x.Kind != kindAsleep {
+		defer s.locks.lock(x.UserID, "")() // another one may have been made since room allowed this one
+		if err := s.count(ctx, x.UserID); err != nil {
+			return err
+		}
+	}
+	// From here on the caller's end does not matter: the snapshot is there.
+	if err := s.opts.Store.Insert(context.WithoutCancel(ctx), x); err != nil {
+		return fault.Record("put the snapshot on record", err)
 	}
 	return nil
 }
@@ -67,10 +87,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 		x.StoredBytes, err = s.store(ctx, p, x, claim)
 	}
 	if err == nil {
-		// From here on the caller's end does not matter: the snapshot is there.
-		if err = s.opts.Store.Insert(context.WithoutCancel(ctx), x); err != nil {
-			err = fault.Record("put the snapshot on record", err)
-		}
+		err = s.insert(ctx, x)
 		s.unpackedOf(x.Digest, (*shelf.Shelf).Recall) // a woken session has it still
 	}
 	if err != nil || known {

@@ -28,12 +28,9 @@ func (s *Snapshots) Adopt(ctx context.Context, of, id, template string) error {
 	}
 	if err == nil {
 		x.ID, x.Name, x.Kind, x.CreatedAt, x.ExpiresAt = id, template, kindTemplate, s.opts.Now(), nil
-		err = s.opts.Store.Insert(ctx, x)
+		return s.insert(ctx, x)
 	}
-	if err != nil {
-		return fault.Record("keep the files of template "+template, err)
-	}
-	return nil
+	return fault.Record("keep the files of template "+template, err)
 }
 
 // TemplateSource returns what a session or run of a template begins with: the files of a snapshot of owner's, and commands.
