@@ -145,20 +145,12 @@ func (t *tree) file(dir int, base string, head *tar.Header, r io.Reader, buf []b
 	}
 	f := os.NewFile(uintptr(fd), base)
 	defer func() { err = errors.Join(err, f.Close()) }()
-	for at := int64(0); at < head.Size; {
-		n, err := io.ReadFull(r, buf[:min(int64(len(buf)), head.Size-at)])
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(buf[:n], func(b byte) bool { return b != 0 }) {
-			if _, err := f.WriteAt(buf[:n], at); err != nil {
-				return err
-			}
-			t.bytes += int64(n+page-1) / page * page
-		}
-		at += int64(n)
+	n, err := fill(f, r, head.Size, buf)
+	if err != nil {
+		return err
 	}
-	if err := errors.Join(f.Truncate(head.Size), unix.Fchown(fd, t.uid, t.gid), setAttributes(fd, head), unix.Fchmod(fd, uint32(head.Mode)&0o777)); err != nil {
+	t.bytes += (n + page - 1) / page * page
+	if err := errors.Join(unix.Fchown(fd, t.uid, t.gid), setAttributes(fd, head), unix.Fchmod(fd, uint32(head.Mode)&0o777)); err != nil {
 		return err
 	}
 	return setTime(dir, base, head.ModTime)
@@ -201,4 +193,13 @@ func setAttributes(fd int, head *tar.Header) error {
 func setTime(dir int, base string, at time.Time) error {
 	ts := unix.NsecToTimespec(at.UnixNano())
 	return unix.UtimesNanoAt(dir, base, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func setLinkTime(root *os.Root, name string, at time.Time) error {
+	dir, err := root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return setTime(int(dir.Fd()), path.Base(name), at)
 }

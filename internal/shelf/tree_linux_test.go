@@ -92,6 +92,21 @@ func TestPutTree(t *testing.T) {
 	} else {
 		again.Release()
 	}
+	// Put makes holes, too, and links and folders of their times.
+	plain, err := (&Shelf{Dir: t.TempDir(), Keep: 1 << 20, Max: 16 << 20, Links: true}).Put("a", nil, at, bytes.NewReader(raw.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Release()
+	for _, name := range []string{"closed", "hole", "link"} {
+		var st unix.Stat_t
+		if err := unix.Lstat(filepath.Join(plain.Dir, name), &st); err != nil || st.Blocks*512 > 1<<20 || st.Mtim.Nano() != at.UnixNano() {
+			t.Errorf("%s: %+v, %v", name, st, err)
+		}
+	}
+	if want := int64(64<<10 + 2*4); plain.Bytes != want {
+		t.Errorf("%d bytes, want %d", plain.Bytes, want)
+	}
 
 	before, _ := os.ReadDir(s.Dir)
 	large := &Shelf{Dir: s.Dir, Max: 100}

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 )
 
 // ErrTooLarge means that a layer has more bytes or files than one may have.
@@ -17,20 +19,24 @@ var ErrTooLarge = errors.New("the packages are too large")
 // ErrBad means that a tar stream has what no package may bring.
 var ErrBad = errors.New("the packages cannot be kept")
 
-// unpack makes files, folders and links of a tar stream, which a sandbox has made, and returns their size. Nothing is made outside dir,
-// nothing has more rights than to be read and executed, and no link leads out.
-func unpack(files io.Reader, dir string, most int64, links bool) (total int64, err error) {
+// unpack makes files, folders and links of a tar stream, which a sandbox has made, and returns how much room they take up. Nothing is made
+// outside dir, nothing has more rights than to be read and executed, and no link leads out.
+func unpack(files io.Reader, dir string, most int64, links bool) (room int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer root.Close()
-	r := tar.NewReader(files)
+	r, buf, total := tar.NewReader(files), make([]byte, 64<<10), int64(0)
+	folders := map[string]time.Time{}
 	for range maxEntries {
 		head, err := r.Next()
 		if err == io.EOF {
 			_, err = io.Copy(io.Discard, files) // what reads it may find at the end that it is damaged
-			return total, err
+			for name, at := range folders {     // what was made in them has changed them
+				err = errors.Join(err, root.Chtimes(name, at, at))
+			}
+			return room, err
 		}
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrBad, err)
@@ -45,39 +51,44 @@ func unpack(files io.Reader, dir string, most int64, links bool) (total int64, e
 		if total += head.Size; total > most || head.Size < 0 {
 			return 0, ErrTooLarge
 		}
-		if err := place(root, name, head, r, links); err != nil {
+		if head.Typeflag == tar.TypeDir {
+			folders[name] = head.ModTime
+		}
+		n, err := place(root, name, head, r, buf, links)
+		if err != nil {
 			return 0, err
 		}
+		room += n
 	}
 	return 0, ErrTooLarge
 }
 
-func place(root *os.Root, name string, head *tar.Header, from io.Reader, links bool) error {
+func place(root *os.Root, name string, head *tar.Header, from io.Reader, buf []byte, links bool) (room int64, err error) {
 	if head.Typeflag != tar.TypeDir {
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	switch head.Typeflag {
 	case tar.TypeDir:
-		return root.MkdirAll(name, 0o755)
+		return 0, root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
 		target := head.Linkname
-		if links {
-			return root.Symlink(target, name)
+		if !links && (path.IsAbs(target) || strings.ContainsRune(target, '\\') || !filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(name), target)))) {
+			return 0, fmt.Errorf("%w: the link %.200q leads out of their folder", ErrBad, head.Name)
 		}
-		if path.IsAbs(target) || strings.ContainsRune(target, '\\') || !filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(name), target))) {
-			return fmt.Errorf("%w: the link %.200q leads out of their folder", ErrBad, head.Name)
+		if err := root.Symlink(target, name); err != nil {
+			return 0, err
 		}
-		return root.Symlink(target, name)
+		return 0, setLinkTime(root, name, head.ModTime)
 	case tar.TypeReg:
 	case tar.TypeLink:
 		if !links || !filepath.IsLocal(filepath.FromSlash(head.Linkname)) {
-			return fmt.Errorf("%w: %.200q is a hard link", ErrBad, head.Name)
+			return 0, fmt.Errorf("%w: %.200q is a hard link", ErrBad, head.Name)
 		}
-		return root.Link(head.Linkname, name)
+		return 0, root.Link(head.Linkname, name)
 	default:
-		return fmt.Errorf("%w: %.200q is neither a file, a folder nor a link", ErrBad, head.Name)
+		return 0, fmt.Errorf("%w: %.200q is neither a file, a folder nor a link", ErrBad, head.Name)
 	}
 	mode := os.FileMode(0o644)
 	if head.Mode&0o111 != 0 {
@@ -85,11 +96,29 @@ func place(root *os.Root, name string, head *tar.Header, from io.Reader, links b
 	}
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = io.Copy(f, from)
+	room, err = fill(f, from, head.Size, buf)
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
+		return 0, err
 	}
-	return root.Chtimes(name, head.ModTime, head.ModTime) // Python compares it with what it has compiled
+	return room, root.Chtimes(name, head.ModTime, head.ModTime) // Python compares it with what it has compiled
+}
+
+// fill writes a file of so many bytes, leaves out blocks of zeros, and returns how many it has written.
+func fill(f *os.File, from io.Reader, size int64, buf []byte) (written int64, err error) {
+	for at := int64(0); at < size; {
+		n, err := io.ReadFull(from, buf[:min(int64(len(buf)), size-at)])
+		if err != nil {
+			return 0, err
+		}
+		if slices.ContainsFunc(buf[:n], func(b byte) bool { return b != 0 }) {
+			if _, err := f.WriteAt(buf[:n], at); err != nil {
+				return 0, err
+			}
+			written += int64(n)
+		}
+		at += int64(n)
+	}
+	return written, f.Truncate(size)
 }
