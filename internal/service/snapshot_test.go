@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
@@ -270,12 +271,22 @@ func TestSnapshotFaults(t *testing.T) {
 	if refusedAs(t, "quota", err, belljar.CodeQuotaExceeded); held.count() != 1 || b.kept() != made.StoredBytes {
 		t.Errorf("%d blobs and %d bytes are left", held.count(), b.kept())
 	}
+	records.look = func(ctx context.Context) error {
+		if err := b.service.As(service.Local()).Sessions().Delete(b.context(), x.ID); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{})
+	refusedAs(t, "a session that ends meanwhile", err, belljar.CodeConflict)
 }
 
-// brokenSnapshots does not put snapshots on record.
+// brokenSnapshots does not put snapshots on record, or is asked for bytes and fails.
 type brokenSnapshots struct {
 	store.Store
 	fail error
+	look func(ctx context.Context) error
 }
 
 func (s *brokenSnapshots) Snapshots() store.Snapshots { return brokenRecords{s.Store.Snapshots(), s} }
@@ -283,6 +294,13 @@ func (s *brokenSnapshots) Snapshots() store.Snapshots { return brokenRecords{s.S
 type brokenRecords struct {
 	store.Snapshots
 	of *brokenSnapshots
+}
+
+func (s brokenRecords) Has(ctx context.Context, user, digest string) (bool, error) {
+	if s.of.look != nil {
+		return false, s.of.look(ctx)
+	}
+	return s.Snapshots.Has(ctx, user, digest)
 }
 
 func (s brokenRecords) Insert(ctx context.Context, x belljar.Snapshot) error {
@@ -437,22 +455,35 @@ f() { echo "f of $1"; }; g() { echo '` + password + `'; }; leak='` + password + 
 // TestForkAllOrNone holds that no copies are left where one cannot be made.
 func TestForkAllOrNone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *service.Options) { o.MaxSessions = 4 })
+	rt := &slowRuntime{}
+	b := newBench(t, func(o *service.Options) {
+		rt.Runtime = o.Runtimes[0]
+		o.Runtimes, o.MaxSessions = []runtime.Runtime{rt}, 4
+	})
 	ctx, sessions := b.context(), b.service.As(service.Local()).Sessions()
 	x := b.open()
 	_, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{Count: 8})
 	refusedAs(t, "fork", err, belljar.CodeQuotaExceeded)
+	asked := make(chan struct{})
+	rt.set(func() { rt.asked = asked })
+	forked := make(chan error)
+	go func() {
+		_, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{})
+		forked <- err
+	}()
+	<-asked
+	if err := sessions.Delete(ctx, x.ID); err != nil {
+		t.Error(err)
+	}
+	refusedAs(t, "fork of a session that ends meanwhile", <-forked, belljar.CodeConflict)
 	page, err := sessions.List(ctx, belljar.SessionQuery{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range page.Items {
-		if !s.State.Ended() && s.ID != x.ID {
+		if !s.State.Ended() {
 			t.Errorf("%s is left, %s", s.ID, s.State)
 		}
-	}
-	if err := sessions.Delete(ctx, x.ID); err != nil {
-		t.Error(err)
 	}
 	_, err = b.snapshots().Make(ctx, x.ID, belljar.SnapshotSpec{})
 	refusedAs(t, "a session that has ended", err, belljar.CodeConflict)

@@ -160,6 +160,9 @@ type sleeper struct{ Use }
 // KeepAlive does nothing.
 func (sleeper) KeepAlive() {}
 
+// Context ends with the session alone: force ends what is inside first.
+func (s sleeper) Context() context.Context { return s.session.ctx }
+
 // run is one turn into hibernation.
 func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
 	x := h.of

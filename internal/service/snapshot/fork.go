@@ -15,7 +15,7 @@ import (
 const forksAtOnce = 8
 
 // Fork makes copies of a session: all that are asked for, or none.
-func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (belljar.Fork, error) {
+func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (made belljar.Fork, err error) {
 	if err := spec.Validate(); err != nil {
 		return belljar.Fork{}, err
 	}
@@ -25,21 +25,25 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (bellj
 	}
 	ctx, end := using(ctx, w)
 	defer end()
+	defer func() {
+		if err != nil {
+			made, err = belljar.Fork{}, v.fault(ctx, w, err)
+		}
+	}()
 	if err := v.opts.Accounts.Room(ctx, v.caller.ID); err != nil {
-		return belljar.Fork{}, err
+		return made, err
 	}
-	var made belljar.Fork
 	source := v.filesOf
 	if spec.Live {
 		source = v.stateOf
 	}
 	from, done, err := source(ctx, w, &made)
 	if err != nil {
-		return belljar.Fork{}, err
+		return made, err
 	}
 	defer done()
 	if made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1)); err != nil {
-		return belljar.Fork{}, err
+		return made, err
 	}
 	v.record(event.SessionForked, v.caller, from.of, from.of.Kind)
 	return made, nil
@@ -98,5 +102,5 @@ func (v view) copies(ctx context.Context, id string, from *Source, count int) ([
 			v.opts.Discard(made[i].ID)
 		}
 	}
-	return nil, givenUp(context.Cause(ctx)) // the first one: the others were stopped by it
+	return nil, context.Cause(ctx) // the first one: the others were stopped by it
 }

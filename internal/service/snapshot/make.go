@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // Make saves a session's workspace.
@@ -36,20 +37,19 @@ func (v view) makeAs(ctx context.Context, id string, live bool, x belljar.Snapsh
 	ctx, end := using(ctx, w)
 	defer end()
 	of := w.Session()
-	if err := v.room(ctx, of.UserID); err != nil {
-		return belljar.Snapshot{}, err
-	}
 	x.UserID, x.SessionID, x.ScopeKey = of.UserID, of.ID, of.ScopeKey
 	make := v.makeFiles
 	if live {
 		make = v.makeLive
 	}
-	made, err := make(ctx, w, x)
+	if err = v.room(ctx, of.UserID); err == nil {
+		x, err = make(ctx, w, x)
+	}
 	if err != nil {
 		return belljar.Snapshot{}, v.fault(ctx, w, err)
 	}
-	v.record(event.SnapshotMade, v.caller, made, "session")
-	return made, nil
+	v.record(event.SnapshotMade, v.caller, x, "session")
+	return x, nil
 }
 
 // makeFiles makes a snapshot of the files.
@@ -100,10 +100,12 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 	id := w.Session().ID
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the workspace could not be saved", Err: err, Details: map[string]any{"session_id": id}}
 	switch {
+	case errors.Is(context.Cause(w.Context()), fault.ErrDetached):
+		return fault.ShuttingDown()
+	case w.Context().Err() != nil: // whatever that broke
+		return s.opts.Ended(w.Session())
 	case errors.As(err, &own):
 		return own
-	case w.Context().Err() != nil:
-		return s.opts.Ended(w.Session())
 	case ctx.Err() != nil:
 		e.Code, e.Message = belljar.CodeCanceled, "the snapshot was canceled"
 	case errors.Is(err, errors.ErrUnsupported):
