@@ -143,7 +143,7 @@ func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 	case tar.TypeReg:
 		out.Size = head.Size
 		if c.tree.Bytes += head.Size; c.tree.Bytes > c.limits.Bytes || head.Size < 0 {
-			return nil, above("bytes", name, c.limits.Bytes, "the files hold more than %d bytes together", c.limits.Bytes)
+			return nil, above("bytes", name, c.limits.Bytes, "the files hold more than %d MiB together", c.limits.Bytes>>20)
 		}
 	case tar.TypeSymlink:
 		if head.Linkname == "" || len(head.Linkname) >= maxTreePath || strings.ContainsRune(head.Linkname, 0) {

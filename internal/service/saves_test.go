@@ -114,7 +114,7 @@ func TestHibernateLive(t *testing.T) {
 	var memory *int
 	b := newBench(t, func(o *service.Options) {
 		rt.Runtime = o.Runtimes[0]
-		o.Runtimes, o.Blobs, o.Quota.ArtifactMB = []runtime.Runtime{rt}, held, 1
+		o.Runtimes, o.Blobs, o.Quota.ArtifactMB, o.Snapshots.MB = []runtime.Runtime{rt}, held, 1, 3
 		saves(shelves)(o)
 		memory = o.Runtimes[0].(savingRuntime).memory
 	})
@@ -191,8 +191,13 @@ func TestHibernateLive(t *testing.T) {
 	if _, err := b.hibernate(x.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	how(belljar.SessionHibernated, false, "your quota")
+	how(belljar.SessionHibernated, false, "takes up 2 MiB, and your snapshots, artifacts and volumes 0 of 1 MiB already")
 	wantText(t, b.run(shellIn(x.ID, ask)).stdout, "text\nkept\n")
+	*memory = 4 << 20
+	_, err = b.snapshots().Make(ctx, x.ID, belljar.SnapshotSpec{Live: true})
+	if refusedAs(t, "memory above the limit", err, belljar.CodeTooLarge); err != nil && !strings.Contains(err.Error(), "larger than the 3 MiB of a snapshot") {
+		t.Error(err)
+	}
 
 	if err := b.mine().Delete(ctx, x.ID); err != nil {
 		t.Fatal(err)

@@ -163,8 +163,8 @@ func (w *Allowance) add(n int64) {
 	w.account.flight += n
 }
 
-// left is how much the owner has used of their quota.
-func (w *Allowance) left() (used, most int64) {
+// Left is how much the owner has used of their quota.
+func (w *Allowance) Left() (used, most int64) {
 	w.account.mu.Lock()
 	defer w.account.mu.Unlock()
 	return w.account.used, w.account.most

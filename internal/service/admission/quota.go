@@ -142,7 +142,7 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 	if err != nil {
 		return nil, err
 	}
-	used, most := w.left()
+	used, most := w.Left()
 	if used < most {
 		return w, nil
 	}

@@ -42,7 +42,9 @@ func (s *Snapshots) count(ctx context.Context, user string) error {
 	if most := s.opts.PerUser; most >= 0 && total >= most {
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("you have %d snapshots, and at most %d are allowed", total, most),
-			Details: map[string]any{"quota": "snapshots", "used": total, "limit": most}, Hint: "remove one: DELETE /snapshots/{id} (belljar snapshot rm)",
+			Details: map[string]any{"quota": "snapshots", "used": total, "limit": most},
+			Hint: "belljar snapshot ls (GET /snapshots) lists them, and belljar snapshot rm (DELETE /snapshots/{id}) removes one; " +
+				"an operator can allow more with SANDBOX_SNAPSHOT_MAX_PER_USER",
 		}
 	}
 	return nil
@@ -104,9 +106,13 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 // store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
 	if !claim.Reserve(p.held) {
+		used, most := claim.Left()
 		return 0, &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: "your quota has no room for the snapshot",
-			Details: map[string]any{"quota": "artifact_mb"}, Hint: "remove snapshots (belljar snapshot rm); an operator can allow more with artifact_mb in your quota",
+			Code:    belljar.CodeQuotaExceeded,
+			Message: fmt.Sprintf("the snapshot takes up %v MiB, and your snapshots, artifacts and volumes %v of %v MiB already", mib(p.held), mib(used), mib(most)),
+			Details: map[string]any{"quota": "artifact_mb", "asked": mib(p.held), "used": mib(used), "limit": mib(most)},
+			Hint: "remove snapshots (belljar snapshot ls, belljar snapshot rm) or volumes (belljar volume rm); " +
+				"an operator can allow more with artifact_mb in your quota",
 		}
 	}
 	var err error
@@ -127,6 +133,8 @@ func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, cla
 	}
 	return 0, fault.Record("keep the bytes of a snapshot", err)
 }
+
+func mib(bytes int64) float64 { return admission.Hundredths(float64(bytes) / (1 << 20)) }
 
 // open returns the archive of a snapshot, until ctx ends. Its end fails unless all of it has the digest.
 func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, error) {

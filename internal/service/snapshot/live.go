@@ -98,6 +98,13 @@ func (s *Snapshots) makeLive(ctx context.Context, w Workspace, x belljar.Snapsho
 	}
 	defer l.Release()
 	p, err := s.spool(ctx, x.UserID, true, func(to io.Writer) (bool, error) { return true, packLive(l.Dir, to) })
+	if belljar.CodeOf(err) == belljar.CodeTooLarge {
+		err = &belljar.Error{
+			Code: belljar.CodeTooLarge, Message: fmt.Sprintf("the memory of the session, with its files, is larger than the %d MiB of a snapshot", s.opts.MB),
+			Details: map[string]any{"field": "live", "rule": "bytes", "limit": int64(s.opts.MB) << 20},
+			Hint:    "leave out live, which saves the files alone, or ask the operator for a larger SANDBOX_SNAPSHOT_MAX_MB",
+		}
+	}
 	if err != nil {
 		return belljar.Snapshot{}, err
 	}

@@ -82,6 +82,10 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 		if fault.Full(err) {
 			err = fault.DiskFull(err)
 		}
+		if own, is := errors.AsType[*belljar.Error](err); is && own.Code == belljar.CodeTooLarge {
+			own.Hint = fmt.Sprintf("a snapshot has at most %d MiB and %d files and folders: remove some, or ask the operator for more "+
+				"(SANDBOX_SNAPSHOT_MAX_MB, SANDBOX_SNAPSHOT_MAX_FILES)", s.opts.MB, s.opts.Files)
+		}
 		return nil, err
 	}
 	p.digest, p.size, p.held = digestOf(sum), count.n, held.n
@@ -138,7 +142,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, &belljar.Error{Code: belljar.CodeTooLarge, Message: "the workspace is larger than a snapshot may be", Hint: "remove files, or ask the operator for a larger SANDBOX_SNAPSHOT_MAX_MB"}
+		return 0, &belljar.Error{Code: belljar.CodeTooLarge, Message: "the workspace is larger than a snapshot may be"}
 	}
 	return b.w.Write(p)
 }
