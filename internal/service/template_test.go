@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -382,6 +383,14 @@ func TestTemplateProgress(t *testing.T) {
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
+
+	spec.Env = nil
+	got, end = building(spec)
+	run, err := b.Get(ctx, got.BuildRunID)
+	if err = errors.Join(err, b.mine().Delete(ctx, run.SessionID)); err != nil {
+		t.Error(err)
+	}
+	wantCode(t, "a build whose session is removed", end(), belljar.CodeConflict, "run[1] of template \"slow\" was ended")
 
 	spec.Name, spec.Run = "fails", []string{"exit 1"}
 	if _, err := all.Build(ctx, spec); err == nil {

@@ -238,7 +238,11 @@ func (t *Templates) command(ctx context.Context, runs belljar.Runs, session stri
 		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s of template %q failed", field, x.Name), Hint: "belljar logs " + run.ID + " shows what it printed",
 		Details: map[string]any{"field": field, "run_id": run.ID, "output": strings.ToValidUTF8(string(out[max(0, len(out)-keptOutput):]), "\ufffd")},
 	}
-	e.Message += ": " + cmp.Or(run.Message, string(run.Phase))
+	if run.ReasonCode == belljar.ReasonCanceledByUser {
+		e.Code, e.Message, e.Hint = belljar.CodeConflict, fmt.Sprintf("%s of template %q was ended: its run or the session of the build was", field, x.Name), "build it again"
+	} else {
+		e.Message += ": " + cmp.Or(run.Message, string(run.Phase))
+	}
 	if run.ExitCode != nil {
 		e.Details["exit_code"] = *run.ExitCode
 	}
