@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -112,8 +113,9 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "the session's agent cannot save its workspace"
 		e.Hint = "the agent is of an older version than the server: make a new session"
 	case errors.As(err, &refused) && refused.Code == wire.CodeDenied:
-		e.Code, e.Message = belljar.CodeConflict, fmt.Sprintf("%.200q cannot be read: its permissions, or those of a folder above it, do not allow that", refused.Path)
-		e.Details["path"], e.Hint = refused.Path, "a program in the session may change them with chmod"
+		name := cmp.Or(refused.Path, ".") // the workspace itself
+		e.Code, e.Message = belljar.CodeConflict, fmt.Sprintf("%.200q cannot be read: its permissions, or those of a folder above it, do not allow that", name)
+		e.Details["path"], e.Hint = name, "a program in the session may change them with chmod"
 	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:
 		e.Code, e.Message = belljar.CodeTooLarge, "the workspace has too many entries, is too deep, or a file has too many attributes"
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
