@@ -114,7 +114,7 @@ type Session struct {
 	Git            *GitSource        `json:"git,omitempty"`             // the repository that its workspace began with; nil for none
 	Template       string            `json:"template,omitempty"`        // name of the one that it was made of
 	SnapshotDigest string            `json:"snapshot_digest,omitempty"` // of the snapshot, or the template's files, that its workspace began with
-	// Hibernated is nil for one that has never hibernated.
+	// Hibernated is nil for one that has never hibernated, or has ended.
 	Hibernated *Hibernation `json:"hibernated,omitempty"`
 	// Approval is as in [Run]. While it is pending the session is starting, and cannot be used.
 	Approval *Approval `json:"approval,omitempty"`

@@ -89,7 +89,9 @@ func TestHibernate(t *testing.T) {
 	if err := b.mine().Delete(ctx, x.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.state(x.ID, belljar.SessionClosed)
+	if got := b.state(x.ID, belljar.SessionClosed).Hibernated; got != nil {
+		t.Errorf("it has ended, and still has %+v", got)
+	}
 	if _, err := b.snapshots().Get(ctx, x.ID); belljar.CodeOf(err) != belljar.CodeNotFound || held.count() != 0 || b.kept() != 0 {
 		t.Errorf("%v; %d blobs, %d bytes kept", err, held.count(), b.kept())
 	}

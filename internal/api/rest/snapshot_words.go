@@ -14,7 +14,7 @@ func snapshotWords() map[string]string {
 		"Fork.omitted": "Variables and functions of the shell that have the value of a secret, and were left out", "ForkRequest.count": "How many copies, 1 to 32; 1 by default",
 		"SnapshotRequest.live": "Also memory and processes; only on a runtime that can save those, and without secrets in the session", "ForkRequest.live": "Copies with memory and processes, too; as in create-snapshot",
 		"HibernateRequest.force": "Whether to end what runs in the session; else it is refused while something does",
-		"Session.hibernated":     "What it comes back with from hibernation, or came back with last; absent for one that has never hibernated", "OpenedSession.hibernated": "What it comes back with from hibernation, or came back with last; absent for one that has never hibernated",
+		"Session.hibernated":     "What it comes back with from hibernation, or came back with last; absent for one that has never hibernated, or has ended", "OpenedSession.hibernated": "What it comes back with from hibernation, or came back with last; absent for one that has never hibernated, or has ended",
 		"Hibernation.live": "Whether that is its memory, processes and all files, with the variables of its contexts; else it is the files of its workspace and the state of its shell", "Hibernation.reason": "Why it is not live",
 		"SessionSpec.snapshot": "Id of the snapshot that its workspace begins with", "SessionOpening.snapshot": "Id of the snapshot that its workspace begins with",
 		"RunSpec.snapshot": "Id of the snapshot that the run reads at /snapshot; not in a session",

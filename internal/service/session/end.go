@@ -33,7 +33,7 @@ func (x *Session) endLocked(state belljar.SessionState, message string, why erro
 		return false
 	}
 	x.state.ExpiresAt = x.life.expiry(x.all.now(), x.uses > 0)
-	x.state.State, x.state.Message = state, message
+	x.state.State, x.state.Message, x.state.Hibernated = state, message, nil
 	x.life.clearTimer()
 	x.stop(why)
 	if x.box != nil || x.asleep.saved != nil { // else x.begin fails

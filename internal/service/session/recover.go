@@ -177,7 +177,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 		}
 	}
 	now := s.now()
-	row.State, row.Message, row.EndedAt, row.Secrets, row.Hibernation = end.state, end.message, &now, nil, nil
+	row.State, row.Message, row.EndedAt, row.Secrets, row.Hibernation, row.Hibernated = end.state, end.message, &now, nil, nil, nil
 	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	if err := s.opts.Store.Update(ctx, row); err != nil {
 		// Lists show it as lost all the same, but its scope is not free before this is written.

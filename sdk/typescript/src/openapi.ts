@@ -3702,7 +3702,7 @@ export interface components {
             expires_at: string;
             /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
             git?: components["schemas"]["GitSource"];
-            /** @description What it comes back with from hibernation, or came back with last; absent for one that has never hibernated */
+            /** @description What it comes back with from hibernation, or came back with last; absent for one that has never hibernated, or has ended */
             hibernated?: components["schemas"]["Hibernation"];
             /** @description The same as base_image */
             image: string;
@@ -4562,7 +4562,7 @@ export interface components {
             expires_at: string;
             /** @description The repository that the workspace began with */
             git?: components["schemas"]["GitSource"];
-            /** @description What it comes back with from hibernation, or came back with last; absent for one that has never hibernated */
+            /** @description What it comes back with from hibernation, or came back with last; absent for one that has never hibernated, or has ended */
             hibernated?: components["schemas"]["Hibernation"];
             /** @description Digest that the image's name resolved to */
             image_digest?: string;

@@ -1287,7 +1287,7 @@ class OpenedSession(_OpenedSession, total=False):
     git: GitSource
     """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     hibernated: Hibernation
-    """What it comes back with from hibernation, or came back with last; absent for one that has never hibernated."""
+    """What it comes back with from hibernation, or came back with last; absent for one that has never hibernated, or has ended."""
     image_digest: str
     """Digest that the image's name resolved to."""
     isolation: str
@@ -1959,7 +1959,7 @@ class Session(_Session, total=False):
     git: GitSource
     """The repository that the workspace began with."""
     hibernated: Hibernation
-    """What it comes back with from hibernation, or came back with last; absent for one that has never hibernated."""
+    """What it comes back with from hibernation, or came back with last; absent for one that has never hibernated, or has ended."""
     image_digest: str
     """Digest that the image's name resolved to."""
     isolation: str
