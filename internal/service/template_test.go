@@ -390,7 +390,7 @@ func TestTemplateProgress(t *testing.T) {
 	if err = errors.Join(err, b.mine().Delete(ctx, run.SessionID)); err != nil {
 		t.Error(err)
 	}
-	wantCode(t, "a build whose session is removed", end(), belljar.CodeConflict, "run[1] of template \"slow\" was ended")
+	wantCode(t, "a build whose session is removed", end(), belljar.CodeConflict, "run[1] of template \"slow\" was canceled")
 
 	spec.Name, spec.Run = "fails", []string{"exit 1"}
 	if _, err := all.Build(ctx, spec); err == nil {

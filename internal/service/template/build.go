@@ -239,7 +239,7 @@ func (t *Templates) command(ctx context.Context, runs belljar.Runs, session stri
 		Details: map[string]any{"field": field, "run_id": run.ID, "output": strings.ToValidUTF8(string(out[max(0, len(out)-keptOutput):]), "\ufffd")},
 	}
 	if run.ReasonCode == belljar.ReasonCanceledByUser {
-		e.Code, e.Message, e.Hint = belljar.CodeConflict, fmt.Sprintf("%s of template %q was ended: its run or the session of the build was", field, x.Name), "build it again"
+		e.Code, e.Message, e.Hint = belljar.CodeConflict, fmt.Sprintf("%s of template %q was canceled, or the session of the build was ended", field, x.Name), "build it again"
 	} else {
 		e.Message += ": " + cmp.Or(run.Message, string(run.Phase))
 	}
