@@ -59,8 +59,8 @@ func (r reserve) Yield() bool {
 
 // A sandbox that the whole quota has no room for is not refused for what others use.
 func TestMoreThanTheQuota(t *testing.T) {
-	n := &Memory{}
 	for asked, want := range map[int64]string{600: "600 MiB of memory and files in memory are more than the quota: 500", 500: ""} {
+		n := &Memory{}
 		err := n.claim("x", &claim{user: "ann", memory: asked * mega}, belljar.Quota{MemoryMB: 500})
 		if want == "" != (err == nil) || err != nil && err.Error() != want {
 			t.Errorf("%d MiB: %v", asked, err)
