@@ -91,6 +91,8 @@ func (e Ending) byExit() Outcome {
 		refused = 0
 	case e.Exit.Cause == wire.CauseLost:
 		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the command's supervisor died; its exit status is lost")
+	case o.Signal != "" && e.Stopped != nil: // its interpreter was ended before it was
+		o.stopped(e.Stopped)
 	case o.Signal != "":
 		o.set(belljar.PhaseFailed, belljar.ReasonSignaled, "command was killed by "+o.Signal)
 	case failed:

@@ -66,6 +66,7 @@ func TestJudge(t *testing.T) {
 
 		{"cancelled", Ending{Exit: caused(wire.CauseEnded, signalled(15)), Stopped: fault.ErrCanceled}, "killed", 143, "SIGTERM", "canceled_by_user", "canceled_by_user", "", 0},
 		{"cancelled, exit 0 in the grace", Ending{Exit: caused(wire.CauseEnded, exited(0)), Stopped: fault.ErrCanceled}, "killed", 0, "", "canceled_by_user", "canceled_by_user", "", 0},
+		{"cancelled, its interpreter first", Ending{Exit: signalled(9), Stopped: fault.ErrCanceled}, "killed", 137, "SIGKILL", "canceled_by_user", "canceled_by_user", "", 0},
 		{"cancelled too late", Ending{Exit: exited(0), Stopped: fault.ErrCanceled}, "completed", 0, "", "", "", "", 0},
 		{"cancelled before the command", Ending{Err: fault.ErrCanceled, Stopped: fault.ErrCanceled}, "killed", none, "", "canceled_by_user", "canceled_by_user", "", 0},
 		{"cancelled and overdue", Ending{Started: true, Overdue: true, Stopped: fault.ErrCanceled}, "killed", 137, "SIGKILL", "canceled_by_user", "", "", 0},
