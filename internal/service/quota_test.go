@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -161,4 +163,40 @@ func TestSandboxQuota(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When the end of a run is answered, its sandbox no longer counts to its user's quota.
+func TestSandboxQuotaBetweenRuns(t *testing.T) {
+	var destroyed func(id string)
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return onlooker{rt, func(id string) { destroyed(id) }} }),
+		limited(func(l *belljar.Limits) { l.MemoryMB, l.WorkspaceMB, l.TmpMB = 100, 56, 64 }), func(o *service.Options) { o.Quota.MemoryMB = 500 })
+	destroyed = func(id string) {
+		if run, err := b.Get(t.Context(), id); err != nil || run.Phase.Terminal() {
+			t.Errorf("destroyed when it was %s, %v", run.Phase, err)
+		}
+	}
+	for range 2 {
+		b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+	}
+}
+
+// onlooker is a runtime that reports when a sandbox is about to be destroyed.
+type onlooker struct {
+	runtime.Runtime
+	before func(id string)
+}
+
+func (w onlooker) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	box, err := w.Runtime.Create(ctx, spec)
+	return looked{box, func() { w.before(spec.ID) }}, err
+}
+
+type looked struct {
+	runtime.Sandbox
+	before func()
+}
+
+func (w looked) Destroy(ctx context.Context) error {
+	w.before()
+	return w.Sandbox.Destroy(ctx)
 }

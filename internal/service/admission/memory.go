@@ -40,6 +40,7 @@ type claim struct {
 	user   string
 	memory int64 // bytes of programs and files
 	cpu    float64
+	quoted bool  // a quota counts it
 	placed bool  // it counts against the node's bound
 	limit  int64 // bytes that its programs may hold; 0 where that is not enforced
 	box    runtime.Sandbox
@@ -91,6 +92,7 @@ func (n *Memory) claim(id string, c *claim, q belljar.Quota) error {
 	if n.claims == nil {
 		n.claims = map[string]*claim{}
 	}
+	c.quoted = q.MemoryMB > 0 || q.CPU > 0
 	n.claims[id] = c
 	return nil
 }
@@ -125,6 +127,13 @@ func (n *Memory) usedBy(user string) (sum claim) {
 		}
 	}
 	return sum
+}
+
+// Quoted reports whether a quota of its user counts a sandbox.
+func (n *Memory) Quoted(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.claims[id] != nil && n.claims[id].quoted
 }
 
 // Drop forgets a sandbox that is gone, or was not made.

@@ -233,7 +233,7 @@ func (c *execution) settle() {
 	if c.out.cut {
 		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
 	}
-	if p.session == nil && p.Workspace.OnDisk() { // the caller may use the volume, or its room, as soon as it has the answer
+	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // who has the answer may use what the sandbox had
 		c.releaseBox()
 		c.memory.Drop(r.id)
 		c.conclude(r, o, usage, files, c.out.cut)
