@@ -76,7 +76,7 @@ func code(c *call, in codeInput) (*reply, error) {
 		text := fmt.Sprintf("status running after %v: exec_id %s continues. Read its output with sandbox_exec_read, or wait for its end with sandbox_exec_wait.", c.terms.Wait, run.ID)
 		return &reply{text, nil, o}, nil
 	}
-	stdout, stderr := streams(out, c.terms.MaxOutput)
+	stdout, stderr := streams(run, out, c.terms.MaxOutput)
 	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
 	if ms, ok := run.Took(); ok {
 		o.DurationMs = &ms

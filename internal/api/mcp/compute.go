@@ -95,7 +95,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 		return nil, renamed(err, map[string]string{"command": "args", "timeout_sec": "timeout_seconds"})
 	}
 	ms, _ := run.Took()
-	stdout, stderr := streams(out, c.terms.MaxOutput)
+	stdout, stderr := streams(run, out, c.terms.MaxOutput)
 	found, more := c.collect(run, spec.Files)
 	o := runOutput{
 		OK: run.Phase == belljar.PhaseCompleted && run.ExitStatus() == 0, Runtime: name, ExitCode: run.ExitStatus(), DurationMs: ms,
@@ -224,7 +224,7 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	stdout, stderr := streams(out, c.terms.MaxOutput)
+	stdout, stderr := streams(run, out, c.terms.MaxOutput)
 	o := commandOutput{
 		RunID: run.ID, SessionID: run.SessionID, Phase: run.Phase, PolicyHash: run.PolicyHash, ImageDigest: run.ImageDigest,
 		Runtime: run.Runtime, ended: endOf(run), output: outputOf(stdout, stderr),

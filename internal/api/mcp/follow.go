@@ -132,7 +132,7 @@ func (c *call) detachedNotes() string {
 			if err != nil {
 				continue
 			}
-			stdout, stderr := streams(&out, maxDetachedOutput)
+			stdout, stderr := streams(run, &out, maxDetachedOutput)
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continued and has ended: %s",
 				run.ID, report(run, stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."))
 		default:

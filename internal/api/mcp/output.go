@@ -173,13 +173,17 @@ func readable(raw []byte) string {
 	return b.String()
 }
 
-// streams returns both streams of a run, for a result. out may be nil.
-func streams(out *belljar.Output, room int) (stdout, stderr excerpt) {
+// streams returns both streams of a run, for a result. The stderr of a program that was not built is its compiler's output. out may
+// be nil.
+func streams(run belljar.Run, out *belljar.Output, room int) (stdout, stderr excerpt) {
 	if out == nil {
 		return excerpt{}, excerpt{}
 	}
-	return excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room),
-		excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
+	stdout = excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room)
+	if b := run.Build; b != nil && run.ReasonCode == belljar.ReasonCompileFailed {
+		return stdout, excerptOf(b.Output, b.OutputEncoding, 0, 0, b.OutputTruncated, room)
+	}
+	return stdout, excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
 }
 
 // section returns a stream as a part of a text; "" if it is empty.

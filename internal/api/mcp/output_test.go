@@ -38,7 +38,7 @@ func TestExcerpt(t *testing.T) {
 	if got := truncationNote(capped, excerpt{}, "read on"); !strings.Contains(got, "stdout is truncated") || strings.Contains(got, "stderr") {
 		t.Errorf("truncationNote returned %q", got)
 	}
-	out, errs := streams(&belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300)
+	out, errs := streams(belljar.Run{}, &belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300)
 	if out.section("stdout") != "\nstdout:\na\n" || errs.section("stderr") != "" {
 		t.Errorf("sections are %q and %q", out.section("stdout"), errs.section("stderr"))
 	}

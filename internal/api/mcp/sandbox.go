@@ -252,7 +252,7 @@ func exec(c *call, in execInput) (*reply, error) {
 		text := fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
 		return &reply{text, nil, o}, nil
 	}
-	stdout, stderr := streams(out, c.terms.MaxOutput)
+	stdout, stderr := streams(run, out, c.terms.MaxOutput)
 	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
 	if ms, ok := run.Took(); ok {
 		o.DurationMs = &ms

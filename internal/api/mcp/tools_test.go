@@ -4,6 +4,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -173,6 +174,14 @@ func TestComputeRun(t *testing.T) {
 	slow := p.tool("sandbox_run", map[string]any{"code": "sleep 60", "timeout_seconds": 1}).good(t)
 	if slow.data["timed_out"] != true || slow.data["ok"] != false || !strings.Contains(slow.text, "timeout_seconds") {
 		t.Errorf("a run that is too slow: %s %v", slow.text, slow.data)
+	}
+	tools := t.TempDir()
+	if err := errors.Join(os.Chmod(tools, 0o755), os.WriteFile(tools+"/cc", []byte("#!/bin/sh\necho main.c:1: no such type; exit 1\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	unbuilt := p.tool("sandbox_run", map[string]any{"runtime": "c", "code": "x", "env": map[string]string{"PATH": tools}}).good(t)
+	if unbuilt.data["stderr"] != "main.c:1: no such type\n" || !strings.Contains(unbuilt.text, "compile_failed") || !strings.Contains(unbuilt.text, "\nstderr:\nmain.c:1: no such type") {
+		t.Errorf("a program that does not compile: %s %v", unbuilt.text, unbuilt.data)
 	}
 	p.close()
 	if left := w.sessions("ann"); len(left) > 0 {
