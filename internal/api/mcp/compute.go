@@ -84,15 +84,17 @@ func runCode(c *call, in runInput) (*reply, error) {
 	spec.Env, spec.TimeoutSec, spec.Language, spec.Command = in.Env, timeout, l.Aliases[0], append([]string{file}, in.Args...)
 	spec.WorkspaceExec = true
 	spec.Files = append(spec.Files, belljar.InlineFile{Path: file, Content: []byte(in.Code)})
+	names := map[string]string{"command": "args", "timeout_sec": "timeout_seconds"}
 	for _, path := range slices.Sorted(maps.Keys(in.Files)) {
 		if clean, err := belljar.CleanPath(path); err == nil && clean == file {
 			return nil, api.Refuse("files", "files: %.80q is where code goes", path)
 		}
+		names[fmt.Sprintf("files[%d].path", len(spec.Files))] = "files"
 		spec.Files = append(spec.Files, belljar.InlineFile{Path: path, Content: []byte(in.Files[path])})
 	}
 	run, out, err := c.finish(spec, forever)
 	if err != nil {
-		return nil, renamed(err, map[string]string{"command": "args", "timeout_sec": "timeout_seconds"})
+		return nil, renamed(err, names)
 	}
 	ms, _ := run.Took()
 	stdout, stderr := streams(run, out, c.terms.MaxOutput)

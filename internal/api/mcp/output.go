@@ -56,17 +56,16 @@ func advice(run belljar.Run) string {
 		return "no operator approved it: ask the user whether one can, before you send it again"
 	case belljar.ReasonExecutionTimeout:
 		return "give it more time with timeout_seconds (timeout_sec of sandbox.run), or make the work shorter"
-	case belljar.ReasonCPUTimeExceeded:
-		return "make it compute less; only the operator can give it more CPU time"
-	case belljar.ReasonOOMKilled:
-		return "make it use less memory; only the operator can give it more"
 	case belljar.ReasonNodeOutOfMemory:
 		return "try it again later: the machine had no memory left, and this was not the program's own limit"
-	case belljar.ReasonPidsLimit:
-		return "make it start fewer processes; only the operator can allow more"
 	}
-	hint, _, _ := strings.Cut(run.Hint, " (--")
-	return hint
+	switch {
+	case strings.Contains(run.Hint, "workspace_exec"):
+		return "name its interpreter in the command: files in /workspace cannot be executed here"
+	case strings.Contains(run.Hint, " (--"): // it names a field of the API
+		return "make it need less; only the operator can give it more"
+	}
+	return run.Hint
 }
 
 // ended is how a run ended, for programs.

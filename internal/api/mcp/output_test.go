@@ -44,6 +44,20 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
+// Advice names arguments of tools only.
+func TestAdvice(t *testing.T) {
+	for hint, want := range map[string]string{
+		"":                           "",
+		"the file is not executable": "the file is not executable",
+		"allow more with build_timeout_sec (--build-timeout)":          "make it need less; only the operator can give it more",
+		"the run does not allow it: workspace_exec (--workspace-exec)": "name its interpreter in the command: files in /workspace cannot be executed here",
+	} {
+		if got := advice(belljar.Run{Hint: hint}); got != want {
+			t.Errorf("of %q: %q, want %q", hint, got, want)
+		}
+	}
+}
+
 func TestTranscript(t *testing.T) {
 	stdout := func(text string) belljar.Frame {
 		return belljar.Frame{Type: belljar.FrameStdout, Output: []byte(text)}

@@ -171,6 +171,7 @@ func TestComputeRun(t *testing.T) {
 	if r := p.tool("sandbox_run", map[string]any{"code": "print(6*7)", "runtime": "python"}).good(t); r.data["stdout"] != "42\n" || r.data["ok"] != true {
 		t.Errorf("python: %v", r.data)
 	}
+	p.tool("sandbox_run", map[string]any{"code": "1", "files": map[string]string{"../a": "x"}}).refused(t, `files "../a": path`, "correct files,")
 	slow := p.tool("sandbox_run", map[string]any{"code": "sleep 60", "timeout_seconds": 1}).good(t)
 	if slow.data["timed_out"] != true || slow.data["ok"] != false || !strings.Contains(slow.text, "timeout_seconds") {
 		t.Errorf("a run that is too slow: %s %v", slow.text, slow.data)
