@@ -90,10 +90,10 @@ func endOf(run belljar.Run) ended {
 type output struct {
 	Stdout          string `json:"stdout" about:"Its output there; if it is long, the beginning and the end"`
 	StdoutEncoding  string `json:"stdout_encoding,omitempty" about:"base64 if the content is not text"`
-	StdoutTruncated bool   `json:"stdout_truncated,omitempty" about:"Whether part of it is left out"`
+	StdoutTruncated bool   `json:"stdout_truncated,omitempty" about:"Whether part of it is left out, or may be: what the run's log had no room for"`
 	Stderr          string `json:"stderr" about:"Its output there; if it is long, the beginning and the end"`
 	StderrEncoding  string `json:"stderr_encoding,omitempty" about:"base64 if the content is not text"`
-	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether part of it is left out"`
+	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether part of it is left out, or may be: what the run's log had no room for"`
 }
 
 func outputOf(stdout, stderr excerpt) output {
@@ -108,7 +108,7 @@ type excerpt struct {
 	Text      string // for models: bytes that are not UTF-8 are written \xNN
 	Data      string // for programs: text, or base64 if it is binary
 	Truncated bool
-	Bytes     int64 // printed in all, as far as the log has them
+	Bytes     int64 // that the log has
 	Left      int64 // bytes that are left out
 	Binary    bool
 }
@@ -224,12 +224,12 @@ func report(run belljar.Run, stdout, stderr excerpt, more string) string {
 	return headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + truncationNote(stdout, stderr, more)
 }
 
-// truncationNote returns what is missing, and how to get it; "" if nothing is.
+// truncationNote returns what is not shown, and how to get it; "" if all is. A warning of the run says what was not kept.
 func truncationNote(stdout, stderr excerpt, more string) string {
 	var parts []string
 	add := func(name string, e excerpt) {
-		if e.Truncated {
-			parts = append(parts, fmt.Sprintf("%s is truncated (%d bytes were printed, %d of them are not shown)", name, e.Bytes, e.Left))
+		if e.Left > 0 {
+			parts = append(parts, fmt.Sprintf("%s is truncated (%d bytes were kept, %d of them are not shown)", name, e.Bytes, e.Left))
 		}
 	}
 	add("stdout", stdout)

@@ -35,7 +35,9 @@ func TestExcerpt(t *testing.T) {
 	if !capped.Truncated {
 		t.Error("a log that was cut at its cap is not told")
 	}
-	if got := truncationNote(capped, excerpt{}, "read on"); !strings.Contains(got, "stdout is truncated") || strings.Contains(got, "stderr") {
+	cut := excerptOf(long, "utf8", 0, 0, true, 300)
+	if got := truncationNote(cut, capped, "read on"); !strings.Contains(got, "stdout is truncated (2000 bytes were kept, 1700 of them are not shown). read on") ||
+		strings.Contains(got, "stderr") {
 		t.Errorf("truncationNote returned %q", got)
 	}
 	out, errs := streams(belljar.Run{}, &belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300)
