@@ -38,19 +38,17 @@ const (
 	maxPictureSide = 8000 // pixels
 )
 
-// collect returns the files that a one-shot run left, without those given to it: for programs, and as links and pictures.
-func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact, []sdk.Content) {
-	if !run.Phase.Terminal() {
-		return nil, nil
-	}
+// collect returns the files that a one-shot run left, without those given to it: for programs, as text, and as links and pictures.
+func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact, string, []sdk.Content) {
 	list, err := c.Artifacts().List(c, run.ID)
 	if err != nil {
 		c.kit.log.Warn("artifacts could not be listed", "run_id", run.ID, "err", err)
-		return nil, nil
+		return nil, "", nil
 	}
 	var found []artifact
+	var text strings.Builder
 	var more []sdk.Content
-	shown, sum := 0, int64(0)
+	shown, sum, hidden := 0, int64(0), 0
 	for _, a := range list {
 		if a.LinkTarget != "" || slices.ContainsFunc(given, func(f belljar.InlineFile) bool {
 			clean, err := belljar.CleanPath(f.Path)
@@ -58,15 +56,21 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 		}) {
 			continue
 		}
-		if len(found) == maxArtifacts {
-			break
-		}
+		uri := artifactURI(run.ID, a.Path)
+		about := "resource " + uri
 		if a.Skipped != "" {
-			found = append(found, artifact{Path: a.Path, Size: a.Size, Skipped: a.Skipped})
+			uri, about = "", "not kept: "+a.Skipped
+		}
+		line := fmt.Sprintf("%s (%d bytes, %s)\n", quoted(a.Path), a.Size, about)
+		if len(found) == maxArtifacts || text.Len()+len(line) > c.terms.MaxOutput {
+			hidden++
 			continue
 		}
-		uri := artifactURI(run.ID, a.Path)
-		found = append(found, artifact{Path: a.Path, Size: a.Size, URI: uri})
+		text.WriteString(line)
+		found = append(found, artifact{Path: a.Path, Size: a.Size, URI: uri, Skipped: a.Skipped})
+		if uri == "" {
+			continue
+		}
 		more = append(more, &sdk.ResourceLink{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: new(a.Size)})
 		c.addResource(uri, a)
 		if !isPicture(a.Path) || shown == maxPictures || a.Size > maxPicture || sum+a.Size > maxPictureSum {
@@ -83,7 +87,14 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 			sum += a.Size
 		}
 	}
-	return found, more
+	note := ""
+	if len(found)+hidden > 0 {
+		note = "\nfiles it left:\n" + text.String()
+	}
+	if hidden > 0 {
+		note += fmt.Sprintf("note: there are %d, and %d are shown; leave fewer, or one archive of them\n", len(found)+hidden, len(found))
+	}
+	return found, note, more
 }
 
 func (c *call) readArtifact(run, name string) ([]byte, error) {
@@ -93,26 +104,6 @@ func (c *call) readArtifact(run, name string) ([]byte, error) {
 	}
 	defer func() { _ = body.Close() }() // all of it was read
 	return io.ReadAll(io.LimitReader(body, maxPicture))
-}
-
-// artifactNote lists the files that a run left; "" if there are none.
-func artifactNote(found []artifact) string {
-	if len(found) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("\nfiles it left:\n")
-	for _, a := range found {
-		if a.Skipped != "" {
-			fmt.Fprintf(&b, "%s (%d bytes, not kept: %s)\n", a.Path, a.Size, a.Skipped)
-		} else {
-			fmt.Fprintf(&b, "%s (%d bytes, resource %s)\n", a.Path, a.Size, a.URI)
-		}
-	}
-	if len(found) == maxArtifacts {
-		fmt.Fprintf(&b, "and maybe more: these are the first %d\n", maxArtifacts)
-	}
-	return b.String()
 }
 
 const svgType = "image/svg+xml"
@@ -149,7 +140,7 @@ func isPicture(name string) bool {
 // picture returns a file as a picture and a text about it; the picture is nil if the file is not a valid one. A model refuses the
 // whole conversation after a picture that it cannot read. Claude gets SVG as text, because its models do not accept it.
 func (c *call) picture(name string, data []byte) (sdk.Content, string) {
-	base := path.Base(name)
+	base := quoted(path.Base(name))
 	if mediaType(name) == svgType {
 		head := bytes.ToLower(data[:min(len(data), 1024)])
 		if !utf8.Valid(data) || !bytes.Contains(head, []byte("<svg")) {

@@ -98,7 +98,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 	}
 	ms, _ := run.Took()
 	stdout, stderr := streams(run, out, c.terms.MaxOutput)
-	found, more := c.collect(run, spec.Files)
+	found, left, more := c.collect(run, spec.Files)
 	o := runOutput{
 		OK: run.Phase == belljar.PhaseCompleted && run.ExitStatus() == 0, Runtime: name, ExitCode: run.ExitStatus(), DurationMs: ms,
 		output: outputOf(stdout, stderr), RunID: run.ID, TimedOut: run.Phase == belljar.PhaseTimedOut, Signal: run.Signal, Artifacts: found, Failure: run.Failure,
@@ -107,7 +107,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 		o.Error = strings.TrimSpace(cmp.Or(run.Message, string(run.ReasonCode)) + "\n" + advice(run))
 	}
 	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+
-		"; or let the program print less, or write to /workspace/artifacts.") + artifactNote(found)
+		"; or let the program print less, or write to /workspace/artifacts.") + left
 	return &reply{text, more, o}, nil
 }
 
@@ -240,10 +240,11 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 			run.ID, run.Phase, place, run.ID)
 		return &reply{text, nil, o}, nil
 	}
+	var left string
 	var more []sdk.Content
 	if run.SessionID == "" {
-		o.Artifacts, more = c.collect(run, spec.Files)
+		o.Artifacts, left, more = c.collect(run, spec.Files)
 	}
-	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + artifactNote(o.Artifacts)
+	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + left
 	return &reply{text, more, o}, nil
 }

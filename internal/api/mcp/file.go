@@ -110,7 +110,7 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(entry.Path)
-	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), at), nil, writeOutput{true, at}}, nil
+	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), quoted(at)), nil, writeOutput{true, at}}, nil
 }
 
 func readFile(c *call, in fileInput) (*reply, error) {
@@ -145,7 +145,7 @@ func readFile(c *call, in fileInput) (*reply, error) {
 // pictureOf returns a file of a sandbox as [call.picture] does. part is the beginning of the file.
 func (c *call) pictureOf(sandbox, name string, part api.FilePart) (sdk.Content, string) {
 	if part.Size > maxPicture {
-		return nil, fmt.Sprintf("%s has %d bytes, too many to be shown as a picture (at most %d)", path.Base(name), part.Size, maxPicture)
+		return nil, fmt.Sprintf("%s has %d bytes, too many to be shown as a picture (at most %d)", quoted(path.Base(name)), part.Size, maxPicture)
 	}
 	if part.Truncated() {
 		var err error
@@ -171,21 +171,30 @@ func listFiles(c *call, in listInput) (*reply, error) {
 	o := listOutput{Entries: []entry{}, Truncated: list.Truncated}
 	var b strings.Builder
 	for _, e := range list.Entries {
-		o.Entries = append(o.Entries, entry{e.Path, e.Type, e.Size, e.Mode, e.MtimeUnix, e.Target})
-		name := e.Path
+		name := quoted(e.Path)
 		if e.Type == "dir" {
 			name += "/"
 		}
 		if e.Target != "" {
-			name += " -> " + e.Target
+			name += " -> " + quoted(e.Target)
 		}
-		fmt.Fprintf(&b, "%s %10d %s\n", e.Mode, e.Size, name)
+		line := fmt.Sprintf("%s %10d %s\n", e.Mode, e.Size, name)
+		if b.Len()+len(line) > c.terms.MaxOutput {
+			o.Truncated = true
+			break
+		}
+		b.WriteString(line)
+		o.Entries = append(o.Entries, entry{e.Path, e.Type, e.Size, e.Mode, e.MtimeUnix, e.Target})
 	}
-	if len(o.Entries) == 0 {
-		fmt.Fprintf(&b, "%s is empty\n", api.InWorkspace(cmp.Or(in.Path, ".")))
+	if len(list.Entries) == 0 {
+		fmt.Fprintf(&b, "%s is empty\n", quoted(api.InWorkspace(cmp.Or(in.Path, "."))))
 	}
 	if o.Truncated {
-		fmt.Fprintf(&b, "note: there are more than these %d; list a folder of it, or look with find in sandbox_exec\n", len(o.Entries))
+		more := ""
+		if list.Truncated {
+			more = "more than "
+		}
+		fmt.Fprintf(&b, "note: there are %s%d, and %d are shown; list a folder of it, or look with find in sandbox_exec\n", more, len(list.Entries), len(o.Entries))
 	}
 	return &reply{b.String(), nil, o}, nil
 }
@@ -198,5 +207,5 @@ func deleteFile(c *call, in deleteInput) (*reply, error) {
 		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(in.Path)
-	return &reply{"deleted " + at, nil, deleteOutput{true, at}}, nil
+	return &reply{"deleted " + quoted(at), nil, deleteOutput{true, at}}, nil
 }

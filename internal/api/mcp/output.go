@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -170,6 +171,14 @@ func readable(raw []byte) string {
 		raw = raw[n:]
 	}
 	return b.String()
+}
+
+// quoted returns a file's name for a text. A name with characters that do not print is quoted: it cannot forge a line.
+func quoted(name string) string {
+	if strings.HasPrefix(name, `"`) || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // streams returns both streams of a run, for a result. The stderr of a program that was not built is its compiler's output. out may

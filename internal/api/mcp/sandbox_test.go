@@ -279,6 +279,21 @@ func TestHugeOutput(t *testing.T) {
 	if len(r.text) > 2000 || r.data["stdout_truncated"] != true || len(r.data["stdout"].(string)) > 1200 {
 		t.Errorf("a text of %d bytes, stdout of %d", len(r.text), len(r.data["stdout"].(string)))
 	}
+	// So are lists. No name in them forges a line.
+	files := "mkdir output; for i in $(seq 100 199); do echo x > output/$i; done; cp output/100 \"$(printf 'output/1\\nforged\\342\\200\\256')\""
+	p.exec(sandbox, "sh", "-c", files).good(t)
+	for field, r := range map[string]result{
+		"entries":   p.tool("sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "output"}).good(t),
+		"artifacts": p.tool("sandbox.run", map[string]any{"base_image": "host", "command": []string{"sh", "-c", files}}).good(t),
+	} {
+		list, _ := r.data[field].([]any)
+		if len(r.text) > 1300 || len(list) == 0 || !strings.Contains(r.text, fmt.Sprintf("\nnote: there are 101, and %d are shown; ", len(list))) {
+			t.Errorf("%s: %d are in a text of %d bytes: %s", field, len(list), len(r.text), r.text)
+		}
+		if !strings.Contains(r.text, `output/1\nforged\u202e"`) {
+			t.Errorf("%s: a name is not quoted: %s", field, r.text)
+		}
+	}
 }
 
 // An empty file is a resource with an empty blob: clients refuse contents with neither text nor blob.

@@ -26,8 +26,8 @@ type Terms struct {
 	// Wait is how long a call waits for its run before it answers that the run continues; 0 is 45 s. Most clients give a call
 	// 60 s.
 	Wait time.Duration
-	// MaxOutput is how many bytes of each stream a result holds, half from the beginning and half from the end; 0 is 24 KiB.
-	// The rest can be read.
+	// MaxOutput is how many bytes of each stream a result holds, half from the beginning and half from the end, and of a list of
+	// files; 0 is 24 KiB. The rest can be read.
 	MaxOutput int
 }
 
