@@ -156,7 +156,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if id == "" && len(list) == 1 && list[0].Method == "initialize" {
-		return d.initialize(w, r, caller, list[0].Params)
+		return d.initialize(w, r, caller, list)
 	}
 	var hs *httpSession
 	handler := d.handler
@@ -179,7 +179,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer d.acquire(hs)()
 	hs.note(r, list)
-	hs.serve(handler, w, r)
+	hs.serve(handler, w, r, list)
 	return nil
 }
 
@@ -196,8 +196,8 @@ func (hs *httpSession) note(r *http.Request, list []message) {
 }
 
 // serve has the SDK answer a request of the session.
-func (hs *httpSession) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	w, r, done := hs.streams.claim(w, r)
+func (hs *httpSession) serve(h http.Handler, w http.ResponseWriter, r *http.Request, list []message) {
+	w, r, done := hs.streams.claim(w, r, list)
 	defer done()
 	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, hs.server)))
 }
@@ -210,7 +210,7 @@ func noSession() error {
 }
 
 // initialize starts a session.
-func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar.Caller, params json.RawMessage) error {
+func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar.Caller, list []message) error {
 	type initializeParams struct {
 		ProtocolVersion string `json:"protocolVersion"`
 		ClientInfo      struct {
@@ -218,7 +218,7 @@ func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar
 		} `json:"clientInfo"`
 	}
 	var in initializeParams
-	if json.Unmarshal(params, &in) != nil {
+	if json.Unmarshal(list[0].Params, &in) != nil {
 		in = initializeParams{} // the SDK refuses it
 	}
 	hs, err := d.start(r, caller, token{
@@ -228,7 +228,7 @@ func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar
 		return err
 	}
 	defer d.acquire(hs)()
-	hs.serve(d.handler, w, r)
+	hs.serve(d.handler, w, r, list)
 	if hs.connection() == nil {
 		d.end(hs) // the SDK refused it
 	}

@@ -85,10 +85,12 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"no session":       {new("").post(bg, call), []string{"400", "Mcp-Session-Id is missing", "initialize first"}},
 		"a foreign page":   {c.do(bg, http.MethodPost, call, map[string]string{"Origin": "https://evil.example"}), []string{"403", "forbidden"}},
 		"another method":   {c.do(bg, http.MethodPut, "{}", nil), []string{"405"}},
-		"no JSON":          {c.post(bg, "{nope"), []string{"400", "malformed"}},
+		"no JSON":          {c.post(bg, "{nope"), []string{"400", `{"error":{"code":-32700,`, `"id":null`}},
+		"no params":        {c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"tools/call"}`), []string{"200", `"code":-32600`, "params", `"id":8`}},
+		"a second start":   {c.post(bg, hello), []string{"200", `"code":-32600`, "duplicate"}},
 		"a wrong type":     {c.do(bg, http.MethodPost, call, map[string]string{"Content-Type": "text/plain"}), []string{"415"}},
 		"an unknown event": {c.do(bg, http.MethodGet, "", map[string]string{"Last-Event-ID": "nope_3"}), []string{"400"}},
-		"an old version":   {c.do(bg, http.MethodPost, call, map[string]string{"Mcp-Protocol-Version": "1999-01-01"}), []string{"400", "Unsupported protocol version", "2025-11-25"}},
+		"an old version":   {c.do(bg, http.MethodPost, call, map[string]string{"Mcp-Protocol-Version": "1999-01-01"}), []string{"400", `"code":-32600`, "Unsupported protocol version", "2025-11-25"}},
 		"a new version":    {new("").do(bg, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}), []string{"200", `"sandbox_run"`}},
 		"an unknown word":  {new("?mod=code").post(bg, hello), []string{"400", "unknown parameter", "did you mean mode"}},
 		"a word twice":     {new("?mode=code&mode=compute").post(bg, hello), []string{"400", "more than once"}},
@@ -99,7 +101,7 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"the same id twice": {func() *http.Response {
 			c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`).Body.Close()
 			return c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"nope"}`)
-		}(), []string{"400", "nope"}},
+		}(), []string{"200", `"code":-32601`, `method \"nope\"`, `"id":8`}},
 	} {
 		got := bodyOf(t, x.resp)
 		for _, word := range x.want {

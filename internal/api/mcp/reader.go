@@ -3,9 +3,12 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // streamReaders are the requests of a session that read a stream. A stream has one reader, the newest: the server may not have
@@ -18,10 +21,12 @@ type streamReaders struct {
 // streamReader is a request that reads a stream.
 type streamReader struct {
 	http.ResponseWriter
-	all    *streamReaders
-	stream string // "" until the first event names it
-	cancel context.CancelFunc
-	done   chan struct{}
+	all     *streamReaders
+	stream  string // "" until the first event names it
+	cancel  context.CancelFunc
+	done    chan struct{}
+	list    []message // of the request; nil if its body has none
+	refused bool      // in plain text, which is not sent
 }
 
 // sessionStream stands for the stream that belongs to no request.
@@ -32,9 +37,9 @@ const lastEvent = "Last-Event-ID"
 
 // claim returns a request that a newer reader of its stream can cancel; call done after it. A request that resumes a stream
 // waits until the reader before has ended.
-func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, func()) {
+func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []message) (http.ResponseWriter, *http.Request, func()) {
 	ctx, cancel := context.WithCancel(r.Context())
-	reader := &streamReader{ResponseWriter: w, all: all, cancel: cancel, done: make(chan struct{})}
+	reader := &streamReader{ResponseWriter: w, all: all, cancel: cancel, done: make(chan struct{}), list: list}
 	if r.Method == http.MethodGet {
 		reader.stream, _, _ = strings.Cut(r.Header.Get(lastEvent), "_")
 		if reader.stream == "" {
@@ -74,6 +79,9 @@ const primeName = "event: prime\n"
 
 // Write takes the id of the stream from the first event with an id. Each call gets a whole event.
 func (reader *streamReader) Write(b []byte) (int, error) {
+	if reader.refused {
+		return len(b), reader.refuse(strings.TrimSpace(string(b)))
+	}
 	if event, named := bytes.CutPrefix(b, []byte(primeName)); named {
 		n, err := reader.Write(event)
 		return n + len(primeName), err
@@ -92,6 +100,40 @@ func (reader *streamReader) Write(b []byte) (int, error) {
 	}
 	reader.all.mu.Unlock()
 	return reader.ResponseWriter.Write(b)
+}
+
+// WriteHeader holds back the status of a refusal in plain text.
+func (reader *streamReader) WriteHeader(status int) {
+	reader.refused = status == http.StatusBadRequest && strings.HasPrefix(reader.Header().Get("Content-Type"), "text/plain")
+	if !reader.refused {
+		reader.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// refuse sends a JSON-RPC error in place of the SDK's text. The error of a call has status 200, because clients read no other.
+func (reader *streamReader) refuse(text string) error {
+	status, code, id := http.StatusBadRequest, jsonrpc.CodeInvalidRequest, json.RawMessage(nil)
+	if len(reader.list) == 1 {
+		id = reader.list[0].ID
+	}
+	kind, about, _ := strings.Cut(text, ": ")
+	switch kind {
+	case "malformed payload":
+		if reader.list == nil {
+			code, text = jsonrpc.CodeParseError, "the body is not JSON: one message, in UTF-8"
+		}
+	case "JSON RPC not handled":
+		code, text = jsonrpc.CodeMethodNotFound, "method "+about
+		fallthrough
+	case "invalid request":
+		if id != nil {
+			status = http.StatusOK
+		}
+	}
+	reader.Header().Set("Content-Type", "application/json")
+	reader.ResponseWriter.WriteHeader(status)
+	_, err := reader.ResponseWriter.Write(refusal(id, code, text))
+	return err
 }
 
 // Flush sends what is buffered.

@@ -88,8 +88,16 @@ func (s *clientSession) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			shown.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool { return t.Name == runTool })
 			return &shown, nil
 		}
-		return result, err
+		return result, coded(err)
 	}
+}
+
+// coded returns an error with a code of JSON-RPC. The SDK gives those about the order of messages none.
+func coded(err error) error {
+	if e := (*jsonrpc.Error)(nil); err == nil || errors.As(err, &e) && e.Code != 0 {
+		return err
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
 }
 
 // unknownTool returns the error for a tool that is not on offer.

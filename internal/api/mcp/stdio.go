@@ -248,11 +248,15 @@ func (p *pipe) register(messages []jsonrpc.Message, inBatch bool) []jsonrpc.Mess
 
 // Write sends a message.
 func (p *pipe) Write(_ context.Context, m jsonrpc.Message) error {
+	answer, ok := m.(*jsonrpc.Response)
+	if ok {
+		answer.Error = coded(answer.Error)
+	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	if answer, ok := m.(*jsonrpc.Response); ok {
+	if ok {
 		if data, err = p.joinBatch(answer.ID, data); data == nil || err != nil {
 			return err
 		}
@@ -299,11 +303,16 @@ func (p *pipe) send(data []byte) error {
 	return err
 }
 
-// refuse answers a line that is not a message. An id that is neither a string nor a number is answered as null.
+// refuse answers a line that is not a message.
 func (p *pipe) refuse(id json.RawMessage, code int, message string) {
+	_ = p.send(refusal(id, code, message)) // a client that is gone needs no answer
+}
+
+// refusal returns a JSON-RPC error. An id that is neither a string nor a number is answered as null.
+func refusal(id json.RawMessage, code int, message string) []byte {
 	if len(id) == 0 || id[0] != '"' && (id[0] < '0' || id[0] > '9') && id[0] != '-' {
 		id = json.RawMessage("null")
 	}
 	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}})
-	_ = p.send(data) // a client that is gone needs no answer
+	return data
 }
