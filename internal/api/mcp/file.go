@@ -136,8 +136,11 @@ func readFile(c *call, in fileInput) (*reply, error) {
 			more = append(more, picture)
 		}
 	}
-	if o.Truncated {
+	switch {
+	case o.Truncated:
 		text += fmt.Sprintf("\nnote: the file is truncated here: it has %d bytes; read on with offset %d", part.Size, part.Next)
+	case in.Offset > 0 && in.Offset >= uint64(part.Size):
+		text = fmt.Sprintf("note: nothing is there: the file has %d bytes", part.Size)
 	}
 	return &reply{text, more, o}, nil
 }

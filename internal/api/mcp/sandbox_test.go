@@ -60,6 +60,9 @@ func TestSandboxLasts(t *testing.T) {
 	if part.data["contents"] != "echo" || part.data["truncated"] != true || part.data["size_bytes"] != 17.0 || !strings.Contains(part.text, "offset 4") {
 		t.Errorf("read a part: %q %v", part.text, part.data)
 	}
+	if r := p.tool("sandbox_fs_read", file(map[string]any{"offset": 99})).good(t); r.data["contents"] != "" || r.text != "note: nothing is there: the file has 17 bytes" {
+		t.Errorf("read behind the end: %q %v", r.text, r.data)
+	}
 	binary := base64.StdEncoding.EncodeToString([]byte{0, 255, 'a'})
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "b.bin", "contents_b64": binary}).good(t)
 	if r := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "b.bin"}).good(t); r.data["contents_b64"] != binary || r.data["contents"] != nil {
