@@ -57,8 +57,9 @@ func TestApproval(t *testing.T) {
 	}
 	id = ask()
 	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "not today"})
-	if r := p.answer(id).tool(t); !strings.Contains(r.text, "policy_denied (op denied it: not today)") || strings.Contains(r.text, "went") {
-		t.Error(r.text)
+	r := p.answer(id).tool(t)
+	if r.refused(t, "policy_denied (op denied it: not today)"); strings.Contains(r.text, "went") || r.data["run_id"] == nil {
+		t.Errorf("%s, %v", r.text, r.data)
 	}
 }
 

@@ -30,6 +30,7 @@ type call struct {
 	request string // the JSON-RPC id
 	token   any    // of progress; nil if the client wants none
 	conn    *sdk.ServerSession
+	undone  bool // its run never began
 }
 
 // newCall returns the call for a request. extra may be nil.
@@ -69,7 +70,7 @@ func (s *clientSession) callTool(ctx context.Context, t *tool, req *sdk.CallTool
 		return c.failed(t, err), nil
 	}
 	content := append([]sdk.Content{&sdk.TextContent{Text: strings.TrimSuffix(r.text, "\n") + c.detachedNotes()}}, r.more...)
-	return &sdk.CallToolResult{Content: content, StructuredContent: json.RawMessage(value)}, nil
+	return &sdk.CallToolResult{Content: content, StructuredContent: json.RawMessage(value), IsError: c.undone}, nil
 }
 
 // errorMeta is the key of a result's metadata that holds the error for programs.

@@ -32,6 +32,9 @@ type finisher interface {
 // finish starts a run and waits at most wait for its end. If the run continues, out is nil. A cancelled call cancels the run,
 // unless its client only stopped waiting.
 func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
+	defer func() {
+		c.undone = run.Phase.Terminal() && run.StartedAt == nil && run.ExitCode == nil && run.ReasonCode != belljar.ReasonCompileFailed
+	}()
 	spec.Labels = map[string]string{label: c.id}
 	req := belljar.RunRequest{RunSpec: spec}
 	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
