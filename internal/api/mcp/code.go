@@ -22,13 +22,9 @@ type (
 		Replay         bool   `json:"replay,omitempty" about:"If the variables are gone, execute the earlier code again first"`
 	}
 	codeOutput struct {
-		ExecID string `json:"exec_id" about:"As from sandbox_exec"`
-		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, whatever the outcome"`
-		ended
-		*output
+		execOutput
 		Results       []codeResult `json:"results,omitempty" about:"What it has shown"`
 		VariablesLost bool         `json:"variables_lost,omitempty" about:"Whether its interpreter was replaced, and the variables are gone"`
-		DurationMs    *int64       `json:"duration_ms,omitempty" about:"Milliseconds from its start to its end"`
 	}
 	codeResult struct {
 		Type  string   `json:"type" enum:"value,display,error,cut" about:"value is the last expression's"`
@@ -71,17 +67,11 @@ func code(c *call, in codeInput) (*reply, error) {
 	if err != nil {
 		return nil, sandboxError(renamed(err, map[string]string{"timeout_sec": "timeout_seconds"}))
 	}
-	o := codeOutput{ExecID: run.ID, Status: "running"}
-	if !run.Phase.Terminal() || out == nil {
-		text := fmt.Sprintf("status running after %v: exec_id %s continues. Read its output with sandbox_exec_read, or wait for its end with sandbox_exec_wait.", c.terms.Wait, run.ID)
+	var o codeOutput
+	var text string
+	if o.execOutput, text = c.executed(run, out, c.terms.Wait); o.output == nil {
 		return &reply{text, nil, o}, nil
 	}
-	stdout, stderr := streams(run, out, c.terms.MaxOutput)
-	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
-	if ms, ok := run.Took(); ok {
-		o.DurationMs = &ms
-	}
-	text := report(run, stdout, stderr, fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s.", run.ID))
 	shown, more := c.shown(&o, out.Results)
 	text += shown
 	if out.ResultsTruncated {

@@ -243,22 +243,27 @@ func exec(c *call, in execInput) (*reply, error) {
 	if err != nil {
 		return nil, sandboxError(renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}))
 	}
+	o, text := c.executed(run, out, wait)
+	return &reply{text, nil, o}, nil
+}
+
+// executed returns the answer about a run in a sandbox, and its text. Without output the run continues.
+func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration) (execOutput, string) {
 	o := execOutput{ExecID: run.ID, Status: "running"}
 	if !run.Phase.Terminal() || out == nil {
-		why := ""
-		if !in.Stream {
-			why = fmt.Sprintf(" after %v", wait)
+		after := ""
+		if wait > 0 {
+			after = fmt.Sprintf(" after %v", wait)
 		}
-		text := fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
-		return &reply{text, nil, o}, nil
+		return o, fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), "+
+			"or wait for its end with sandbox_exec_wait.", after, run.ID)
 	}
 	stdout, stderr := streams(run, out, c.terms.MaxOutput)
 	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
 	if ms, ok := run.Took(); ok {
 		o.DurationMs = &ms
 	}
-	more := fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID)
-	return &reply{report(run, stdout, stderr, more), nil, o}, nil
+	return o, report(run, stdout, stderr, fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID))
 }
 
 // sandboxError gives the error about an ended sandbox or a missing file a hint in the terms of the tools.
