@@ -1,6 +1,6 @@
 import { Passing, sleep, told, Tries } from "./backoff.js";
 import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
-import { CanceledError, invalid, InvalidRequestError, RuntimeUnavailableError } from "./error.js";
+import { CanceledError, invalid, RuntimeUnavailableError } from "./error.js";
 import { failureOf, strangerOf } from "./failure.js";
 import type { Answer, RequestBody, Transport } from "./transport.js";
 
@@ -200,6 +200,8 @@ export class Connection {
     const transport = await this.transport();
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
     let body = ask.body;
+    let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
+    if (body instanceof ReadableStream) body = heard(body, (error) => (fault = { error }));
     if (ask.json !== undefined) {
       headers["Content-Type"] = "application/json";
       body = JSON.stringify(ask.json);
@@ -212,6 +214,7 @@ export class Connection {
       this.#met = true;
       return answer;
     } catch (error) {
+      if (fault && !watch.call.over()) throw fault.error;
       throw this.unreachable(watch, error);
     } finally {
       watch.mine();
@@ -261,7 +264,6 @@ export class Connection {
   broken(watch: Watch, message: string, error: unknown): unknown {
     const over = watch.call.over();
     if (over) return over;
-    if (error instanceof InvalidRequestError) return error; // the caller's own, of what was to be sent
     const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
     return new Passing(
       new RuntimeUnavailableError(
@@ -302,6 +304,25 @@ export class Connection {
     const transport = await this.#transport?.catch(() => undefined); // one that could not be made needs no closing
     transport?.close();
   }
+}
+
+// heard is a stream whose failure is told to somebody: what sends it would make it one of the network.
+function heard(stream: ReadableStream<Uint8Array>, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
+  const reader = stream.getReader();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) return controller.close();
+        if (!(value instanceof Uint8Array)) throw invalid("content", "a piece of the content is neither text nor bytes");
+        controller.enqueue(value);
+      } catch (error) {
+        failed(error);
+        throw error;
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
 }
 
 /**

@@ -5,7 +5,7 @@ import { told } from "./backoff.js";
 import { invalid } from "./error.js";
 import type { RequestBody } from "./transport.js";
 
-/** What files are written from. What can be read only once is sent only once: such a write is not repeated. */
+/** What files are written from. What can be read only once is sent only once: such a write is not repeated, and throws the content's own error. */
 export type Content = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /**

@@ -117,12 +117,18 @@ test("a stream that was sent cannot be sent again", async (t) => {
 
 test("content that cannot be read to its end is the caller's error", async (t) => {
   const server = await fake(t, (_, response) => json(response, 200, { entry: {} }));
+  const gone = Object.assign(new Error("the disk is gone"), { code: "ENOENT" });
   async function* content(): AsyncGenerator<Uint8Array> {
     yield Buffer.from("a");
-    throw new Error("the disk is gone");
+    throw gone;
   }
-  const error = await errorOf(client(t, server.url, { patienceMs: 0 }).sessions.use("s").files.write("a", content()));
-  assert.match(String((error.cause as Error)?.message) + String((error.cause as Error)?.cause), /the disk is gone/);
+  const broken = (): ReadableStream => new ReadableStream({ start: (controller) => controller.error(gone) });
+  const { files } = client(t, server.url).sessions.use("s");
+  for (const make of [content, broken]) {
+    await assert.rejects(files.write("a", make()), (error) => error === gone);
+    await assert.rejects(files.upload({ a: make() }), (error) => error === gone);
+  }
+  await assert.rejects(files.write("a", new ReadableStream({ start: (controller) => controller.enqueue(5 as never) })), InvalidRequestError);
 });
 
 test("answers that are no Belljar's say so", async (t) => {
