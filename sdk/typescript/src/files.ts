@@ -1,4 +1,4 @@
-import { base64, unbase64, utf8 } from "./bytes.js";
+import { base64, newKey, unbase64, utf8 } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { queryOf, route, type Ask, type Connection } from "./connection.js";
 import { blobOf, bodyOf, ByteStream, type Content } from "./content.js";
@@ -170,17 +170,16 @@ export class Files {
 
   /** upload brings files below a folder, in place of any that are there: all of them or, after an error, none. */
   async upload(files: Record<string, Content> | { path: string; content: Content }[], options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
-    const form = new FormData();
+    const boundary = newKey();
+    const form: BlobPart[] = [];
     for (const { path, content } of Array.isArray(files) ? files : Object.entries(files).map(([path, content]) => ({ path, content }))) {
-      form.append("files", await blobOf(content), path);
+      form.push(`--${boundary}\r\nContent-Disposition: form-data; name=files; filename*=UTF-8''${parameter(path)}\r\n\r\n`, await blobOf(content), "\r\n");
     }
-    const encoded = new Response(form);
-    const type = encoded.headers.get("Content-Type")!; // that of a blob is in lower case, and the boundary in it, too
-    const body = new Blob([await encoded.arrayBuffer()]);
+    const body = new Blob([...form, `--${boundary}--\r\n`]);
     return this.#connection.json(
       {
         method: "POST", path: route("sessions", this.#session, "files"), query: { dir: options.dir, extract: "false" },
-        body, headers: { "Content-Type": type }, once: true, longerMs,
+        body, headers: { "Content-Type": `multipart/form-data; boundary=${boundary}` }, once: true, longerMs,
       },
       options,
     );
@@ -215,6 +214,15 @@ export class Files {
 
 function namedOf(files: Record<string, string | Uint8Array> | NamedContent[]): NamedContent[] {
   return Array.isArray(files) ? files : Object.entries(files).map(([path, content]) => ({ path, content }));
+}
+
+// parameter writes a path as RFC 2231 has it. FormData would put %22 in place of a quote, which nobody undoes.
+function parameter(path: string): string {
+  try {
+    return encodeURIComponent(path).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+  } catch {
+    throw invalid("path", `path ${JSON.stringify(path)} has half a surrogate pair in it`);
+  }
 }
 
 function octal(mode: number | undefined): string | undefined {

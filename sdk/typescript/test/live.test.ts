@@ -299,9 +299,16 @@ test("files: all operations", async (t) => {
   await assert.rejects(files.read("../etc/passwd"), PathEscapesError);
   assert.ok((await files.space()).bytes > 1_000_000);
 
-  const uploaded = await files.upload({ "x/ü 1.txt": "eins", "x/2.bin": Uint8Array.of(0, 9) }, { dir: "up" });
-  assert.deepEqual([uploaded.file_count, uploaded.bytes_received], [2, 6]);
+  const given = { "x/ü 1.txt": "eins", "x/2.bin": Uint8Array.of(0, 9), 'o/";!\'()*': "odd", "o/%22": "%" };
+  const uploaded = await files.upload(given, { dir: "up" });
+  assert.deepEqual([uploaded.file_count, uploaded.bytes_received], [4, 10]);
   assert.equal(await files.text("up/x/ü 1.txt"), "eins");
+  assert.deepEqual((await files.list("up/o")).entries.map((e) => e.path.slice("up/o/".length)), ['";!\'()*', "%22"]);
+  await files.delete("up/o", { recursive: true });
+  await assert.rejects(files.upload({ "two\nlines": "" }), InvalidRequestError);
+  const gone = new Error("the disk is gone");
+  await assert.rejects(files.write("broken", new ReadableStream({ start: (controller) => controller.error(gone) })), (error) => error === gone);
+  assert.equal(await files.exists("broken"), false);
   const tar = await (await files.archive("up", "tar.gz")).bytes();
   await files.unpack(tar, "tar.gz", { dir: "copy" });
   const listed = await session.run(["find", "copy", "-type", "f"]);
