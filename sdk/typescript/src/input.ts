@@ -21,6 +21,7 @@ export class RunInput {
   /** Resolves when input has ended, with the reason. */
   readonly closed: Promise<InputEnd>;
   #reason: InputEnd | undefined;
+  #ended = false; // the server has been told so
   #finish!: (reason: InputEnd) => void;
 
   readonly #socket: Socket;
@@ -75,7 +76,10 @@ export class RunInput {
 
   /** end closes the program's input for everybody: it reads end of file. `closed` resolves when that is done. */
   async end(): Promise<void> {
-    if (this.#reason === undefined) await this.#send({ type: "stdin_close" });
+    if (this.#ended || this.#reason !== undefined) return;
+    const told = this.#send({ type: "stdin_close" });
+    this.#ended = true;
+    await told;
   }
 
   /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
@@ -85,7 +89,7 @@ export class RunInput {
   }
 
   async #send(message: object): Promise<void> {
-    if (this.#reason !== undefined) throw refusal(this.#reason);
+    if (this.#reason !== undefined || this.#ended) throw refusal(this.#reason ?? "client");
     try {
       await this.#socket.send(JSON.stringify(message));
     } catch (error) {

@@ -226,6 +226,7 @@ test("runs: input while they run", async () => {
   const more = await belljar.runs.input(run.id);
   await more.write("three\n");
   await more.end();
+  await assert.rejects(more.write("at once"), ConflictError);
   assert.equal(await within("the end of input", more.closed), "client");
   await assert.rejects(more.write("late"), ConflictError);
   await more.end();
