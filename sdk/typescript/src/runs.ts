@@ -1,6 +1,7 @@
 import { base64, newKey, utf8 } from "./bytes.js";
 import type { Call, CallOptions } from "./call.js";
 import { route, type Ask, type Connection } from "./connection.js";
+import { invalid } from "./error.js";
 import { follow, isEnd, type FollowOptions } from "./follow.js";
 import type { Frame, OutputFrame } from "./frame.js";
 import { RunInput } from "./input.js";
@@ -161,7 +162,7 @@ export class Runs {
   }
 
   #asked(asked: RunSpec | string[], key: string, wait: number): Ask {
-    const spec = Array.isArray(asked) ? { command: asked } : asked;
+    const spec = specOf(asked);
     const image = spec.base_image ?? (spec.session_id || spec.template ? undefined : this.#image);
     return {
       method: "POST", path: route("runs"), query: { wait: wait ? `${wait}s` : "false" }, headers: { "Idempotency-Key": key },
@@ -206,6 +207,15 @@ export class Runs {
     };
     cancel().catch(() => {}); // the run's own timeout ends it then
   }
+}
+
+/**
+ * specOf is what is asked of a run, in the form of an object.
+ * @internal
+ */
+export function specOf(asked: RunSpec | string[]): RunSpec {
+  if (typeof asked === "object" && asked !== null) return Array.isArray(asked) ? { command: asked } : asked;
+  throw invalid("command", `a run is an array of arguments or an object, not ${JSON.stringify(asked)}`, 'write ["sh", "-c", line] for a line of a shell');
 }
 
 function inlined(files: RunSpec["files"]): InlineFile[] | undefined {

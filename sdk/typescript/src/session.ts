@@ -4,7 +4,7 @@ import { route } from "./connection.js";
 import type { Content } from "./content.js";
 import { Files } from "./files.js";
 import type { RunResult } from "./result.js";
-import type { RunOptions, Runs, StartOptions } from "./runs.js";
+import { specOf, type RunOptions, type Runs, type StartOptions } from "./runs.js";
 import { exec, type ExecOptions, type ExecResult } from "./shell.js";
 import type { Doorway } from "./socket.js";
 import type { Terminal } from "./terminal.js";
@@ -70,12 +70,12 @@ export class Session {
   }
 
   /** run runs a program in this session to its end, by itself and not in the shell. */
-  run(spec: RunSpec | string[], options?: RunOptions): Promise<RunResult> {
+  async run(spec: RunSpec | string[], options?: RunOptions): Promise<RunResult> {
     return this.#parts.runs.run(this.#inside(spec), options);
   }
 
   /** start starts a program in this session. It goes on by itself. */
-  start(spec: RunSpec | string[], options?: StartOptions): Promise<StartedRun> {
+  async start(spec: RunSpec | string[], options?: StartOptions): Promise<StartedRun> {
     return this.#parts.runs.start(this.#inside(spec), options);
   }
 
@@ -111,7 +111,7 @@ export class Session {
   }
 
   #inside(spec: RunSpec | string[]): RunSpec {
-    return { ...(Array.isArray(spec) ? { command: spec } : spec), session_id: this.id };
+    return { ...specOf(spec), session_id: this.id };
   }
 
   /** usage is what the sandbox uses, about once a second, until the session ends. To watch is no use of the session. */

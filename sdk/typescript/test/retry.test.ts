@@ -274,6 +274,11 @@ test("options that make no sense are refused at once", async () => {
     await assert.rejects(async () => belljar.runs.get(id), InvalidRequestError);
     await assert.rejects(async () => belljar.artifacts.read("r", `x/${id}/../y`), InvalidRequestError);
   }
+  for (const line of ["echo hi", undefined, null] as never[]) {
+    await assert.rejects(belljar.run(line), InvalidRequestError);
+    await assert.rejects(belljar.sessions.use("s").start(line), InvalidRequestError);
+  }
+  await assert.rejects(belljar.sessions.use("s").files.upload({ "\ud800": "half" }), InvalidRequestError);
   await belljar.close();
 });
 
