@@ -28,6 +28,7 @@ WORDS = [
     (r"__aiter__", "__iter__"),
     (r"\bAwaitable\[([^\]]*)\]", r"\1"),
     (r"from collections\.abc import (.*)\n", lambda m: _imports(m.group(1))),
+    (r", and awaited if it is async", ""),
     (r"a cancelled task or Ctrl-C", "or by Ctrl-C"),
     (r"a cancelled task, Ctrl-C", "Ctrl-C"),
 ]

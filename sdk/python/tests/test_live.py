@@ -99,11 +99,17 @@ async def test_output_as_it_comes(belljar: Any, session: Any) -> None:
     def fail(frame: Any) -> None:
         raise RuntimeError(frame.text)
 
-    with pytest.raises(RuntimeError, match="ready"):
-        await got(session.run("echo ready; exec sleep 600", on_output=fail))
-    await got(belljar._transport.leaving.wait())
-    (newest,) = (await got(belljar.runs.list(session=session.id, limit=1)))["items"]
-    assert (await got(belljar.runs.wait(newest["id"], LONG))).reason_code == "canceled_by_user"
+    async def later(frame: Any) -> None:
+        await asyncio.sleep(0)
+        fail(frame)
+
+    waits = isinstance(belljar, b.AsyncBelljar)
+    for on_output, kind, match in ((fail, RuntimeError, "ready"), (later, RuntimeError if waits else TypeError, "ready" if waits else "async")):
+        with pytest.raises(kind, match=match):
+            await got(session.run("echo ready; exec sleep 600", on_output=on_output))
+        await got(belljar._transport.leaving.wait())
+        (newest,) = (await got(belljar.runs.list(session=session.id, limit=1)))["items"]
+        assert (await got(belljar.runs.wait(newest["id"], LONG))).reason_code == "canceled_by_user"
 
 
 async def test_input(belljar: Any) -> None:

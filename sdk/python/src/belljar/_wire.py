@@ -141,6 +141,13 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def settle(answer: Any) -> None:
+    """Refuses a callback that only an async client can wait for."""
+    if hasattr(answer, "__await__"):
+        getattr(answer, "close", lambda: None)()
+        raise TypeError("the callback is async: use the async client, or give a plain function")
+
+
 def aside(do: Callable[..., _T], *args: Any) -> _T:
     """Does what may block."""
     return do(*args)

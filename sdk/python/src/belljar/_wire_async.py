@@ -203,6 +203,12 @@ async def pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+async def settle(answer: Any) -> None:
+    """Waits for what a callback gave, if it is to be waited for."""
+    if hasattr(answer, "__await__"):
+        await answer
+
+
 async def aside(do: Callable[..., _T], *args: Any) -> _T:
     """Does what may block, in a thread."""
     return await asyncio.get_running_loop().run_in_executor(None, do, *args)

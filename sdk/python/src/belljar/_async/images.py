@@ -10,6 +10,7 @@ from .. import _spec, errors
 from .._address import path
 from .._body import Body, Content
 from .._retry import Passing
+from .._wire_async import settle
 from ..errors import InternalError, UnreachableError
 from .incoming import AsyncIncoming
 from .transport import Ask, AsyncTransport
@@ -35,14 +36,14 @@ class AsyncImages:
         """One image; ImageUnavailableError or NotFoundError if it is not there."""
         return cast("types.Image", await self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
-    async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], None]] = None) -> types.Image:
+    async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
         """Has the server fetch an image, and returns when it can be used. ``progress`` is told how it goes."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return await self._follow(ask, ref, progress)
 
     async def import_(
-        self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], None]] = None
+        self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], object]] = None
     ) -> types.Image:
         """Brings an image: an OCI layout, what docker save writes, or a root file system, as tar, which may be compressed.
 
@@ -70,14 +71,14 @@ class AsyncImages:
         body = _spec.given({"unused_sec": unused_sec, "keep_bytes": keep_bytes, "all": all})
         return cast("types.ImagePruned", await self._transport.ask(Ask("POST", path("images", "prune"), body, again=True), "images"))
 
-    async def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], None]]) -> types.Image:
+    async def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], object]]) -> types.Image:
         async def take(incoming: AsyncIncoming) -> types.Image:
             async with incoming:
                 async for events in incoming.events():
                     for name, data in events:
                         told = _load(data)
                         if name == "progress" and progress is not None:
-                            progress(cast("types.ImageProgress", told))
+                            await settle(progress(cast("types.ImageProgress", told)))
                         elif name == "done":
                             return cast("types.Image", told)
                         elif name == "error":

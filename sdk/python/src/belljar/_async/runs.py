@@ -13,8 +13,8 @@ from .._frame import Frame, Printed
 from .._retry import Passing, Patience
 from .._run import RunState
 from .._spec import Command
-from .._wire_async import pause
-from ..errors import BelljarError, InternalError, TimeoutError, UnreachableError
+from .._wire_async import pause, settle
+from ..errors import BelljarError, InternalError, InvalidRequestError, TimeoutError, UnreachableError
 from .stdin import AsyncStdin
 from .incoming import AsyncIncoming, read_all, save_to
 from .transport import Ask, AsyncTransport
@@ -131,7 +131,7 @@ class AsyncRuns:
         ``template`` is the name of one that has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
-        ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
+        ``on_output`` is called with each frame of stdout and stderr as it comes, and awaited if it is async. ``wait`` is how many seconds this call
         may take; then it raises TimeoutError. A call that is given up, by that,
         a cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
         """
@@ -231,7 +231,7 @@ class AsyncRuns:
         async for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
             printed.add(frame)
             if on_output is not None and frame.data and frame.type != "result":
-                on_output(frame)
+                await settle(on_output(frame))
         return {**(await self._get(id)), **printed.answer()}
 
     async def _get(self, id: str) -> dict[str, Any]:

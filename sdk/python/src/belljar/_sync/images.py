@@ -11,6 +11,7 @@ from .. import _spec, errors
 from .._address import path
 from .._body import Body, Content
 from .._retry import Passing
+from .._wire import settle
 from ..errors import InternalError, UnreachableError
 from .incoming import Incoming
 from .transport import Ask, Transport
@@ -36,14 +37,14 @@ class Images:
         """One image; ImageUnavailableError or NotFoundError if it is not there."""
         return cast("types.Image", self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
-    def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], None]] = None) -> types.Image:
+    def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
         """Has the server fetch an image, and returns when it can be used. ``progress`` is told how it goes."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return self._follow(ask, ref, progress)
 
     def import_(
-        self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], None]] = None
+        self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], object]] = None
     ) -> types.Image:
         """Brings an image: an OCI layout, what docker save writes, or a root file system, as tar, which may be compressed.
 
@@ -71,14 +72,14 @@ class Images:
         body = _spec.given({"unused_sec": unused_sec, "keep_bytes": keep_bytes, "all": all})
         return cast("types.ImagePruned", self._transport.ask(Ask("POST", path("images", "prune"), body, again=True), "images"))
 
-    def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], None]]) -> types.Image:
+    def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], object]]) -> types.Image:
         def take(incoming: Incoming) -> types.Image:
             with incoming:
                 for events in incoming.events():
                     for name, data in events:
                         told = _load(data)
                         if name == "progress" and progress is not None:
-                            progress(cast("types.ImageProgress", told))
+                            settle(progress(cast("types.ImageProgress", told)))
                         elif name == "done":
                             return cast("types.Image", told)
                         elif name == "error":

@@ -14,8 +14,8 @@ from .._frame import Frame, Printed
 from .._retry import Passing, Patience
 from .._run import RunState
 from .._spec import Command
-from .._wire import pause
-from ..errors import BelljarError, InternalError, TimeoutError, UnreachableError
+from .._wire import pause, settle
+from ..errors import BelljarError, InternalError, InvalidRequestError, TimeoutError, UnreachableError
 from .stdin import Stdin
 from .incoming import Incoming, read_all, save_to
 from .transport import Ask, Transport
@@ -232,7 +232,7 @@ class Runs:
         for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
             printed.add(frame)
             if on_output is not None and frame.data and frame.type != "result":
-                on_output(frame)
+                settle(on_output(frame))
         return {**(self._get(id)), **printed.answer()}
 
     def _get(self, id: str) -> dict[str, Any]:
