@@ -73,6 +73,8 @@ async def test_the_tail_of_a_log(connect: Any, stage: Any) -> None:
     assert [f.seq async for f in each(connect(s.url).runs.logs("r1", tail=True))] == [6, 7]
     s = stage(once(200, {"id": "r1", "phase": "failed", "last_seq": 5}), cut(STREAM, chunk(event(5, "event", **END))))
     assert [f.seq async for f in each(connect(s.url).runs.logs("r1", tail=True))] == [5]
+    with pytest.raises(b.InvalidRequestError, match="negative"):
+        connect(s.url).runs.logs("r1", since_seq=-1)
 
 
 async def test_waiting_behind_the_first_answer(connect: Any, stage: Any) -> None:

@@ -275,6 +275,8 @@ class AsyncRuns:
         asked for are gone from the server the first that comes has a greater seq.
         """
         return self._follow(id, -1 if tail else since_seq, None)
+        if since_seq < 0:
+            raise InvalidRequestError(f"since_seq must not be negative, got {since_seq}", details={"field": "since_seq"}, hint="tail=True follows from now on")
 
     async def _follow(self, id: str, since: int, until: Optional[float]) -> AsyncIterator[Frame]:
         if since < 0:  # where the tail begins, so that a connection that breaks before its first frame loses none
