@@ -206,9 +206,10 @@ class AsyncRuns:
             if "stdout" not in raw:
                 raw = await self._collect(known, None if until is None else until - time.monotonic(), on_output)
             return AsyncRun(self, raw)
-        except TimeoutError:
+        except TimeoutError as e:
             if cancel and known:
                 await self.cancel(known)
+                raise TimeoutError("the time to wait is over, and the run is cancelled", details=e.details) from None
             raise
         except BelljarError:
             raise
@@ -274,9 +275,9 @@ class AsyncRuns:
         back: no frame is missing and none comes twice, until the patience of the client is at its end. If frames that were
         asked for are gone from the server the first that comes has a greater seq.
         """
-        return self._follow(id, -1 if tail else since_seq, None)
         if since_seq < 0:
             raise InvalidRequestError(f"since_seq must not be negative, got {since_seq}", details={"field": "since_seq"}, hint="tail=True follows from now on")
+        return self._follow(id, -1 if tail else since_seq, None)
 
     async def _follow(self, id: str, since: int, until: Optional[float]) -> AsyncIterator[Frame]:
         if since < 0:  # where the tail begins, so that a connection that breaks before its first frame loses none
