@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,10 +229,11 @@ async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
             await got(client.run(**how))
     with pytest.raises(b.InvalidRequestError):
         await got(_session(client).files.read("f", offset=-1))
-    with pytest.raises(TypeError):
-        await got(_session(client).files.write("f", 7))
-    with pytest.raises(TypeError):
-        await got(_session(client).files.write("f", io.StringIO("text")))
+    for contents, match in ((7, "not int"), (Path("f"), "not PosixPath"), ([104], "not list"), (io.StringIO("text"), "open for text")):
+        files = _session(client).files
+        for write in (lambda c: files.write("f", c), lambda c: files.write_all({"f": c}), lambda c: client.run(["a"], files={"f": c})):
+            with pytest.raises(TypeError, match=match):
+                await got(write(contents))
     assert not [r for r in s.requests if r.startswith(b"POST")]
 
 

@@ -40,7 +40,7 @@ async def test_runs(belljar: Any) -> None:
 
 async def test_files_and_artifacts(belljar: Any, tmp_path: Any) -> None:
     run = await got(belljar.run(
-        "wc -c < in.bin > out/size.txt; printf 'a\\0b' > 'out/two words é'", files={"in.bin": bytes(range(256)), "out/.keep": ""}, capture=["out/*"],
+        "wc -c < in.bin > out/size.txt; printf 'a\\0b' > 'out/two words é'", files={"in.bin": io.BytesIO(bytes(range(256))), "out/.keep": ""}, capture=["out/*"],
     ))  # fmt: skip
     names = [a["path"] for a in await got(run.artifacts())]
     assert set(names) == {"out/.keep", "out/size.txt", "out/two words é"}

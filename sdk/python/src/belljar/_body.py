@@ -68,6 +68,13 @@ class Body:
         return piece
 
 
+def gathered(contents: Content) -> bytes:
+    """All of what may be given as contents."""
+    body = Body([contents])
+    whole = body.whole
+    return b"".join(iter(body.read, b"")) if whole is None else whole
+
+
 def _left(file: Any) -> Optional[int]:
     """How many bytes a file will bring; None if nobody knows."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._address import clean
-from ._body import utf8
+from ._body import Content, gathered
 from .errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ def checked(key: Optional[str]) -> str:
     return key
 
 
-def base64(data: Union[bytes, bytearray, memoryview, str]) -> str:
-    raw = utf8(data) if isinstance(data, str) else bytes(data)
-    return b2a_base64(raw, newline=False).decode("ascii")
+def base64(contents: Content) -> str:
+    return b2a_base64(gathered(contents), newline=False).decode("ascii")
 
 
 def argv(command: Command) -> list[str]:
@@ -57,7 +56,7 @@ def run(
     language: Optional[str] = None,
     image: Optional[str] = None,
     session: Optional[str] = None,
-    files: Optional[Mapping[str, Union[bytes, str]]] = None,
+    files: Optional[Mapping[str, Content]] = None,
     stdin: Optional[Union[str, bytes]] = None,
     interactive: bool = False,
     capture: Optional[Iterable[str]] = None,

@@ -54,7 +54,7 @@ class AsyncFiles:
         )  # fmt: skip
         return cast("types.FileEntry", (await self._transport.ask(ask, "entry"))["entry"])
 
-    async def write_all(self, files: Mapping[str, Union[bytes, str]], *, overwrite: bool = False) -> List[types.FileEntry]:
+    async def write_all(self, files: Mapping[str, Content], *, overwrite: bool = False) -> List[types.FileEntry]:
         """Writes many small files, all of them or none: at most 1,000 of 2 MiB together."""
         body = {"files": [{"path": name, "contents_b64": _spec.base64(data)} for name, data in files.items()], "overwrite": overwrite}
         return cast("list[types.FileEntry]", (await self._ask("batch", body, overwrite, "entries"))["entries"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
 from .. import _spec
 from .._address import path
+from .._body import Content
 from .._frame import Frame
 from .._run import ShellResult
 from .._spec import Command
@@ -98,7 +99,7 @@ class AsyncSession:
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         secrets: Optional[Mapping[str, types.Secret]] = None,
-        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
@@ -126,7 +127,7 @@ class AsyncSession:
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         secrets: Optional[Mapping[str, types.Secret]] = None,
-        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
         capture: Optional[Iterable[str]] = None,
@@ -176,7 +177,7 @@ class AsyncSession:
         replay: bool = False,
         timeout: Optional[float] = None,
         stdin: Optional[str] = None,
-        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        files: Optional[Mapping[str, Content]] = None,
         capture: Optional[Iterable[str]] = None,
         idempotency_key: Optional[str] = None,
         on_output: Optional[Callable[[Frame], object]] = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
 from .. import _spec
 from .._address import path
+from .._body import Content
 from .._frame import Frame, Printed
 from .._retry import Passing, Patience
 from .._run import RunState
@@ -88,7 +89,7 @@ class Runs:
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         secrets: Optional[Mapping[str, types.Secret]] = None,
-        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
@@ -154,7 +155,7 @@ class Runs:
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         secrets: Optional[Mapping[str, types.Secret]] = None,
-        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
         capture: Optional[Iterable[str]] = None,

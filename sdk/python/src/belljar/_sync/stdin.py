@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 
 from .. import _websocket as ws
 from .._address import path
-from .._body import utf8
+from .._body import gathered
 from .._retry import Passing
 from .._spec import base64
 from ..errors import BelljarError, ConflictError, PayloadTooLargeError, QuotaExceededError, UnreachableError
@@ -40,7 +40,7 @@ class Stdin:
 
     def write(self, data: Union[bytes, str]) -> None:
         """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
-        raw = utf8(data) if isinstance(data, str) else bytes(data)
+        raw = gathered(data)
         for at in range(0, len(raw), PIECE):
             self._glance(0.0)
             self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 from .. import _websocket as ws
 from .. import errors
 from .._address import path
-from .._body import utf8
+from .._body import gathered
 from .._retry import Passing
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
 from .socket import Socket
@@ -146,7 +146,7 @@ class Terminal:
 
     def write(self, data: Union[bytes, str]) -> None:
         """Types bytes, or text as UTF-8."""
-        raw = utf8(data) if isinstance(data, str) else bytes(data)
+        raw = gathered(data)
         for at in range(0, len(raw), PIECE):
             self._send(ws.BINARY, raw[at : at + PIECE])
 
