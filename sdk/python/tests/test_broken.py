@@ -303,7 +303,7 @@ async def test_an_upload_that_is_refused_is_not_sent(connect: Any, stage: Any) -
         await got(_session(connect(s.url)).files.write("f", io.BytesIO(b"x" * (1 << 20))))
 
 
-async def test_a_file_that_shrinks_is_told(connect: Any, stage: Any) -> None:
+async def test_a_file_that_shrinks_or_fails_is_told(connect: Any, stage: Any) -> None:
     class Shrinks(io.BytesIO):
         def read(self, n: Any = -1) -> bytes:
             return b""
@@ -311,6 +311,14 @@ async def test_a_file_that_shrinks_is_told(connect: Any, stage: Any) -> None:
     s = stage(lambda a: (a.head(), a.gone()))
     with pytest.raises(b.InvalidRequestError, match="announced"):
         await got(_session(connect(s.url)).files.write("f", Shrinks(b"x" * 1000)))
+
+    class Fails(io.BytesIO):
+        def read(self, n: Any = -1) -> bytes:
+            raise ConnectionError("the disk is gone")
+
+    s = stage(lambda a: (a.head(), a.gone()))
+    with pytest.raises(ConnectionError, match="^the disk is gone"):
+        await got(_session(connect(s.url)).files.write("f", Fails(b"x" * 1000)))
 
 
 async def test_a_download_that_breaks_is_fetched_again(connect: Any, stage: Any, tmp_path: Any) -> None:

@@ -488,18 +488,3 @@ async def test_images(belljar: Any) -> None:
     assert image["digest"] in (await got(belljar.images.prune(all=True)))["images"]
     with pytest.raises(b.ImageInvalidError):
         await got(belljar.images.import_(b"no archive", "x:1"))
-
-
-async def test_volumes(belljar: Any) -> None:
-    assert await got(belljar.volumes.list()) == []
-    with pytest.raises(b.NotFoundError):
-        await got(belljar.volumes.get("none"))
-    with pytest.raises(b.NotFoundError):
-        await got(belljar.volumes.remove("none"))
-    for denied in (  # the server allows none
-        lambda: belljar.volumes.create("data", 64),
-        lambda: belljar.run(["true"], workspace={"medium": "disk", "mb": 64}),
-        lambda: belljar.sessions.create(workspace={"volume": "data", "mb": 64}),
-    ):
-        with pytest.raises(b.PolicyDeniedError, match="SANDBOX_DISK_WORKSPACE_MB"):
-            await got(denied())

@@ -1,4 +1,4 @@
-"""Templates on a real server."""
+"""Templates and volumes on a real server."""
 
 from __future__ import annotations
 
@@ -25,3 +25,18 @@ async def test_templates(belljar: Any) -> None:
     await got(belljar.templates.remove("py"))
     with pytest.raises(b.NotFoundError):
         await got(belljar.templates.remove("py"))
+
+
+async def test_volumes(belljar: Any) -> None:
+    assert await got(belljar.volumes.list()) == []
+    with pytest.raises(b.NotFoundError):
+        await got(belljar.volumes.get("none"))
+    with pytest.raises(b.NotFoundError):
+        await got(belljar.volumes.remove("none"))
+    for denied in (  # the server allows none
+        lambda: belljar.volumes.create("data", 64),
+        lambda: belljar.run(["true"], workspace={"medium": "disk", "mb": 64}),
+        lambda: belljar.sessions.create(workspace={"volume": "data", "mb": 64}),
+    ):
+        with pytest.raises(b.PolicyDeniedError, match="SANDBOX_DISK_WORKSPACE_MB"):
+            await got(denied())

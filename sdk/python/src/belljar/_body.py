@@ -29,6 +29,7 @@ class Body:
     def __init__(self, parts: Iterable[Content]) -> None:
         self._parts: list[Any] = []
         self.size: Optional[int] = 0
+        self.fault: Optional[OSError] = None  # why it could not be read: no failure of the network
         self._read = 0
         for part in parts:
             if isinstance(part, str):
@@ -57,7 +58,11 @@ class Body:
                 piece = part[:PIECE]
                 self._parts[0] = part[PIECE:]
             else:
-                piece = part.read(PIECE)
+                try:
+                    piece = part.read(PIECE)
+                except OSError as e:
+                    self.fault = e
+                    raise
                 if isinstance(piece, str):
                     raise TypeError("the file is open for text: open it with mode 'rb'")
             if not piece:

@@ -127,8 +127,10 @@ class Transport:
             unsent: Optional[Exception] = None
             try:
                 self._send(wire, answer, ask)
-            except OSError as e:  # it may have answered before it had read everything
-                unsent = e
+            except OSError as e:
+                if ask.source is not None and e is ask.source.fault:
+                    raise
+                unsent = e  # it may have answered before it had read everything
             head = answer.head()
             while head is None:
                 try:
@@ -138,6 +140,8 @@ class Transport:
                     raise (unsent or e) from None
         except (OSError, EOFError, Garbled) as e:
             wire.close()
+            if ask.source is not None and e is ask.source.fault:
+                raise
             failure = self.broken(e, f"server {self.address} does not answer")
             if used and answer.fresh and not isinstance(e, TimeoutError):
                 failure.after = 0.0  # it had been closed for being idle
