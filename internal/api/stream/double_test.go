@@ -231,6 +231,14 @@ func (h *hold) End() error { h.close("client"); return nil }
 
 func (h *hold) Closed() <-chan struct{} { return h.closed }
 
+func (h *hold) Refusal() error {
+	e := &belljar.Error{Code: belljar.CodeConflict, Message: "closed"}
+	if h.Reason() == "stdin_bps" {
+		e.Message, e.Hint, e.Details = "too fast", "wait", map[string]any{"maximum": 5}
+	}
+	return e
+}
+
 func (h *hold) Reason() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

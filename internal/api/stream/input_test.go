@@ -147,7 +147,7 @@ func TestInputLimit(t *testing.T) {
 	b.want(conn, hello)
 	b.diary.await(t, event.StreamOpened, 2)
 	r.stdin.close("stdin_bps")
-	note := `{"type":"event","event":"stdin_closed","data":{"reason":"stdin_bps"},"seq":1}`
+	note := `{"type":"event","event":"stdin_closed","data":{"hint":"wait","maximum":5,"message":"too fast","reason":"stdin_bps"},"seq":1}`
 	b.want(conn, note)
 	b.want(tail, note)
 	r.end()

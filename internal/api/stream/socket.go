@@ -273,9 +273,14 @@ func (s *socket) noteStdinClosed() error {
 	if s.next > 1 && s.next != belljar.Tail {
 		seq = s.next - 1
 	}
-	m, err := noteOf(belljar.Frame{
-		Seq: seq, Type: belljar.FrameEvent, Event: belljar.EventStdinClosed, Data: map[string]any{"reason": reason},
-	})
+	data := map[string]any{"reason": reason}
+	if in, ok := s.stdin.(interface{ Refusal() error }); ok {
+		var e *belljar.Error
+		if errors.As(in.Refusal(), &e) && e.Hint != "" { // a limit
+			data["maximum"], data["message"], data["hint"] = e.Details["maximum"], e.Message, e.Hint
+		}
+	}
+	m, err := noteOf(belljar.Frame{Seq: seq, Type: belljar.FrameEvent, Event: belljar.EventStdinClosed, Data: data})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (h *hold) Write(b []byte) (int, error) {
 		select {
 		case <-pause.C:
 		case <-h.in.closed:
-			return 0, h.refusal()
+			return 0, h.Refusal()
 		case <-h.gone:
 			return 0, h.givenUp()
 		}
@@ -52,7 +52,7 @@ func (h *hold) Write(b []byte) (int, error) {
 	select {
 	case h.in.frames <- f:
 	case <-h.in.closed:
-		return 0, h.refusal()
+		return 0, h.Refusal()
 	case <-h.gone:
 		return 0, h.givenUp()
 	}
@@ -62,14 +62,14 @@ func (h *hold) Write(b []byte) (int, error) {
 		select {
 		case err = <-f.done: // it was taken in time
 		default:
-			return 0, h.refusal()
+			return 0, h.Refusal()
 		}
 	case <-h.gone:
 		return 0, h.givenUp()
 	}
 	if err != nil {
 		h.in.End(EndedWithRun)
-		return 0, h.refusal()
+		return 0, h.Refusal()
 	}
 	return len(b), nil
 }
@@ -101,7 +101,8 @@ func (h *hold) Close() error {
 	return nil
 }
 
-func (h *hold) refusal() error {
+// Refusal is the error of a write after the input has ended.
+func (h *hold) Refusal() error {
 	h.in.mu.Lock()
 	defer h.in.mu.Unlock()
 	return h.in.refusal()

@@ -1,6 +1,7 @@
 package stdin
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -232,6 +233,10 @@ func (in *Input) refusal() error {
 		e.Code, e.Details["maximum"] = belljar.CodeQuotaExceeded, in.limits.BytesPerSec
 	case limitIdle:
 		e.Code, e.Details["maximum"] = belljar.CodeQuotaExceeded, in.limits.IdleTimeoutSec
+	default:
+		return e
 	}
+	e.Message += fmt.Sprintf(" is %v", e.Details["maximum"])
+	e.Hint = "send the input as a file, or raise the limit: " + in.reason + " of the run, or SANDBOX_INTERACTIVE_* of the server"
 	return e
 }

@@ -123,6 +123,12 @@ async def test_input(belljar: Any) -> None:
     assert (await got(run.wait(LONG))).stdout_bytes == b"got one\n\xff\x00" + b"x" * 100_000
     with pytest.raises(b.ConflictError):
         await got(run.stdin())
+    full = await got((await got(belljar.runs.start(["cat"], interactive=True))).stdin())
+    with pytest.raises(b.QuotaExceededError, match="stdin_max_bytes is 1048576") as e:
+        await got(full.write(bytes((1 << 20) + 1)))
+        await got(full.end())
+    assert e.value.details == {"reason": "stdin_max_bytes", "maximum": 1 << 20} and "as a file" in e.value.hint
+    await got(full.close())
     other = await got(belljar.runs.start(["true"]))
     with pytest.raises(b.ConflictError):
         await got(other.stdin())

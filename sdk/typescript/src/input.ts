@@ -1,7 +1,7 @@
 import { base64, utf8 } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { route } from "./connection.js";
-import { ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError } from "./error.js";
+import { ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError, type ErrorBody } from "./error.js";
 import { isEnd } from "./follow.js";
 import type { RawFrame } from "./frame.js";
 import type { Doorway, Socket } from "./socket.js";
@@ -21,6 +21,7 @@ export class RunInput {
   /** Resolves when input has ended, with the reason. */
   readonly closed: Promise<InputEnd>;
   #reason: InputEnd | undefined;
+  #told: Partial<ErrorBody> = {}; // by the server, of the reason
   #ended = false; // the server has been told so
   #finish!: (reason: InputEnd) => void;
 
@@ -89,11 +90,11 @@ export class RunInput {
   }
 
   async #send(message: object): Promise<void> {
-    if (this.#reason !== undefined || this.#ended) throw refusal(this.#reason ?? "client");
+    if (this.#reason !== undefined || this.#ended) throw refusal(this.#reason ?? "client", this.#told);
     try {
       await this.#socket.send(JSON.stringify(message));
     } catch (error) {
-      throw refusal(this.#reason ?? "connection_lost", error);
+      throw refusal(this.#reason ?? "connection_lost", this.#told, error);
     }
   }
 
@@ -112,7 +113,11 @@ export class RunInput {
         return this.#finish("connection_lost");
       }
       if (frame.type !== "event") continue;
-      if (frame.event === "stdin_closed") this.#finish(String((frame.data as { reason?: unknown })?.reason ?? "client"));
+      if (frame.event === "stdin_closed") {
+        const { reason, message, hint, ...details } = (frame.data ?? {}) as { reason?: unknown; message?: string; hint?: string };
+        if (message !== undefined) this.#told = { message, hint: hint ?? "", details };
+        this.#finish(String(reason ?? "client"));
+      }
       if (frame.event === "end") {
         this.#finish("run_ended");
         return void this.#socket.close();
@@ -121,8 +126,8 @@ export class RunInput {
   }
 }
 
-function refusal(reason: InputEnd, cause?: unknown): BelljarError {
-  const body = { message: `standard input is closed: ${reason}`, details: { reason } };
+function refusal(reason: InputEnd, told: Partial<ErrorBody>, cause?: unknown): BelljarError {
+  const body = { message: `standard input is closed: ${reason}`, ...told, details: { reason, ...told.details } };
   switch (reason) {
     case "stdin_max_frame_bytes":
       return new PayloadTooLargeError({ code: "payload_too_large", ...body });

@@ -234,6 +234,11 @@ test("runs: input while they run", async () => {
   const ended = await within("the end", belljar.runs.wait(run.id));
   assert.equal(ended.stdout, "got one\ngot zwö\ngot three\nover\n");
   await assert.rejects(belljar.runs.input(run.id), ConflictError);
+  const little = await belljar.runs.start({ command: ["cat"], interactive: true, stdin_max_bytes: 3 });
+  const full = await belljar.runs.input(little.id);
+  await full.write("four");
+  assert.equal(await within("the limit", full.closed), "stdin_max_bytes");
+  await assert.rejects(full.write("more"), { name: "QuotaExceededError", message: /stdin_max_bytes is 3$/, hint: /stdin_max_bytes of the run/ });
   const plain = await belljar.runs.start(["true"]);
   await assert.rejects(belljar.runs.input(plain.id), ConflictError);
 });

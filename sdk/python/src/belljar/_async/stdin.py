@@ -26,6 +26,7 @@ class AsyncStdin:
 
     def __init__(self, socket: AsyncSocket) -> None:
         self._socket = socket
+        self._told: dict[str, Any] = {}  # by the server, of the reason
         self.reason = ""  # why the input has ended: client, run_ended, or the limit that was broken
 
     @classmethod
@@ -51,11 +52,11 @@ class AsyncStdin:
         while not self.reason:
             await self._glance(None)
         if self.reason not in ("client", "run_ended"):
-            raise _refusal(self.reason)
+            raise _refusal(self.reason, self._told)
 
     async def _say(self, message: dict[str, Any]) -> None:
         if self.reason:
-            raise _refusal(self.reason)
+            raise _refusal(self.reason, self._told)
         try:
             await self._socket.say(message)
         except Passing as failure:
@@ -77,7 +78,8 @@ class AsyncStdin:
                 frame = json.loads(message.data)
                 event = frame.get("event") if frame.get("type") == "event" else ""
                 if event == "stdin_closed":
-                    self.reason = str((frame.get("data") or {}).get("reason") or "client")
+                    self._told = frame.get("data") or {}
+                    self.reason = str(self._told.get("reason") or "client")
                 elif event == "end":
                     self.reason = "run_ended"
 
@@ -97,7 +99,7 @@ class AsyncStdin:
         await self.close()
 
 
-def _refusal(reason: str) -> BelljarError:
+def _refusal(reason: str, told: dict[str, Any]) -> BelljarError:
     """Why no more input is taken."""
     kind: type[BelljarError] = ConflictError
     if reason == "stdin_max_frame_bytes":
@@ -106,4 +108,5 @@ def _refusal(reason: str) -> BelljarError:
         kind = QuotaExceededError
     elif reason == "connection_lost":
         kind = UnreachableError
-    return kind(f"standard input is closed: {reason}", details={"reason": reason})
+    details = {name: value for name, value in told.items() if name not in ("message", "hint")}
+    return kind(told.get("message") or f"standard input is closed: {reason}", details={**details, "reason": reason}, hint=str(told.get("hint") or ""))
