@@ -87,6 +87,10 @@ func wantClosed(t *testing.T, h belljar.Stdin, reason string, code belljar.Code)
 	if h.Reason() != reason || n != 0 || belljar.CodeOf(err) != code {
 		t.Errorf("closed for %q, a write gets %d, %v; want %s, %s", h.Reason(), n, err, reason, code)
 	}
+	var e *belljar.Error
+	if errors.As(err, &e); (code == belljar.CodeConflict) != (e.Hint == "") {
+		t.Errorf("closed for %s, a write gets the hint %q", reason, e.Hint)
+	}
 }
 
 func TestInputFlows(t *testing.T) {
