@@ -159,11 +159,11 @@ test("the server's errors come whole", async (t) => {
 
 test("nobody at the address is told at once, and a key never goes elsewhere", async (t) => {
   const server = await fake(t, () => {});
-  const nobody = new Belljar({ baseUrl: "http://127.0.0.1:1" });
+  const nobody = new Belljar({ baseUrl: "http://127.0.0.1:2", patienceMs: 10 * limitMs, maxRetries: 1000 }); // fetch refuses port 1 itself
   atEnd(t, () => nobody.close());
   const error = await errorOf(nobody.me());
   assert.ok(error instanceof RuntimeUnavailableError);
-  assert.match(error.message, /127\.0\.0\.1:1/);
+  assert.match(error.message, /127\.0\.0\.1:2/);
 
   const away = await fake(t, (_, response) => void response.writeHead(307, { Location: server.url }).end());
   await errorOf(client(t, away.url).me());
