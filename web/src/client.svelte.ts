@@ -9,18 +9,23 @@ export const apiBase = new URL("..", document.baseURI).href.replace(/\/+$/, "");
 
 interface SignedIn {
   /**
-   * unknown until the server has answered, where this browser has no token; out: a sign-in is needed; in: there is a token, and `me` is
-   * the caller once the server has answered.
+   * unknown until the server has answered, where this browser has no token or a new one; out: a sign-in is needed; in: there is a token,
+   * and `me` is the caller once the server has answered.
    */
   state: "unknown" | "out" | "in";
   me: Me | undefined;
   /** Why a sign-in is needed, or has failed. */
   problem: unknown;
+  /** The code of a link that was followed while someone was signed in: any page can lead here, so that the user decides. */
+  offered: string | undefined;
 }
 
-export const caller: SignedIn = $state({ state: "unknown", me: undefined, problem: undefined });
+export const caller: SignedIn = $state({ state: "unknown", me: undefined, problem: undefined, offered: undefined });
 
-let belljar = client(localStorage.getItem(key) ?? undefined);
+const stored = (): string | undefined => localStorage.getItem(key) ?? undefined;
+
+let held = stored();
+let belljar = client(held);
 
 function client(token: string | undefined): Belljar {
   return new Belljar({ baseUrl: apiBase, token, source: "Web", fetch: watchedFetch });
@@ -33,7 +38,7 @@ export function api(): Belljar {
 
 /** token is what requests that the client does not send have to carry. */
 export function token(): string | undefined {
-  return localStorage.getItem(key) ?? undefined;
+  return held;
 }
 
 /** failureOf is the error of an answer to such a request. It asks for a new sign-in if that is what is missing. */
@@ -49,19 +54,19 @@ export function isAdmin(): boolean {
   return caller.me?.role === "admin";
 }
 
-/** begin signs in with the code in the address, or with the token of an earlier visit, or with none if the server needs none. */
+/** begin signs in with the token of an earlier visit, or with the code in the address, or with none if the server needs none. */
 export async function begin(): Promise<void> {
-  const code = /^#k=(.+)$/.exec(location.hash)?.[1];
-  if (code) {
-    // A used code is useless, but it does not have to stay in the history.
-    history.replaceState(null, "", location.pathname + location.search);
-    await signIn({ code: decodeURIComponent(code) }).catch((error: unknown) => {
-      caller.problem = error;
-    });
-    if (caller.state === "in") return;
-  }
-  if (localStorage.getItem(key) !== null) caller.state = "in"; // the pages need not wait for the answer
-  await refresh();
+  const code = /^#k=([\w-]+)/.exec(location.hash)?.[1];
+  // A used code is useless, but it does not have to stay in the history.
+  if (code) history.replaceState(null, "", location.pathname + location.search);
+  if (held !== undefined) caller.state = "in"; // the pages need not wait for the answer
+  if (!code || held !== undefined) await refresh(); // which forgets a token that has ended
+  if (!code) return;
+  if (held !== undefined) caller.offered = code;
+  else await signIn({ code }).catch((error: unknown) => {
+    caller.problem = error;
+    return refresh();
+  });
 }
 
 /** refresh asks the server who is signed in. */
@@ -80,57 +85,61 @@ export async function refresh(): Promise<void> {
   }
 }
 
-/** signIn exchanges a one-time code, or a key, for a token of this browser. */
+/** signIn exchanges a one-time code, or a key, for a token of this browser. The token that it replaces ends. */
 export async function signIn(by: { code: string } | { key: string }): Promise<void> {
   const { token } = await new Belljar({ baseUrl: apiBase, source: "Web", patienceMs: 5_000 }).request<{ token: string }>(
     "POST", "/api/v1/sandbox/login", { json: by },
   );
-  keep(token);
-  caller.me = await belljar.me();
-  caller.state = "in";
-  caller.problem = undefined;
+  const replaced = stored();
+  localStorage.setItem(key, token);
+  hold("unknown", undefined); // what is shown of another user goes
+  await refresh();
+  if (replaced) await end(client(replaced)).catch(() => {}); // it may have ended, and does so in 12 hours
 }
 
 /** signOut makes the token useless, here and everywhere. */
 export async function signOut(): Promise<void> {
   try {
-    await belljar.request("DELETE", "/api/v1/sandbox/login", { timeoutMs: 10_000 });
+    await end(belljar);
   } finally {
     forget(undefined);
   }
 }
 
+const end = (of: Belljar): Promise<unknown> => of.request("DELETE", "/api/v1/sandbox/login", { timeoutMs: 10_000 });
+
 /** noteFailure asks for a new sign-in if an error says that the token is no longer good. It reports whether it did. */
 export function noteFailure(error: unknown): boolean {
   if (!(error instanceof UnauthorizedError)) return false;
-  const had = localStorage.getItem(key) !== null;
-  forget(had ? error : caller.problem); // that a code was spent stays said
+  if (stored() !== held) follow();
+  else forget(held === undefined ? caller.problem : error); // that a code was spent stays said
   return true;
-}
-
-function keep(token: string): void {
-  localStorage.setItem(key, token);
-  void belljar.close();
-  belljar = client(token);
 }
 
 function forget(problem: unknown): void {
   localStorage.removeItem(key);
-  void belljar.close();
-  belljar = client(undefined);
-  caller.me = undefined;
-  caller.state = "out";
-  caller.problem = problem;
+  hold("out", problem);
 }
 
-// Another tab has signed in or out.
-window.addEventListener("storage", (event) => {
-  if (event.key !== key) return;
+/** hold makes the kept token that of the requests, of a caller yet to be known. */
+function hold(state: SignedIn["state"], problem: unknown): void {
   void belljar.close();
-  belljar = client(event.newValue ?? undefined);
-  if (event.newValue === null) forget(undefined);
-  else void refresh();
+  held = stored();
+  belljar = client(held);
+  Object.assign(caller, { state, me: undefined, problem });
+}
+
+/** follow does what another tab has done: it signs out or in. Where someone was signed in, the user has to agree to who it is now. */
+function follow(): void {
+  const replaced = held !== undefined && stored() !== undefined;
+  hold("out", replaced ? new Error("Another tab has signed in again, maybe as another user. Try again goes on here as that user.") : undefined);
+  if (held !== undefined && !replaced) void refresh();
+}
+
+window.addEventListener("storage", (event) => {
+  if (event.key === key && stored() !== held) follow();
 });
+window.addEventListener("hashchange", () => location.hash.startsWith("#k=") && void begin());
 
 /** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
 export function messageOf(error: unknown): { message: string; hint?: string; code?: string; field?: string; requestId?: string } {

@@ -103,10 +103,17 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
   assert.match(asked, /not saved/);
   assert.match(page.url(), new RegExp(session.id));
 
-  const token = await page.evaluate(() => localStorage.getItem("belljar.token")!);
-  await page.evaluate(() => dispatchEvent(new StorageEvent("storage", { key: "belljar.token", newValue: null })));
+  const token = await page.evaluate(() => {
+    const kept = localStorage.getItem("belljar.token")!;
+    localStorage.removeItem("belljar.token"); // as another tab does, whose event comes then
+    dispatchEvent(new StorageEvent("storage", { key: "belljar.token" }));
+    return kept;
+  });
   await page.getByRole("heading", { name: "Sign in to Belljar" }).waitFor();
-  await page.evaluate((value) => dispatchEvent(new StorageEvent("storage", { key: "belljar.token", newValue: value })), token);
+  await page.evaluate((value) => {
+    localStorage.setItem("belljar.token", value);
+    dispatchEvent(new StorageEvent("storage", { key: "belljar.token" }));
+  }, token);
   await editor(page).getByText("changed").waitFor();
   await page.getByText("● not saved").first().waitFor();
 

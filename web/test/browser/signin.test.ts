@@ -24,6 +24,47 @@ test("a one-time code signs in, once", async (t) => {
   await heading(other.page, "Sign in to Belljar").waitFor();
   await other.page.getByRole("alert").waitFor();
   assert.equal(await token(other.page), null);
+  const fresh = await v.api.loginLink();
+  await other.page.evaluate((text) => { location.hash = text; }, `k=${fresh.code}`); // a link that is pasted into this page
+  await heading(other.page, "New run").waitFor();
+});
+
+test("a link that comes while someone is signed in asks first", async (t) => {
+  const v = await visit(t);
+  const second = await v.tab();
+  const name = `${v.user}-other`;
+  const { secret } = await operator(t, v.place).tokens.create({ user_id: name, role: "user" });
+  const codes = () => fetch(`${v.place.url}/api/v1/sandbox/login/codes`, { method: "POST", headers: { "X-API-Key": secret! } });
+  const { code } = (await (await codes()).json()) as { code: string };
+  const had = (await token(v.page))!;
+  const question = v.page.getByRole("dialog", { name: "Sign in with this link?" });
+  const who = (page: Page) => page.locator("header .who");
+  await v.open("sandbox/runs", second);
+  await v.open("sandbox/runs");
+
+  // As another page would: into a page that is open, and as a new one.
+  await v.page.evaluate((text) => { location.hash = text; }, `k=${code}`);
+  await question.getByText(`You are signed in as ${v.user}.`).waitFor();
+  await accessible(v.page, "sign-in-offered");
+  assert.equal(v.page.url(), `${v.place.url}/webui/sandbox/runs`, "the code left the address");
+  await v.page.keyboard.press("Enter");
+  await question.waitFor({ state: "detached" });
+  assert.equal(await token(v.page), had, "to stay is what comes first");
+  await v.page.goto(`${v.place.url}/webui/sandbox/sessions#k=${code}`);
+  await question.waitFor();
+  assert.equal(await who(v.page).innerText(), v.user);
+  assert.equal(await who(second).innerText(), v.user);
+
+  v.allow(/401/);
+  await question.getByRole("button", { name: "Sign in with the link" }).click();
+  await question.waitFor({ state: "detached" });
+  assert.equal(await who(v.page).innerText(), name);
+  const answer = await fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { Authorization: `Bearer ${had}` } });
+  assert.equal(answer.status, 401, "what was replaced has ended");
+  await second.getByRole("alert").getByText("Another tab has signed in again").waitFor();
+  await second.getByRole("button", { name: "Try again" }).click();
+  await heading(second, "Runs").waitFor();
+  assert.equal(await who(second).innerText(), name);
 });
 
 test("a key signs in; a wrong one says so", async (t) => {
