@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, visit } from "./world.ts";
+import { accessible, axe, visit } from "./world.ts";
 
 test("a fresh list of runs says what a run is", async (t) => {
   const v = await visit(t);
@@ -47,6 +47,7 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   await row("exit 3").waitFor();
   assert.equal(await row("sleep 300").count(), 0);
   await page.getByText("2–3 of 3").waitFor();
+  assert.deepEqual(await axe(page, ["landmark-unique"]), []);
   await page.getByRole("button", { name: "Newer" }).click();
 
   // The row changes by itself.
