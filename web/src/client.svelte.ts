@@ -141,13 +141,19 @@ window.addEventListener("storage", (event) => {
 });
 window.addEventListener("hashchange", () => location.hash.startsWith("#k=") && void begin());
 
+/** What the page calls fields that its own words do not stand for: those of Settings. */
+const labels: Record<string, string> = {
+  "resources.memory_mb": "memory", "resources.cpu": "CPU", timeout_sec: "time", ttl_sec: "lifetime", env: "environment", stdin: "standard input",
+  capture_patterns: "files to keep",
+};
+
 /** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
 export function messageOf(error: unknown): { message: string; hint?: string; code?: string; field?: string; requestId?: string } {
   if (error instanceof BelljarError) {
     // Errors about images and runtimes do not name their field.
     const field = error.details?.["field"] ?? (/^image_/.test(error.code) ? "base_image" : error.details?.["runtime"] ? "runtime" : undefined);
     return {
-      message: sentence(error.message), hint: error.hint ? sentence(error.hint) : undefined, code: error.code,
+      message: sentence(error.message.replace(/^[\w.]+/, (name) => labels[name] ?? name)), hint: error.hint ? sentence(error.hint) : undefined, code: error.code,
       field: typeof field === "string" ? field : undefined, requestId: error.requestId,
     };
   }

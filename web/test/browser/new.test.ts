@@ -47,6 +47,7 @@ test("the first hour: sign in, a plot, a failure, a fix, a session, a host that 
   await page.getByLabel("Standard input").fill("typed before");
   await press(page, /^Completed/);
   await page.locator(".log").getByText("typed before").waitFor();
+  assert.equal(await page.locator(".warning").count(), 0, "nobody asked for the files that it did not leave");
 
   // Files that are too large for a request go into a session, where it runs.
   await page.goto(`${place.url}/webui/sandbox`);
@@ -130,8 +131,12 @@ test("a reload loses nothing, and fields that cannot be sent have errors", async
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.getByRole("alert").getByText("open quote").waitFor();
   await page.getByRole("textbox", { name: "Command" }).fill("true");
-  await page.getByLabel("Image").fill("not an image!");
+  await page.getByLabel("Time, s").fill("999999");
   v.allow(/40\d|503/);
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.getByRole("alert").getByText(/^Time is limited to \d+ seconds here, got 999999\.$/).waitFor();
+  await page.getByLabel("Time, s").fill("");
+  await page.getByLabel("Image").fill("not an image!");
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.locator("input[aria-invalid=true]").waitFor();
   await accessible(page, "new-refused");

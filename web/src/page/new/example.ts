@@ -113,6 +113,3 @@ int main() {
   { name: "ruby", label: "Ruby", example: `5.times { |n| puts "#{n}: #{"*" * n}" }\n` },
   { name: "perl", label: "Perl", example: `print "$_ " for map { $_ ** 2 } 1 .. 10;\nprint "\\n";\n` },
 ];
-
-/** What a new run keeps of its workspace if the user says nothing: the kinds of files that the run's page can show. */
-export const shownKinds = "**/*.{png,jpg,jpeg,gif,webp,svg,csv,json}";

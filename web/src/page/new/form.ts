@@ -1,8 +1,8 @@
 // What the form holds, and the request that it makes of it.
 import type { Run, RunSpec } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
-import { fromBase64, toBase64, words } from "../../spec.ts";
-import { languages, shownKinds } from "./example.ts";
+import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
+import { languages } from "./example.ts";
 
 export interface FileOfRun {
   path: string;
