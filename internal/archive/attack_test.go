@@ -29,6 +29,9 @@ func TestTypes(t *testing.T) {
 	} {
 		_, err := read(t, belljar.UploadTar, tarOf(t, entry{name: "first"}, e), archive.Limits{})
 		t.Run("tar/"+rule, func(t *testing.T) { wantRule(t, err, belljar.CodeInvalidRequest, rule) })
+		if hint := belljar.HintOf(err); rule != "type" && !strings.Contains(hint, "tar -h") {
+			t.Errorf("tar/%s: hint %q", rule, hint)
+		}
 	}
 	for rule, mode := range map[string]fs.FileMode{
 		"symlink": fs.ModeSymlink | 0o777, "device": fs.ModeDevice | 0o600, "fifo": fs.ModeNamedPipe | 0o600,

@@ -18,6 +18,13 @@ func refuse(rule, entry, format string, args ...any) *belljar.Error {
 	}
 }
 
+// special is like refuse, for an entry that is neither a file nor a folder.
+func special(rule, entry, what string) *belljar.Error {
+	e := refuse(rule, entry, "%s is %s", shown(entry), what)
+	e.Hint = "uploads have files and folders only: tar -h --hard-dereference packs links as the files that they lead to"
+	return e
+}
+
 // refuseArchive is like refuse, for a rule about a whole archive.
 func refuseArchive(rule, format string, args ...any) *belljar.Error {
 	e := refuse(rule, "", format, args...)

@@ -71,13 +71,13 @@ func checkTarType(kind byte, name string) error {
 	case tar.TypeReg, tar.TypeDir:
 		return nil
 	case tar.TypeSymlink:
-		return refuse("symlink", name, "%s is a symbolic link", shown(name))
+		return special("symlink", name, "a symbolic link")
 	case tar.TypeLink:
-		return refuse("hard_link", name, "%s is a hard link", shown(name))
+		return special("hard_link", name, "a hard link")
 	case tar.TypeChar, tar.TypeBlock:
-		return refuse("device", name, "%s is a device", shown(name))
+		return special("device", name, "a device")
 	case tar.TypeFifo:
-		return refuse("fifo", name, "%s is a FIFO", shown(name))
+		return special("fifo", name, "a FIFO")
 	case tar.TypeGNUSparse:
 		return refuse("sparse", name, "%s is a sparse file", shown(name))
 	}

@@ -105,13 +105,13 @@ func checkZipType(f *zip.File) error {
 	case mode == 0, mode == fs.ModeDir:
 		return nil
 	case mode&fs.ModeSymlink != 0:
-		return refuse("symlink", f.Name, "%s is a symbolic link", shown(f.Name))
+		return special("symlink", f.Name, "a symbolic link")
 	case mode&fs.ModeDevice != 0:
-		return refuse("device", f.Name, "%s is a device", shown(f.Name))
+		return special("device", f.Name, "a device")
 	case mode&fs.ModeNamedPipe != 0:
-		return refuse("fifo", f.Name, "%s is a FIFO", shown(f.Name))
+		return special("fifo", f.Name, "a FIFO")
 	case mode&fs.ModeSocket != 0:
-		return refuse("socket", f.Name, "%s is a socket", shown(f.Name))
+		return special("socket", f.Name, "a socket")
 	}
 	return refuse("type", f.Name, "%s is of an unknown type", shown(f.Name))
 }
