@@ -43,7 +43,7 @@ func (s PreviewSpec) Validate() error {
 		return err
 	}
 	if s.TTLSec != 0 && (s.TTLSec < 1 || s.TTLSec > maxPreviewSec) {
-		return invalid("ttl_sec", "ttl_sec must be 1 to %d, got %g", maxPreviewSec, s.TTLSec)
+		return invalid("ttl_sec", "ttl_sec must be 1 to %d, got %s", maxPreviewSec, plain(s.TTLSec))
 	}
 	return nil
 }

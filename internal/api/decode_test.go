@@ -124,10 +124,14 @@ func TestExplicitZero(t *testing.T) {
 			case zero == "null" && err != nil:
 				t.Errorf("%s: %v", body, err)
 			case zero == "null":
-			case !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != field || !strings.Contains(e.Message, field+" must be at least "):
+			case !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != field || !strings.Contains(e.Message, field+" must be at least ") || e.Hint == "":
 				t.Errorf("%s: %v", body, err)
 			}
 		}
+	}
+	err := decode([]byte(`{"port": 0}`), shapeOf(reflect.TypeFor[belljar.PreviewSpec]()), new(map[string]any))
+	if !strings.Contains(fmt.Sprint(err), "port must be at least 1, got 0") || belljar.HintOf(err) != "" {
+		t.Errorf("a field that is needed: %v, hint %q", err, belljar.HintOf(err))
 	}
 	for body, s := range map[string]*shape{
 		`{"resume_from_seq": 0, "files": [{"path": "x", "content_b64": "", "mode": 0}]}`:                                          run,

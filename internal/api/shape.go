@@ -44,6 +44,7 @@ type shape struct {
 	elem   *shape            // of an array, or of an object with any names
 	bits   int               // of a whole number
 	least  string            // minimum of a number, from the tag of that name
+	unset  bool              // it may be left out
 	signed bool
 }
 
@@ -104,7 +105,7 @@ func (s *shape) add(t reflect.Type) {
 		}
 		s.fields[name] = shapeOf(f.Type)
 		s.fields[name].least = f.Tag.Get("minimum")
-		if !strings.Contains(options, "omit") && name != versionField {
+		if s.fields[name].unset = strings.Contains(options, "omit"); !s.fields[name].unset && name != versionField {
 			s.needed = append(s.needed, name)
 		}
 	}

@@ -171,7 +171,9 @@ func checkNumber(v json.Number, s *shape, path string) error {
 	if f, bad := v.Float64(); err == nil && bad == nil && s.least != "" && f < s.minimum() {
 		e := Refuse(path, "%s must be at least %s, got %.40s", path, s.least, v)
 		e.Details["provided"], e.Details["minimum"] = v.String(), json.Number(s.least)
-		e.Hint = "leave it out for the default"
+		if s.unset {
+			e.Hint = "leave it out for the default"
+		}
 		return e
 	}
 	switch {
