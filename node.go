@@ -98,7 +98,7 @@ type Used struct {
 	MemoryMB        int     `json:"memory_mb"` // that sandboxes may use, those that wait included
 	CPU             float64 `json:"cpu"`       // cores that they may use
 
-	EgressBytesToday int64 `json:"egress_bytes_today"` // sent and received by runs that have ended
+	EgressBytesToday int64 `json:"egress_bytes_today"` // sent and received
 }
 
 // TokenSpec asks for an API key.

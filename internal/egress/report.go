@@ -170,6 +170,9 @@ func (g *Gate) Mark() Mark {
 	return m
 }
 
+// Bytes returns how many bytes went through the gate, in and out together.
+func (g *Gate) Bytes() int64 { return g.in.Load() + g.out.Load() }
+
 // Report returns everything that the gate has counted.
 func (g *Gate) Report() belljar.EgressReport { return g.Since(Mark{}) }
 

@@ -278,12 +278,23 @@ func (m *meter) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox,
 	return &metered{box, m.usage}, err
 }
 
+func (m *meter) Attach(ctx context.Context, id string) (runtime.Sandbox, error) {
+	box, err := m.Runtime.Attach(ctx, id)
+	return &metered{box, m.usage}, err
+}
+
 type metered struct {
 	runtime.Sandbox
 	usage runtime.Usage
 }
 
-func (m *metered) Usage(context.Context) (runtime.Usage, error) { return m.usage, nil }
+func (m *metered) Usage(context.Context) (runtime.Usage, error) {
+	u := m.usage
+	if u.CPU != nil {
+		u.CPU = new(*u.CPU)
+	}
+	return u, nil
+}
 
 // archive makes a tar stream of files, by name.
 func archive(t *testing.T, files map[string]string) io.Reader {

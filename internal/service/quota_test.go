@@ -51,6 +51,49 @@ func TestCPUQuota(t *testing.T) {
 	b.follow(run.ID)
 }
 
+// What a session uses outside of its runs counts to its owner's day, once, also when the server is restarted meanwhile.
+func TestCPUQuotaOfASession(t *testing.T) {
+	var cpu time.Duration // that the sandbox has used
+	w := newWorld(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, runtime.Usage{CPU: &cpu}} }),
+		func(o *service.Options) { o.Quota.CPUSecondsPerDay = 100 })
+	p := w.boot()
+	x := p.open()
+	used := func(what string, least, most float64) {
+		t.Helper()
+		me, err := p.service.As(service.Local()).Node().Me(p.context())
+		if err != nil || me.Used.CPUSecondsToday < least || me.Used.CPUSecondsToday > most {
+			t.Errorf("%s: %+v, %v", what, me.Used, err)
+		}
+	}
+	reap := func() { p.service.Reap(t.Context()) }
+	p.run(in(x, "true")).want(t, belljar.PhaseCompleted, 0, "")
+	used("a brief run", 0.0001, 10)
+	cpu = 20 * time.Second
+	reap()
+	used("in the background", 20, 20)
+	reap()
+	used("nothing since", 20, 20)
+	cpu = 50 * time.Second
+	p.run(in(x, "exit 1"))
+	used("a run with others beside it", 50, 50)
+	cpu = 60 * time.Second
+	if err := p.service.Close(); err != nil {
+		t.Error(err)
+	}
+	p = w.boot()
+	reap()
+	used("a restart", 60, 60)
+	cpu = 101 * time.Second
+	reap()
+	used("after the restart", 101, 101)
+	if _, err := p.service.As(service.Local()).Runs().Start(p.context(), in(x, "true")); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+		t.Errorf("a run at the limit: %v", err)
+	}
+	cpu += time.Second
+	p.end(x)
+	used("the end", 102, 102)
+}
+
 // Runs that end at the same time do not take the same room twice, and who has none left still runs.
 func TestArtifactQuota(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })

@@ -52,21 +52,26 @@ func (r *Run) KeptLog() int64 {
 	return max(0, r.LogBytes)
 }
 
-// CPUSeconds returns the CPU time that the run adds to its owner's daily usage, including its build.
+// Charged returns what the run adds to its owner's daily usage. The figures of a run in a session have parts in common with those of the
+// other runs in it, so that it has a charge of its own.
+func (r *Run) Charged() Charge {
+	if r.SessionID != "" {
+		return r.Charge
+	}
+	c := Charge{CPUSeconds: r.CPUSeconds()}
+	if r.Egress != nil {
+		c.EgressBytes = max(0, r.Egress.BytesIn) + max(0, r.Egress.BytesOut)
+	}
+	return c
+}
+
+// CPUSeconds returns the run's CPU time, including its build.
 func (r *Run) CPUSeconds() float64 {
 	sum := cpuSeconds(r.ResourceUsage)
 	if r.Build != nil {
 		sum += cpuSeconds(r.Build.Usage)
 	}
 	return sum
-}
-
-// EgressBytes returns the bytes over the network that the run adds to its owner's daily usage.
-func (r *Run) EgressBytes() int64 {
-	if r.Egress == nil {
-		return 0
-	}
-	return max(0, r.Egress.BytesIn) + max(0, r.Egress.BytesOut)
 }
 
 func cpuSeconds(u *belljar.ResourceUsage) float64 {

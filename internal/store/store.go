@@ -90,10 +90,19 @@ type Run struct {
 	// Image is that of the run's own sandbox; nil for host, and for a run in a session.
 	Image *Image
 
+	// Charge is what the end of a run in a session adds to its owner's usage of the day. It is not stored with the run.
+	Charge Charge
+
 	Tenant     string // "" for now
 	NodeID     string
 	WorkerID   string
 	LeaseEpoch int64
+}
+
+// Charge is a part of a user's usage of a day.
+type Charge struct {
+	CPUSeconds  float64
+	EgressBytes int64
 }
 
 // Image holds the settings that an image has for the programs in a sandbox. It is stored because, after a restart, the
@@ -124,7 +133,7 @@ type RunWriter interface {
 	// ErrInvalid if r has ended: use Finish.
 	Update(ctx context.Context, r Run) error
 	// Finish replaces a run with its final state and adds its usage to its owner's on the day it finished, in one durable
-	// transaction. Finishing a run again changes nothing. The usage is ResourceUsage.CPUTimeSec, ResourceUsage.ArtifactBytes
+	// transaction. Finishing a run again changes nothing. The usage is what [Run.Charged] returns, ResourceUsage.ArtifactBytes
 	// unless ArtifactsGone, and LogBytes unless LogGone. ErrNotFound; ErrInvalid if r has not ended.
 	Finish(ctx context.Context, r Run) error
 	// Add stores a run that has ended, like Insert and Finish together, but is not durable. Adding a run again changes
@@ -234,6 +243,8 @@ type Keys interface {
 type Users interface {
 	// Usage returns a user's usage on the day (UTC) of t; zero for an unknown user.
 	Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error)
+	// Charge adds to a user's usage on the day (UTC) of t.
+	Charge(ctx context.Context, userID string, c Charge, t time.Time) error
 	// Top lists users by artifact bytes, most first, with their usage on the day (UTC) of t. Limit 0 is the default page.
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
 	// Kept returns how many bytes of artifacts and logs are kept in all, and for how many users.

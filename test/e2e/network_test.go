@@ -184,13 +184,51 @@ func TestNetworkReady(t *testing.T) {
 	}
 }
 
-// TestNetworkQuota: what a user's runs have sent and received counts, until the day's quota refuses the next run with a network.
+// TestNetworkQuota: what a user's runs and sessions have sent and received counts, once, until the day's quota refuses the next run with a
+// network.
 func TestNetworkQuota(t *testing.T) {
 	p := peer.Start(t, "api.test")
 	p.Handle("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
+	p.Handle("/small", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100<<10)) })
 	s := reachable(t, t.TempDir(), p, "--set", "quota_egress_mb_per_day=1")
+	used := func() float64 {
+		_, me := s.ask(http.MethodGet, api+"/me", nil)
+		return me["used"].(map[string]any)["egress_bytes_today"].(float64)
+	}
 	request := oneShot("curl -sS --max-time 60 -o large http://api.test/large")
 	request["network_policy"], request["egress"] = "allowlist", map[string]any{"hosts": []string{"api.test"}, "ips": []string{p.Address}}
+	_, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{
+		"spec_version": "1.1", "base_image": "host", "network_policy": "allowlist", "egress": request["egress"],
+	})
+	session, _ := made["session_id"].(string)
+	in := func(line, wait string) string {
+		t.Helper()
+		status, run := s.ask(http.MethodPost, api+"/runs"+wait, map[string]any{
+			"spec_version": "1.1", "session_id": session, "command": []string{"sh", "-c", line}, "timeout_sec": longTime,
+		})
+		if status >= 300 {
+			t.Fatal(status, run)
+		}
+		return run["run_id"].(string)
+	}
+	const small = "curl -sS --max-time 60 -o small http://api.test/small"
+	in("mkfifo end begin", "?wait=100s")
+	beside := in("cat end", "")
+	in(small+"; echo >end", "?wait=100s")
+	s.wait(beside)
+	if n := used(); n < 100<<10 || n > 150<<10 {
+		t.Errorf("%v bytes after one transfer beside another run", n)
+	}
+	in("(cat begin; "+small+"; mv small after) >/dev/null 2>&1 &", "?wait=100s")
+	in("echo >begin", "?wait=100s")
+	until(t, "the transfer in the background ends", func() bool {
+		status, _ := s.ask(http.MethodPost, api+"/sessions/"+session+"/fs/read", map[string]any{"path": "after"})
+		return status == http.StatusOK
+	})
+	s.ask(http.MethodDelete, api+"/sessions/"+session, nil)
+	if n := used(); n < 200<<10 || n > 250<<10 {
+		t.Errorf("%v bytes after another transfer in the background", n)
+	}
 	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request); status != http.StatusOK || run["exit_code"] != 0.0 {
 		t.Fatalf("%d %v", status, run)
 	}
@@ -200,8 +238,8 @@ func TestNetworkQuota(t *testing.T) {
 	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("true")); status != http.StatusOK || run["exit_code"] != 0.0 {
 		t.Errorf("a run without a network: %d %v", status, run)
 	}
-	if _, me := s.ask(http.MethodGet, api+"/me", nil); me["used"].(map[string]any)["egress_bytes_today"].(float64) < 1<<20 {
-		t.Errorf("%v", me["used"])
+	if n := used(); n < 1<<20 {
+		t.Errorf("%v bytes", n)
 	}
 }
 

@@ -168,7 +168,7 @@ func words() map[string]string {
 		"reasons": "Why it does not work here", "step": "The step that failed", "role": "The caller's role", "policy": "The policy in force, by setting",
 		"quota": "The caller's quota", "used": "How much of it is used", "concurrent_runs": "Runs at once; in a quota, 0 is no limit", "queued_runs": "Runs in the queue",
 		"sessions": "Sessions that have not ended", "cpu_seconds_today": "CPU seconds since midnight UTC", "cpu_seconds_per_day": "CPU seconds per day; 0 is no limit",
-		"egress_bytes_today": "Bytes that runs have sent and received over the network since midnight UTC", "egress_mb_per_day": "MiB over the network per day; 0 is no limit",
+		"egress_bytes_today": "Bytes sent and received over the network since midnight UTC", "egress_mb_per_day": "MiB over the network per day; 0 is no limit",
 		"endpoint": "runs or sessions", "user_key": "Owner of the key", "key": "The key", "object_id": "Id of the object that it made",
 		"idempotency_key_echo": "The request's Idempotency-Key", "idempotency_status": "Whether this request made the object (created) or repeats an earlier one (replayed)",
 		"prefix": "The key's first characters", "secret": "The key itself; returned once, when it is made", "last_used_at": "Time of its last use, to the minute", "revoked_at": "When it was revoked",

@@ -21,6 +21,7 @@ const quotaFor = 10 * time.Second
 type Users interface {
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
 	Usage(ctx context.Context, userID string, now time.Time) (belljar.UserUsage, error)
+	Charge(ctx context.Context, userID string, c store.Charge, now time.Time) error
 	Kept(ctx context.Context) (bytes int64, users int, err error)
 }
 

@@ -28,6 +28,7 @@ type Box struct {
 	UID, GID int
 	Network  *Network         // nil allows nothing
 	Hidden   *redact.Patterns // secrets that no output shows; nil for none
+	Shared   Shared           // what it counted, if several runs share it
 }
 
 // Destroy implements [runtime.Sandbox].

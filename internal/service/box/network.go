@@ -277,6 +277,14 @@ func (n *Network) Pin(ctx context.Context) error {
 	return nil
 }
 
+// Bytes is how much went through the gate, in and out together.
+func (n *Network) Bytes() int64 {
+	if g := n.opened(); g != nil {
+		return g.Bytes()
+	}
+	return 0
+}
+
 // Watch has a run get what is recorded, until it ends. alone reports that it is the only one.
 func (n *Network) Watch(record func(e egress.Event, alone bool)) *Watcher {
 	w := &Watcher{network: n, record: record}

@@ -6,47 +6,71 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // fresh is how long what a sandbox has counted is taken as still true when a command begins: reading costs more than many a
 // command.
 const fresh = time.Second
 
-// Hits is what a sandbox that several runs share has counted of processes killed for lack of memory and forks refused, as
-// last read. The zero value is read long ago.
-type Hits struct {
-	mu   sync.Mutex
-	read time.Time
-	last runtime.Usage
+// Shared is what a sandbox that several runs share has counted, as last read, and what of it its owner was charged for. The zero value is
+// read long ago.
+type Shared struct {
+	mu      sync.Mutex
+	read    time.Time
+	last    runtime.Usage
+	charged store.Charge
 }
 
 // New marks the sandbox as new: nothing has run in it, and it has counted nothing.
-func (h *Hits) New() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last, h.read = runtime.Usage{}, time.Now()
+func (s *Shared) New() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.read = runtime.Usage{}, time.Now()
 }
 
 // Before is the count when a command begins: one that was read a moment ago will do.
-func (h *Hits) Before(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
-	h.mu.Lock()
-	last, recent := h.last, time.Since(h.read) < fresh
-	h.mu.Unlock()
+func (s *Shared) Before(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
+	s.mu.Lock()
+	last, recent := s.last, time.Since(s.read) < fresh
+	s.mu.Unlock()
 	if recent {
 		return last
 	}
-	return h.Now(ctx, sandbox)
+	return s.Now(ctx, sandbox)
 }
 
 // Now reads the count; without an answer it is the last one.
-func (h *Hits) Now(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
+func (s *Shared) Now(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
 	usage, err := sandbox.Usage(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil {
-		h.last, h.read = usage, time.Now()
+		s.last, s.read = usage, time.Now()
 	}
-	return h.last
+	return s.last
+}
+
+// Charge returns what the sandbox has used by the last reading, and its owner was not charged for. own is the CPU seconds of a run that has
+// ended in it, which count while the sandbox has no figure of its own.
+func (s *Shared) Charge(n *Network, own float64) (c store.Charge) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.CPUSeconds = own; s.last.CPU != nil {
+		c.CPUSeconds = max(0, s.last.CPU.Seconds()-s.charged.CPUSeconds)
+	}
+	c.EgressBytes = n.Bytes() - s.charged.EgressBytes
+	s.charged.CPUSeconds += c.CPUSeconds
+	s.charged.EgressBytes += c.EgressBytes
+	return c
+}
+
+// Restore takes a charge back that is not on record.
+func (s *Shared) Restore(c store.Charge) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.charged.CPUSeconds -= c.CPUSeconds
+	s.charged.EgressBytes -= c.EgressBytes
 }
 
 // dying bounds asking a sandbox whose agent is gone why: that comes a moment later, which on a machine that has much to do is

@@ -29,9 +29,9 @@ func (s *stub) Usage(context.Context) (runtime.Usage, error) {
 	return runtime.Usage{OOMKills: &kills}, s.err
 }
 
-// TestHits: what a new sandbox has counted is known without a question, and an old count is read again.
-func TestHits(t *testing.T) {
-	var h box.Hits
+// TestShared: what a new sandbox has counted is known without a question, and an old count is read again.
+func TestShared(t *testing.T) {
+	var h box.Shared
 	s := &stub{kills: 3}
 	h.New()
 	if u := h.Before(t.Context(), s); u.OOMKills != nil || s.asked != 0 {
@@ -47,7 +47,7 @@ func TestHits(t *testing.T) {
 	if u := h.Now(t.Context(), s); *u.OOMKills != 3 {
 		t.Errorf("without an answer it is %d, not the last count", *u.OOMKills)
 	}
-	var old box.Hits
+	var old box.Shared
 	s.err = nil
 	if u := old.Before(t.Context(), s); *u.OOMKills != 9 {
 		t.Errorf("an unread count is %+v", u)

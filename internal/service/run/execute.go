@@ -236,10 +236,10 @@ func (c *execution) settle() {
 	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // who has the answer may use what the sandbox had
 		c.releaseBox()
 		c.memory.Drop(r.id)
-		c.conclude(r, o, usage, files, c.out.cut)
+		c.conclude(o, usage, files)
 		return
 	}
-	c.conclude(r, o, usage, files, c.out.cut)
+	c.conclude(o, usage, files)
 	c.releaseBox()
 }
 

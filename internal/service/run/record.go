@@ -127,14 +127,16 @@ func (r *Run) stopUpdates() {
 
 // conclude puts on record what became of a run, then publishes it: a reader who sees the end event finds the finished run, and a
 // loss of power loses neither. The log ends before the record does: after a crash in between, the log says how the run ended.
-func (s *recorder) conclude(r *Run, o outcome.Outcome, usage belljar.ResourceUsage, files *captured, truncated bool) {
+func (c *execution) conclude(o outcome.Outcome, usage belljar.ResourceUsage, files *captured) {
+	r, s := c.run, c.recorder
 	r.stopUpdates()
-	last, err := s.finish(r, o, &usage, truncated)
+	last, err := s.finish(r, o, &usage, c.out.cut)
 	if err != nil {
 		s.log.Error("run cannot be finished", "run_id", r.id, "err", err)
 		return
 	}
 	row := store.Run{Run: last, NodeID: s.node, Artifacts: files.list()}
+	row.Charge = c.charge(row.CPUSeconds())
 	row.LastSeq = s.endLog(r.id, r.log, o.Frames())
 	row.LogBytes = r.log.Size()
 	r.mu.Lock()

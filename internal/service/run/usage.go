@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // usageTime bounds asking a sandbox what it used.
@@ -26,7 +27,7 @@ func (c *execution) countBefore(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
-	c.end.Before = c.plan.session.Hits().Before(ctx, c.box)
+	c.end.Before = c.box.Shared.Before(ctx, c.box)
 }
 
 // measure asks what the sandbox used, and why it died if the command's end did not come from its agent.
@@ -51,5 +52,13 @@ func (c *execution) measure(ctx context.Context) {
 		e.Exit.WallMS < float64(hitsBrief.Milliseconds()) {
 		return
 	}
-	e.Usage = outcome.Since(e.Before, p.session.Hits().Now(ctx, c.box))
+	e.Usage = outcome.Since(e.Before, c.box.Shared.Now(ctx, c.box))
+}
+
+// charge is what the end of a run in a session charges its owner for: all that the sandbox has used so far, unless that is another user's.
+func (c *execution) charge(own float64) (used store.Charge) {
+	if x := c.plan.session; x != nil && c.box != nil && x.Owner() == c.run.owner {
+		used = c.box.Shared.Charge(c.box.Network, own)
+	}
+	return used
 }

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/fault"
 )
@@ -52,6 +54,7 @@ func (x *Session) detach() bool {
 		x.mu.Unlock()
 		if b != nil {
 			b.Network.Close()
+			bill(context.Background(), x, b)
 		}
 		x.writing.Lock()
 		defer x.writing.Unlock()

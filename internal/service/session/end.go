@@ -76,7 +76,7 @@ func (x *Session) finish(why error) {
 	x.asleep.over()
 	x.mu.Unlock()
 	if b != nil {
-		x.all.opts.Boxes.Destroy(x.id, b)
+		x.destroy(b)
 	}
 	if asleep {
 		if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {

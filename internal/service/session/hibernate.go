@@ -290,7 +290,7 @@ func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *st
 	}
 	x.Contexts.Restore(saved.Contexts)
 	x.leave(errHibernates)
-	x.all.opts.Boxes.Destroy(x.id, b)
+	x.destroy(b)
 	x.all.opts.Memory.Drop(x.id)
 	return nil
 }

@@ -247,7 +247,7 @@ func furnish(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	}
 	if err == nil {
 		x.Touch() // its time begins now
-		x.hits.New()
+		b.Shared.New()
 	}
 	if err == nil && !x.begin(b) {
 		err = context.Cause(x.ctx)

@@ -46,6 +46,7 @@ func (x *Session) reap(ctx context.Context) {
 		return
 	}
 	x.ping(ctx, b)
+	bill(ctx, x, b)
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()

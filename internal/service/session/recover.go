@@ -109,6 +109,8 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	shells, err := agent.Shells(ctx, b.Agent)
 	x.Contexts.Recover(shells, err, Use{b, x, x.ctx}.Execution().Cwd, s.now())
 	x.below = row.Below
+	b.Shared.Now(ctx, b)
+	b.Shared.Charge(b.Network, 0) // the former process has
 	x.begin(b)
 	go x.watch(b)
 	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)

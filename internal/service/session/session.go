@@ -57,8 +57,6 @@ type Session struct {
 	missed int           // pings in a row that its agent did not answer
 	below  string        // folder of the files that its sandbox began with; "" for none. It goes on record
 	asleep hibernation
-
-	hits box.Hits // how often its sandbox met its limits
 }
 
 // create returns a session of a request that was admitted. It has no sandbox yet.
@@ -117,9 +115,6 @@ func (x *Session) Queue(shell bool) *queue.Queue {
 	}
 	return x.runs
 }
-
-// Hits is how often the session's sandbox met its limits.
-func (x *Session) Hits() *box.Hits { return &x.hits }
 
 // Placement is that of the session's sandbox, as far as it is known.
 func (x *Session) Placement() placement.Placement {

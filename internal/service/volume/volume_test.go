@@ -29,7 +29,8 @@ func (users) Quota(context.Context, string) (belljar.Quota, error) {
 func (users) Usage(context.Context, string, time.Time) (belljar.UserUsage, error) {
 	return belljar.UserUsage{}, nil
 }
-func (users) Kept(context.Context) (int64, int, error) { return 0, 0, nil }
+func (users) Charge(context.Context, string, store.Charge, time.Time) error { return nil }
+func (users) Kept(context.Context) (int64, int, error)                      { return 0, 0, nil }
 
 // image makes what stands for an image.
 func image(path string, _, _ int64) error { return os.WriteFile(path, []byte("image"), 0o600) }

@@ -14,6 +14,7 @@ type runs struct{ s *Store }
 
 func normalized(r store.Run) (store.Run, error) {
 	r.CreatedAt, r.StartedAt, r.FinishedAt = instant(r.CreatedAt), instantOrNil(r.StartedAt), instantOrNil(r.FinishedAt)
+	r.Charge = store.Charge{}
 	return deepCopy(r)
 }
 
@@ -70,6 +71,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 		return err
 	}
 	r.Spec, r.Secrets, r.Log = nil, nil, nil
+	charged := r.Charged()
 	r, err := normalized(r)
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 			return nil
 		}
 		replaceRun(e, r)
-		q.s.addUsage(e.value)
+		q.s.addUsage(e.value, charged)
 		return nil
 	})
 }
@@ -94,6 +96,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 		return err
 	}
 	r.Spec, r.Secrets = nil, nil
+	charged := r.Charged()
 	r, err := normalized(r)
 	if err != nil {
 		return err
@@ -103,18 +106,16 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 			return nil
 		}
 		q.s.runs[r.ID] = &entry[store.Run]{arrival: q.s.next(), value: r}
-		q.s.addUsage(r)
+		q.s.addUsage(r, charged)
 		return nil
 	})
 }
 
 // addUsage adds a run's usage to its owner's.
-func (s *Store) addUsage(r store.Run) {
+func (s *Store) addUsage(r store.Run, charged store.Charge) {
 	s.bytes[r.UserID] += r.KeptBytes()
 	s.logs[r.UserID] += r.KeptLog()
-	on := userDay{r.UserID, day(*r.FinishedAt)}
-	s.cpu[on] += r.CPUSeconds()
-	s.egress[on] += r.EgressBytes()
+	s.charge(r.UserID, charged, *r.FinishedAt)
 }
 
 // replaceRun replaces a run's mutable fields.

@@ -28,6 +28,21 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (u belljar
 	return u, err
 }
 
+// Charge adds to a user's usage of a day.
+func (q users) Charge(ctx context.Context, userID string, c store.Charge, t time.Time) error {
+	return q.s.write(ctx, func() error {
+		q.s.charge(userID, c, t)
+		return nil
+	})
+}
+
+func (s *Store) charge(userID string, c store.Charge, t time.Time) {
+	on := userDay{userID, day(t)}
+	s.cpu[on] += c.CPUSeconds
+	s.egress[on] += c.EgressBytes
+	s.bytes[userID] += 0 // so that Top lists the user
+}
+
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.UserUsage, err error) {
 	err = q.s.read(ctx, func() error {

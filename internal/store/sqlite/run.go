@@ -20,8 +20,7 @@ type runRow struct {
 	id, owner, created string
 	artifactBytes      int64
 	logBytes           int64
-	cpuSeconds         float64
-	egressBytes        int64
+	charged            store.Charge
 	day                string // of its end
 
 	fixed    []any // runtime, base_image, image_digest, session_id: in many indexes, and rarely changed
@@ -62,7 +61,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	}
 	row = runRow{
 		id: r.ID, owner: r.UserID, created: timeText(r.CreatedAt),
-		artifactBytes: r.KeptBytes(), logBytes: r.KeptLog(), cpuSeconds: r.CPUSeconds(), egressBytes: r.EgressBytes(),
+		artifactBytes: r.KeptBytes(), logBytes: r.KeptLog(), charged: r.Charged(),
 		fixed: []any{r.Runtime, r.BaseImage, r.ImageDigest, textOrNull(r.SessionID)},
 		state: []any{string(r.Phase), numberOrNull(r.ExitCode), timeOrNull(r.StartedAt), r.Message, r.SpecVersion, r.RuntimeVersion, r.PolicyHash, int64(r.LastSeq),
 			r.LogBytes, r.LogGone, r.ArtifactsGone, r.Tenant, r.NodeID, r.WorkerID, r.LeaseEpoch, detail},
@@ -211,14 +210,16 @@ func addUsage(t *tx, row runRow) error {
 	_, err := t.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes, log_bytes) SELECT user_id, ?, ? FROM sandbox_runs WHERE id = ? "+
 		"ON CONFLICT (user_id) DO UPDATE SET artifact_bytes = artifact_bytes + excluded.artifact_bytes, log_bytes = log_bytes + excluded.log_bytes",
 		row.artifactBytes, row.logBytes, row.id)
-	if err != nil || row.cpuSeconds == 0 && row.egressBytes == 0 {
+	if err != nil || row.charged == (store.Charge{}) {
 		return err
 	}
-	_, err = t.exec("INSERT INTO sandbox_usage_daily (user_id, day, cpu_seconds, egress_bytes) SELECT user_id, ?, ?, ? FROM sandbox_runs WHERE id = ? "+
-		"ON CONFLICT (user_id, day) DO UPDATE SET cpu_seconds = cpu_seconds + excluded.cpu_seconds, egress_bytes = egress_bytes + excluded.egress_bytes",
-		row.day, row.cpuSeconds, row.egressBytes, row.id)
+	_, err = t.exec("INSERT INTO sandbox_usage_daily (user_id, day, cpu_seconds, egress_bytes) SELECT user_id, ?, ?, ? FROM sandbox_runs WHERE id = ? "+ontoDay,
+		row.day, row.charged.CPUSeconds, row.charged.EgressBytes, row.id)
 	return err
 }
+
+// ontoDay adds to the usage of a day that there is.
+const ontoDay = "ON CONFLICT (user_id, day) DO UPDATE SET cpu_seconds = cpu_seconds + excluded.cpu_seconds, egress_bytes = egress_bytes + excluded.egress_bytes"
 
 // Swept marks runs as having no bytes left.
 func (q runs) Swept(ctx context.Context, ids ...string) error {

@@ -23,6 +23,18 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.U
 	return u, nil
 }
 
+// Charge adds to a user's usage of a day.
+func (q users) Charge(ctx context.Context, userID string, c store.Charge, t time.Time) error {
+	return q.s.writer.do(ctx, write{do: func(tx *tx) error {
+		_, err := tx.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes, log_bytes) VALUES (?, 0, 0) ON CONFLICT (user_id) DO NOTHING", userID) // for Top
+		if err == nil {
+			_, err = tx.exec("INSERT INTO sandbox_usage_daily (user_id, day, cpu_seconds, egress_bytes) VALUES (?, ?, ?, ?) "+ontoDay,
+				userID, t.UTC().Format(dayLayout), c.CPUSeconds, c.EgressBytes)
+		}
+		return err
+	}})
+}
+
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
 	limit, _ = store.Page(limit, 0)

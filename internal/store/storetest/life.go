@@ -46,6 +46,7 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 			return err
 		},
 		"Users.Usage":    func(ctx context.Context) error { _, err := s.Users().Usage(ctx, "ann", start()); return err },
+		"Users.Charge":   func(ctx context.Context) error { return s.Users().Charge(ctx, "ann", store.Charge{}, start()) },
 		"Users.Top":      func(ctx context.Context) error { _, err := s.Users().Top(ctx, 1, start()); return err },
 		"Users.Quota":    func(ctx context.Context) error { _, err := s.Users().Quota(ctx, "ann"); return err },
 		"Users.SetQuota": func(ctx context.Context) error { return s.Users().SetQuota(ctx, "ann", belljar.Quota{}) },

@@ -15,7 +15,7 @@ func runComesBack(t *testing.T, s store.Store) {
 	var r store.Run
 	fill(&r)
 	r.ID, r.Phase, r.FinishedAt, r.ExitCode, r.Artifacts = belljar.NewID(), belljar.PhaseRunning, nil, nil, nil
-	r.Log, r.Spec.Secrets = nil, nil // a log only for runs stored with Add
+	r.Log, r.Spec.Secrets, r.Charge = nil, nil, store.Charge{} // a log only for runs stored with Add
 	insert(t, s, r)
 	same(t, "inserted", getRun(t, s, r.ID), r)
 
@@ -24,7 +24,7 @@ func runComesBack(t *testing.T, s store.Store) {
 	changed.ID, changed.UserID, changed.CreatedAt = r.ID, r.UserID, r.CreatedAt
 	changed.Phase, changed.FinishedAt, changed.Artifacts, changed.Message = belljar.PhaseRunning, nil, nil, "changed"
 	changed.Runtime, changed.BaseImage, changed.SessionID, changed.LogGone = "other", "other image", "", false
-	changed.Log, changed.Spec.Secrets = nil, nil
+	changed.Log, changed.Spec.Secrets, changed.Charge = nil, nil, store.Charge{}
 	ok(t, s.Runs().Update(t.Context(), changed))
 	same(t, "updated", getRun(t, s, r.ID), changed)
 
@@ -33,7 +33,7 @@ func runComesBack(t *testing.T, s store.Store) {
 	last.ID, last.UserID, last.CreatedAt, last.Phase = r.ID, r.UserID, r.CreatedAt, belljar.PhaseTimedOut
 	last.Log = nil
 	ok(t, s.Runs().Finish(t.Context(), last))
-	last.Spec, last.Secrets = nil, nil
+	last.Spec, last.Secrets, last.Charge = nil, nil, store.Charge{}
 	same(t, "finished", getRun(t, s, r.ID), last)
 	page, total, err := s.Runs().List(t.Context(), belljar.RunQuery{})
 	ok(t, err)
@@ -58,7 +58,8 @@ func runIsAdded(t *testing.T, s store.Store) {
 	fill(&r)
 	r.ID, r.UserID, r.Phase = belljar.NewID(), "ann", belljar.PhaseTimedOut
 	ok(t, s.Runs().Add(t.Context(), r))
-	r.Spec, r.Secrets = nil, nil
+	charge := r.Charge
+	r.Spec, r.Secrets, r.Charge = nil, nil, store.Charge{}
 	same(t, "added", getRun(t, s, r.ID), r)
 	used := func() belljar.UserUsage {
 		t.Helper()
@@ -67,7 +68,7 @@ func runIsAdded(t *testing.T, s store.Store) {
 		return u
 	}
 	first := used()
-	if first.CPUSecondsToday != r.CPUSeconds() || first.ArtifactBytes != r.KeptBytes() || first.LogBytes != r.KeptLog() {
+	if first.CPUSecondsToday != charge.CPUSeconds || first.ArtifactBytes != r.KeptBytes() || first.LogBytes != r.KeptLog() {
 		t.Errorf("used %+v", first)
 	}
 	again := r

@@ -44,6 +44,13 @@ func usageOnce(t *testing.T, s store.Store) {
 	addEnded(t, s, noLog)
 	want.ArtifactBytes, want.LogBytes, want.CPUSecondsToday, want.EgressBytesToday = 161, 107, 2, 1000
 	same(t, "after runs without figures", usageOf(t, s, "ann", start()), want)
+	inside := ended(openRun("ann", 5), start(), 64, 0) // its figures are partly those of others
+	inside.SessionID, inside.Egress, inside.Charge = "session", &belljar.EgressReport{BytesIn: 64}, store.Charge{CPUSeconds: 0.25, EgressBytes: 3}
+	addEnded(t, s, inside)
+	ok(t, s.Users().Charge(t.Context(), "ann", store.Charge{CPUSeconds: 0.5, EgressBytes: 7}, start()))
+	ok(t, s.Users().Charge(t.Context(), "ann", store.Charge{CPUSeconds: 1, EgressBytes: 1}, start().Add(24*time.Hour)))
+	want.CPUSecondsToday, want.EgressBytesToday = 2.75, 1010
+	same(t, "after a run in a session, and the session", usageOf(t, s, "ann", start()), want)
 	ok(t, s.Runs().Swept(t.Context(), gone.ID, nothing.ID, noFigure.ID, noLog.ID))
 	want.ArtifactBytes, want.LogBytes = 100, 70
 	same(t, "after a sweep", usageOf(t, s, "ann", start()), want)

@@ -5559,7 +5559,7 @@ export interface components {
             cpu_seconds_today: number;
             /**
              * Format: int64
-             * @description Bytes that runs have sent and received over the network since midnight UTC
+             * @description Bytes sent and received over the network since midnight UTC
              */
             egress_bytes_today: number;
             /**
@@ -5596,7 +5596,7 @@ export interface components {
             cpu_seconds_today: number;
             /**
              * Format: int64
-             * @description Bytes that runs have sent and received over the network since midnight UTC
+             * @description Bytes sent and received over the network since midnight UTC
              */
             egress_bytes_today: number;
             /**

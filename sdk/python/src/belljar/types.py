@@ -2689,7 +2689,7 @@ class Used(TypedDict):
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
     egress_bytes_today: int
-    """Bytes that runs have sent and received over the network since midnight UTC."""
+    """Bytes sent and received over the network since midnight UTC."""
     log_bytes: int
     """Bytes of logs kept, including those of current runs."""
     memory_mb: int
@@ -2706,7 +2706,7 @@ class UserUsage(TypedDict):
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
     egress_bytes_today: int
-    """Bytes that runs have sent and received over the network since midnight UTC."""
+    """Bytes sent and received over the network since midnight UTC."""
     log_bytes: int
     """Bytes of logs kept."""
     user_id: str

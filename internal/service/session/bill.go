@@ -1,0 +1,38 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// usageTime bounds asking a sandbox what it used, and negligible is what it costs to look after an idle one for a while.
+const (
+	usageTime  = 2 * time.Second
+	negligible = 0.01 // CPU seconds
+)
+
+// bill charges the session's owner for what its sandbox has used and no run was charged for, as in the background or at a terminal.
+func bill(ctx context.Context, x *Session, b *box.Box) {
+	s := x.all
+	reading, cancel := context.WithTimeout(ctx, usageTime)
+	b.Shared.Now(reading, b)
+	cancel()
+	c := b.Shared.Charge(b.Network, 0)
+	if c.EgressBytes == 0 && c.CPUSeconds < negligible {
+		b.Shared.Restore(c) // the next one has it
+		return
+	}
+	if err := s.opts.Accounts.Users.Charge(context.WithoutCancel(ctx), x.caller.ID, c, s.now()); err != nil {
+		b.Shared.Restore(c)
+		s.opts.Log.Warn("what a session has used cannot be recorded", "session_id", x.id, "err", err)
+	}
+}
+
+// destroy destroys the session's sandbox, and charges for the last that it used.
+func (x *Session) destroy(b *box.Box) {
+	b.Network.Close()
+	bill(context.Background(), x, b)
+	x.all.opts.Boxes.Destroy(x.id, b)
+}
