@@ -86,8 +86,10 @@ func TestCPUQuotaOfASession(t *testing.T) {
 	cpu = 101 * time.Second
 	reap()
 	used("after the restart", 101, 101)
-	if _, err := p.service.As(service.Local()).Runs().Start(p.context(), in(x, "true")); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
-		t.Errorf("a run at the limit: %v", err)
+	_, opened := p.terminals("").Open(p.context(), x.ID, belljar.TerminalSpec{})
+	_, begun := p.service.As(service.Local()).Runs().Start(p.context(), in(x, "true"))
+	if belljar.CodeOf(opened) != belljar.CodeQuotaExceeded || belljar.CodeOf(begun) != belljar.CodeQuotaExceeded {
+		t.Errorf("at the limit: a terminal %v, a run %v", opened, begun)
 	}
 	cpu += time.Second
 	p.end(x)

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/port"
+	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/terminal"
 )
 
@@ -27,37 +28,41 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 // useTerminals counts a use of a session in which caller may open a terminal.
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
 	x, err := s.livingSession(caller, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	quota, err := s.accounts.Quota(ctx, caller.ID)
 	if err == nil {
-		err = x.CheckIsolation(caller, admission.Request{})
+		err = s.accounts.CheckDay(ctx, caller.ID, quota, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	u, err := x.Use(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return u, u.Release, nil
+	return useInside(ctx, s, caller, id)
 }
 
 // usePorts counts a use of a session whose ports caller may connect to.
 func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string) (port.Session, func(), error) {
-	x, release, err := s.useTerminals(ctx, caller, id)
-	if err != nil {
-		return nil, nil, err
-	}
-	return x.(port.Session), release, nil
+	return useInside(ctx, s, caller, id)
 }
 
 // useContexts returns what counts a use of a session in which a caller may run code.
 func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
 	return func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
-		x, release, err := s.useTerminals(ctx, caller, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		return x.(kernel.Session), release, nil
+		return useInside(ctx, s, caller, id)
 	}
+}
+
+// useInside counts a use of a session whose sandbox is as strong as caller may have now.
+func useInside(ctx context.Context, s *Service, caller belljar.Caller, id string) (u session.Use, release func(), err error) {
+	x, err := s.livingSession(caller, id)
+	if err == nil {
+		err = x.CheckIsolation(caller, admission.Request{})
+	}
+	if err == nil {
+		u, err = x.Use(ctx)
+	}
+	return u, u.Release, err
 }
 
 // living reports whether a session that caller may see is alive.

@@ -90,7 +90,7 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 // SetQuota notes a quota that was stored.
 func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
 
-// CheckDay refuses a run to a user whose CPU time of the day is used up, and one with a network to a user whose bytes of the day
+// CheckDay refuses a run or a terminal to a user whose CPU time of the day is used up, and one with a network to a user whose bytes of the day
 // are. The day ends at midnight UTC.
 func (a *Accounts) CheckDay(ctx context.Context, user string, q belljar.Quota, network bool) error {
 	network = network && q.EgressMBPerDay > 0
