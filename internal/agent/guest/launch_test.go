@@ -31,13 +31,13 @@ func leased(t *testing.T) string {
 	return name
 }
 
-// A command that is blocked in its execve can still time out.
+// A command that is blocked in its execve can still time out, with the status of one that has begun.
 func TestTimeoutOfABirth(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
 		l := h.exec(wire.Exec{ID: "a", Argv: []string{leased(t)}, UID: os.Getuid(), GID: os.Getgid(), TimeoutMS: 100})
 		l.started()
-		if exit := l.exit(); exit.Cause != wire.CauseTimeout || exit.Signal != int(unix.SIGKILL) {
+		if exit := l.exit(); exit.Cause != wire.CauseTimeout || exit.Signal != int(unix.SIGTERM) {
 			t.Errorf("exit %+v", exit)
 		}
 		after := h.exec(h.sh("b", "exit 3")) // the next one starts normally

@@ -37,7 +37,7 @@ const launchTime = time.Minute
 var errLaunchTimeout = errors.New("it has not begun within " + launchTime.String())
 
 // firstRecord waits for the keeper's first record, but no longer than the command's timeout, and not after the agent is closed. It
-// then kills the child, which the keeper reports; cut is the reason.
+// then ends the child, which the keeper reports; cut is the reason.
 func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 	const look = time.Second // interval to check whether the agent is closed; most starts take a thousandth
 	limit, cause := launchTime, wire.CauseLost
@@ -62,7 +62,7 @@ func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 		}
 		limit = time.Since(e.began) + look
 		for _, p := range e.processes() {
-			p.Signal(unix.SIGKILL)
+			p.Signal([]unix.Signal{unix.SIGTERM, unix.SIGKILL}[min(kills, 1)]) // TERM first, as after its execve: the status is the same
 			p.Close()
 		}
 		if kills++; kills > 2 { // the keeper itself is stopped
