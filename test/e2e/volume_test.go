@@ -161,7 +161,7 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("run %d: %s", n, got)
 		}
 	}
-	// Whoever closes his volume finds it opened for himself.
+	// A volume that its owner has closed to itself is open to the owner again.
 	if got := s.prints(nil, object{"volume": "data"}, "touch .tmp; chmod 0 ."); got != "" {
 		t.Error(got)
 	}

@@ -91,7 +91,7 @@ func (e Ending) byExit() Outcome {
 		refused = 0
 	case e.Exit.Cause == wire.CauseLost:
 		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the command's supervisor died; its exit status is lost")
-	case o.Signal != "" && e.Stopped != nil: // its interpreter was ended before it was
+	case o.Signal != "" && e.Stopped != nil: // a restart can end the interpreter first
 		o.stopped(e.Stopped)
 	case o.Signal != "":
 		o.set(belljar.PhaseFailed, belljar.ReasonSignaled, "command was killed by "+o.Signal)

@@ -306,7 +306,7 @@ export class Connection {
   }
 }
 
-// heard is a stream whose failure is told to somebody: what sends it would make it one of the network.
+// heard returns a stream that reports its own failure to failed: fetch would report it as a failure of the network.
 function heard(stream: ReadableStream<Uint8Array>, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   return new ReadableStream<Uint8Array>({

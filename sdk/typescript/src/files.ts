@@ -216,7 +216,7 @@ function namedOf(files: Record<string, string | Uint8Array> | NamedContent[]): N
   return Array.isArray(files) ? files : Object.entries(files).map(([path, content]) => ({ path, content }));
 }
 
-// parameter writes a path as RFC 2231 has it. FormData would put %22 in place of a quote, which nobody undoes.
+// parameter encodes a path by RFC 2231. FormData would write a quote as %22, which the server does not decode.
 function parameter(path: string): string {
   try {
     return encodeURIComponent(path).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);

@@ -157,11 +157,11 @@ test("the server's errors come whole", async (t) => {
   assert.deepEqual([error.message, error.details, error.hint, error.status], ["no run", { run_id: "x", new_field: [1] }, "look", 404]);
 });
 
-test("nobody at the address is told at once, and a key never goes elsewhere", async (t) => {
+test("an address without a server fails at once, and a key never goes elsewhere", async (t) => {
   const server = await fake(t, () => {});
-  const nobody = new Belljar({ baseUrl: "http://127.0.0.1:2", patienceMs: 10 * limitMs, maxRetries: 1000 }); // fetch refuses port 1 itself
-  atEnd(t, () => nobody.close());
-  const error = await errorOf(nobody.me());
+  const unreachable = new Belljar({ baseUrl: "http://127.0.0.1:2", patienceMs: 10 * limitMs, maxRetries: 1000 }); // fetch refuses port 1 itself
+  atEnd(t, () => unreachable.close());
+  const error = await errorOf(unreachable.me());
   assert.ok(error instanceof RuntimeUnavailableError);
   assert.match(error.message, /127\.0\.0\.1:2/);
 
