@@ -104,9 +104,9 @@ func TestHibernate(t *testing.T) {
 // A forced hibernation that is given up leaves a session in which all works.
 func TestHibernateGivenUp(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() }))
 	x := b.open()
-	run := b.start(in(x, "trap 'echo term' TERM; echo up; while :; do sleep 1; done"))
+	run := b.start(in(x, "trap 'echo term' TERM; "+looping))
 	b.waitFor(run.ID, "up")
 	ctx, cancel := context.WithCancel(b.context())
 	result := make(chan error, 1)
@@ -117,6 +117,7 @@ func TestHibernateGivenUp(t *testing.T) {
 	b.waitFor(run.ID, "term")
 	cancel()
 	refusedAs(t, "the hibernation", <-result, belljar.CodeCanceled)
+	b.in(x.ID, "touch stop")
 	if r := b.follow(run.ID); r.Phase != belljar.PhaseKilled {
 		t.Errorf("%s", r.Phase)
 	}

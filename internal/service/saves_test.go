@@ -75,15 +75,16 @@ var inWorkspace = agentwire.FileRequest{Path: ".", UID: os.Getuid(), GID: os.Get
 
 // inShellOf runs a command in the shell of a sandbox.
 func inShellOf(ctx context.Context, c *agent.Client, cmd string) error {
+	id := belljar.NewID()
 	p, err := c.Exec(ctx, agentwire.Exec{
-		ID: belljar.NewID(), UID: os.Getuid(), GID: os.Getgid(), Env: []string{"PATH=/usr/bin:/bin"}, Shell: &agentwire.ShellRun{Cmd: []byte(cmd), Separate: true},
+		ID: id, UID: os.Getuid(), GID: os.Getgid(), Env: []string{"PATH=/usr/bin:/bin"}, Shell: &agentwire.ShellRun{Cmd: []byte(cmd), Separate: true},
 	})
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	if _, err = p.Output(ctx, func(int64, agentwire.Stream, []byte) error { return nil }); err == nil {
-		err = p.Forget()
+		err = c.Forget(ctx, id) // who lists the commands afterwards does not find it
 	}
 	return err
 }

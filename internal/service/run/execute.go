@@ -254,6 +254,7 @@ func (c *execution) releaseBox() {
 		c.boxes.Destroy(c.run.id, c.box)
 	default:
 		defer c.plan.session.Release()
+		defer c.run.ticket.Leave() // what finds the session unused may have its shell
 		if c.end.Overdue || outcome.LeftProcesses(c.end.Exit) || outcome.LeftProcesses(c.end.Build) {
 			c.boxes.Destroy(c.run.id, c.box)
 			return
