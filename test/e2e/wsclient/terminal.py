@@ -100,13 +100,11 @@ async def shell(t):
     await t.type("stty size; echo o''k-$((6*7))\r")
     await t.printed("30 100\r\n")
     await t.printed("ok-42")
+    await t.type("echo wait''ing; read -r _; stty size\r")
+    await t.printed("waiting\r\n")  # before its prompt, bash reads the size and sets it again: one that changes in between is lost
     await t.send(type="resize", cols=132, rows=43)
-    while True:  # sizes and keys go different ways inside
-        await t.type("stty size; echo next''one\r")
-        await t.until(lambda: b"nextone" in t.seen)
-        before, _, t.seen = t.seen.partition(b"nextone")
-        if b"43 132" in before:
-            break
+    await t.type("\r")
+    await t.printed("43 132\r\n")
     await t.type("echo rea''dy; cat\r")
     await t.printed("ready\r\n")  # what the terminal echoes of the command must not look like it
     for piece in ("gr", "üß", "e 🐌\r"):
