@@ -38,7 +38,9 @@ func TestCPUQuota(t *testing.T) {
 		e.Details["retry_after_sec"] != 24*3600+1 {
 		t.Fatalf("%+v", err)
 	}
-	if got := told.named(event.Denied); len(got) != 1 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
+	_, err = b.service.As(belljar.Caller{ID: "greedy"}).Sessions().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
+	refusedAs(t, "a session", err, belljar.CodeQuotaExceeded)
+	if got := told.named(event.Denied); len(got) != 2 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
 		t.Errorf("told %+v", got)
 	}
 	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // another user's

@@ -31,11 +31,7 @@ func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id st
 	if err != nil {
 		return nil, nil, err
 	}
-	quota, err := s.accounts.Quota(ctx, caller.ID)
-	if err == nil {
-		err = s.accounts.CheckDay(ctx, caller.ID, quota, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist)
-	}
-	if err != nil {
+	if err := s.accounts.CheckDay(ctx, caller.ID, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist); err != nil {
 		return nil, nil, err
 	}
 	return useInside(ctx, s, caller, id)

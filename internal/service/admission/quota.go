@@ -90,9 +90,13 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 // SetQuota notes a quota that was stored.
 func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
 
-// CheckDay refuses a run or a terminal to a user whose CPU time of the day is used up, and one with a network to a user whose bytes of the day
-// are. The day ends at midnight UTC.
-func (a *Accounts) CheckDay(ctx context.Context, user string, q belljar.Quota, network bool) error {
+// CheckDay refuses a run, a session or a terminal to a user whose CPU time of the day is used up, and one with a network to a user whose bytes
+// of the day are. The day ends at midnight UTC.
+func (a *Accounts) CheckDay(ctx context.Context, user string, network bool) error {
+	q, err := a.Quota(ctx, user)
+	if err != nil {
+		return err
+	}
 	network = network && q.EgressMBPerDay > 0
 	if q.CPUSecondsPerDay <= 0 && !network {
 		return nil

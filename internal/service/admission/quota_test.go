@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
 )
 
-// used is the usage of every user.
+// used is the usage of every user, who has the usual quota.
 type used struct {
 	Users
 	belljar.UserUsage
+}
+
+func (u used) Quota(context.Context, string) (belljar.Quota, error) {
+	return belljar.Quota{}, store.ErrNotFound
 }
 
 func (u used) Usage(context.Context, string, time.Time) (belljar.UserUsage, error) {
@@ -36,8 +41,8 @@ func TestCheckDay(t *testing.T) {
 		"all, and without network": {belljar.UserUsage{EgressBytesToday: 3 << 20}, quota, false, ""},
 		"all, and no limit":        {belljar.UserUsage{CPUSecondsToday: 10, EgressBytesToday: 3 << 20}, belljar.Quota{}, true, ""},
 	} {
-		a := Accounts{Users: used{UserUsage: c.used}, Now: func() time.Time { return evening }}
-		err := a.CheckDay(t.Context(), "ann", c.quota, c.network)
+		a := Accounts{Users: used{UserUsage: c.used}, Default: c.quota, Now: func() time.Time { return evening }}
+		err := a.CheckDay(t.Context(), "ann", c.network)
 		var e *belljar.Error
 		switch {
 		case c.refused == "" && err == nil:

@@ -38,10 +38,10 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err := s.accounts.Room(ctx, caller.ID); err != nil {
 		return nil, first, err
 	}
-	quota, err := s.accounts.Quota(ctx, caller.ID)
-	if err == nil {
-		err = s.accounts.CheckDay(ctx, caller.ID, quota, p.network())
+	if err := s.accounts.CheckDay(ctx, caller.ID, p.network()); err != nil {
+		return nil, first, err
 	}
+	quota, err := s.accounts.Quota(ctx, caller.ID)
 	if err != nil {
 		return nil, first, err
 	}

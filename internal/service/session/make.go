@@ -41,6 +41,9 @@ func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar
 		err = s.opts.Accounts.Room(ctx, caller.ID)
 	}
 	if err == nil {
+		err = s.opts.Accounts.CheckDay(ctx, caller.ID, x.place.Egress != nil)
+	}
+	if err == nil {
 		if x.from = from; from != nil {
 			x.state.SnapshotDigest = from.Digest()
 		}
