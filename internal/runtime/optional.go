@@ -68,7 +68,7 @@ const StepSnapshot = "snapshot"
 // Restorer is a [Runtime] that makes sandboxes from what a [Snapshotter] has saved.
 type Restorer interface {
 	// Restore is Create, with the processes and files of a snapshot. spec has the image, workspace and limits of the
-	// sandbox that was saved, and another id. Many may be made of one snapshot.
+	// sandbox that was saved, and another id. The agent's lease is the one that was saved. Many may be made of one snapshot.
 	Restore(ctx context.Context, spec Spec, dir string) (Sandbox, error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
@@ -23,13 +24,14 @@ import (
 // shell with the variables variable=kept and alive=yes.
 type savingRuntime struct {
 	runtime.Runtime
-	memory *int // bytes that a state has besides files
+	memory   *int // bytes that a state has besides files
+	restored *runtime.Sandbox
 }
 
 // saves has a service's runtime save the state of sandboxes. dir is where they lie.
 func saves(dir string) func(*service.Options) {
 	return func(o *service.Options) {
-		o.Runtimes = []runtime.Runtime{savingRuntime{o.Runtimes[0], new(int)}}
+		o.Runtimes = []runtime.Runtime{savingRuntime{o.Runtimes[0], new(int), new(runtime.Sandbox)}}
 		o.Snapshots.Shelf = &shelf.Shelf{Dir: dir, Keep: 1 << 30, Max: 1 << 30}
 	}
 }
@@ -57,10 +59,12 @@ func (r savingRuntime) Restore(ctx context.Context, spec runtime.Spec, dir strin
 		return nil, &runtime.StepError{Step: runtime.StepSnapshot, Err: errors.New("its files are gone")}
 	}
 	defer f.Close()
+	spec.Lease = time.Minute // that of the saved agent
 	box, err := r.Create(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
+	*r.restored = box
 	c := agent.New(box.Dial)
 	if err = agent.Load(ctx, c, inWorkspace, f); err == nil {
 		err = inShellOf(ctx, c, "variable=kept; alive=yes")
@@ -112,12 +116,12 @@ func (b savingBox) Snapshot(ctx context.Context, dir string) error {
 func TestHibernateLive(t *testing.T) {
 	t.Parallel()
 	rt, held, shelves := &slowRuntime{}, newBlobs(), t.TempDir()
-	var memory *int
+	var saving savingRuntime
 	b := newBench(t, func(o *service.Options) {
 		rt.Runtime = o.Runtimes[0]
 		o.Runtimes, o.Blobs, o.Quota.ArtifactMB, o.Snapshots.MB = []runtime.Runtime{rt}, held, 1, 3
 		saves(shelves)(o)
-		memory = o.Runtimes[0].(savingRuntime).memory
+		saving = o.Runtimes[0].(savingRuntime)
 	})
 	ctx := b.context()
 	x := b.open()
@@ -147,6 +151,9 @@ func TestHibernateLive(t *testing.T) {
 	refusedAs(t, "export", b.snapshots().Export(ctx, saved.ID, &strings.Builder{}), belljar.CodeConflict)
 	wantText(t, b.run(shellIn(x.ID, ask)).stdout, "text\nkept yes\n")
 	how(belljar.SessionActive, true, "")
+	if info, err := agent.New((*saving.restored).Dial).Ping(ctx); err != nil || info.LeaseMS != 0 { // the sandbox ends with its service
+		t.Errorf("%+v, %v", info, err)
+	}
 	if r := code("true"); r.Context.State == belljar.ContextNew { // the fake's interpreter is gone, and its agent says so
 		t.Errorf("%+v", r.Context)
 	}
@@ -184,7 +191,7 @@ func TestHibernateLive(t *testing.T) {
 	}
 
 	// The quota has room for files and not for memory: contexts keep the session awake then, unless it is forced.
-	*memory = 2 << 20
+	*saving.memory = 2 << 20
 	_, err = b.hibernate(x.ID, false)
 	refusedAs(t, "memory above the quota", err, belljar.CodeQuotaExceeded)
 	b.state(x.ID, belljar.SessionActive)
@@ -194,7 +201,7 @@ func TestHibernateLive(t *testing.T) {
 	}
 	how(belljar.SessionHibernated, false, "takes up 2 MiB, and your snapshots, artifacts and volumes 0 of 1 MiB already")
 	wantText(t, b.run(shellIn(x.ID, ask)).stdout, "text\nkept\n")
-	*memory = 4 << 20
+	*saving.memory = 4 << 20
 	_, err = b.snapshots().Make(ctx, x.ID, belljar.SnapshotSpec{Live: true})
 	if refusedAs(t, "memory above the limit", err, belljar.CodeTooLarge); err != nil && !strings.Contains(err.Error(), "larger than the 3 MiB of a snapshot") {
 		t.Error(err)

@@ -245,6 +245,7 @@ type template struct {
 	Inodes    int               `json:"inodes"`
 	Pids      int               `json:"pids"`
 	Layers    []runtime.Layer   `json:"layers,omitempty"`
+	LeaseMS   int64             `json:"lease_ms"` // in the agent's arguments, which gVisor compares
 }
 
 func (r *Runtime) templateOf(spec runtime.Spec) (template, error) {
@@ -252,7 +253,7 @@ func (r *Runtime) templateOf(spec runtime.Spec) (template, error) {
 	m := template{
 		GVisor: r.runsc.find().version, Platform: r.platform, Agent: path.Base(agent.path), Image: spec.Root.Digest,
 		User: rack.User(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
-		Pids: min(spec.Limits.Pids, spec.Limits.NProc), Layers: spec.Root.Layers,
+		Pids: min(spec.Limits.Pids, spec.Limits.NProc), Layers: spec.Root.Layers, LeaseMS: spec.Lease.Milliseconds(),
 	}
 	if m.Image == "" {
 		m.Image = spec.Root.Ref

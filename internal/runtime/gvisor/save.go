@@ -131,6 +131,7 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 	if err := json.Unmarshal(text, &was); err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("%s: %w", templateName, err)}
 	}
+	spec.Lease = time.Duration(was.LeaseMS) * time.Millisecond
 	is, err := r.templateOf(spec)
 	if err != nil {
 		return nil, err

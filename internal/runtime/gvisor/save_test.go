@@ -305,7 +305,7 @@ func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtim
 		})
 	}
 	again := s
-	again.ID = belljar.NewID()
+	again.ID, again.Lease = belljar.NewID(), s.Lease+time.Hour // that of a pool, for one
 	box, err := r.Restore(context.Background(), again, saved)
 	if err != nil {
 		t.Fatalf("the snapshot itself: %v", err)

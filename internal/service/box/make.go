@@ -63,6 +63,9 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	o.Made(sandbox)
 	b, err := Connect(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
 	b.Network = m.network(b, o.ID, o.Placement.Broker, o.Egress)
+	if err == nil && o.Placement.State != "" {
+		err = b.Agent.Lease(ctx, m.Lease)
+	}
 	if err == nil && o.Placement.Broker != nil {
 		err = b.trust(ctx, o.Placement.Broker.Egress.Authority)
 	}
