@@ -104,6 +104,11 @@ func (l *loop) watch(g Group) error {
 		}
 		l.drop(old)
 	}
+	if g.Version == 2 { // an earlier watch, or an earlier warden, may have left a threshold, which slows the programs
+		if err := writeFile(g.Dir, "memory.high", "max"); err != nil && !gone(err) {
+			l.logger.Warn("watch memory", "cgroup", g.Dir, "error", err)
+		}
+	}
 	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active))
 	l.watched[g.Dir] = one
 	l.notify()
