@@ -128,7 +128,7 @@ func attach(image *os.File) (*os.File, error) {
 
 func openLoop(name string) (*os.File, error) { return os.OpenFile("/dev/"+name, os.O_RDWR, 0) }
 
-// errOwned ends the process that only has a user namespace.
+// errOwned ends the helper process once its user namespace is open.
 var errOwned = errors.New("done")
 
 // ID is a user and group of the host, as whose the files of an id on the disk are shown.

@@ -61,7 +61,7 @@ func (p *Pool) Claim() (*Range, error) {
 	return nil, ErrExhausted
 }
 
-// slot is the i-th of the pool's slots, counted on the whole id line.
+// slot is the i-th of the pool's slots, counted among all ids of the host.
 func (p *Pool) slot(i int) int64 {
 	n := int64(i)
 	for _, s := range p.spans {
