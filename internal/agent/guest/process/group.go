@@ -142,7 +142,7 @@ func (c *Group) Kill() error {
 	return err
 }
 
-// Freeze stops all processes of the cgroup, or has them go on.
+// Freeze stops all processes of the cgroup, or resumes them.
 func (c *Group) Freeze(stop bool) error {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.freeze", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
