@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/lockfile"
 	"github.com/belljar/belljar/internal/linux/mount"
 )
 
@@ -35,7 +36,7 @@ func Mount(path string) (Tree, error) {
 		return Tree{}, err
 	}
 	defer turn.Close()
-	if err := flock(turn, unix.LOCK_EX); err != nil {
+	if err := lockfile.Lock(turn, unix.LOCK_EX); err != nil {
 		return Tree{}, err
 	}
 	device, err := attached(image)
