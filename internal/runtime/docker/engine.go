@@ -97,10 +97,7 @@ func (e *engine) remove(ctx context.Context, container string) error {
 
 // removeQuietly removes a container of a failed creation and ignores errors.
 func (e *engine) removeQuietly(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
-	defer cancel()
-	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err != nil && !cerrdefs.IsNotFound(err) {
+	if err := e.remove(context.WithoutCancel(ctx), id); err != nil {
 		e.log.Warn("a container is left on the docker engine", "container", id, "error", err)
 	}
 }
