@@ -49,6 +49,10 @@ func TestAdmits(t *testing.T) {
 		{list("*"), false, "8.8.8.8", true},
 		{list("*"), false, "203.0.113.1", false}, // the host
 		{list("*"), true, "203.0.113.1", false},
+		{list("*"), true, "64:ff9b::cb00:7101", false}, // the host, by NAT64 and 6to4
+		{list("*"), true, "2002:cb00:7101::1", false},
+		{list("*"), true, "64:ff9b::cb00:7102", true},
+		{list("64:ff9b::cb00:7101"), true, "64:ff9b::cb00:7101", true},
 		{list("203.0.113.0/24"), true, "203.0.113.1", false}, // the rule does not name the host itself
 		{list("203.0.113.1"), false, "203.0.113.1", false},
 		{list("203.0.113.1"), true, "203.0.113.1", true},

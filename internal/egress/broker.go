@@ -146,8 +146,8 @@ func unverified(err error) Reason {
 	return CertificateInvalid
 }
 
-// lend puts the credentials into a request. Whatever the program sent that a host could read as one of these headers is removed.
-func (p *proxy) lend(out *http.Request) {
+// setCredentials puts the credentials into a request. Whatever the program sent that a host could read as one of these headers is removed.
+func (p *proxy) setCredentials(out *http.Request) {
 	credentials := p.secrets.of(p.c.host)
 	for _, c := range credentials {
 		for _, header := range []http.Header{out.Header, out.Trailer} {

@@ -211,7 +211,7 @@ func (c *conn) connect() (net.Conn, Reason) {
 	reason := PrivateAddress
 	for i, ip := range addrs {
 		addr := netip.AddrPortFrom(ip, c.port)
-		if !c.takes(addr) {
+		if !c.setAddress(addr) {
 			continue
 		}
 		reason = Unreachable
@@ -223,8 +223,8 @@ func (c *conn) connect() (net.Conn, Reason) {
 	return nil, reason
 }
 
-// takes notes the address that is dialled next, if the policy admits it.
-func (c *conn) takes(addr netip.AddrPort) bool {
+// setAddress records the address to dial next, if the policy admits it.
+func (c *conn) setAddress(addr netip.AddrPort) bool {
 	g := c.gate
 	own, err := g.ownNow()
 	g.mu.Lock()

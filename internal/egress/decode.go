@@ -69,7 +69,7 @@ func (d *decoding) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		// Bytes after the end of the encoding belong to nothing that was looked at.
 		if rest, _ := d.ReadCloser.Read(make([]byte, 1)); rest > 0 {
-			return n, errors.New("egress: an encoded body goes on after its end")
+			return n, errors.New("egress: data after the end of the encoded body")
 		}
 	}
 	return n, err

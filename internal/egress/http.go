@@ -140,7 +140,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header.Del("Http2-Settings")
 	}
 	if p.secrets != nil {
-		p.lend(r.Out)
+		p.setCredentials(r.Out)
 	}
 }
 

@@ -122,7 +122,8 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 // run for addresses permit it. A rule that is wider than the special range does not: 0.0.0.0/0 says nothing about 10.0.0.0/8.
 func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	within, special := specialRange(ip)
-	if !special && slices.Contains(own, ip) {
+	inner, _ := wrapped(ip)
+	if !special && (slices.Contains(own, ip) || slices.Contains(own, inner)) {
 		within, special = netip.PrefixFrom(ip, ip.BitLen()), true
 	}
 	if !special {

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// settle makes an image of its layers and puts it into the index; if it is there, by whomever, it gets the names only.
+// settle makes an image of its layers and puts it into the index; if it is there, whichever process added it, it gets the names only.
 func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLayer) (belljar.Image, error) {
 	kept, err := m.Config.Kept()
 	if err != nil {

@@ -112,7 +112,7 @@ type Capabilities struct {
 	Start time.Duration `json:"-"`
 }
 
-// Refuse makes of a runtime one that this host cannot do, for one reason more.
+// Refuse marks the runtime as unavailable and adds a reason.
 func (c *Capabilities) Refuse(why Reason) {
 	c.Available, c.State = false, StateHostGated
 	c.Reasons = append(c.Reasons, why)

@@ -50,10 +50,10 @@ func (l *Link) End(exit Exit) {
 // Leave says that the runtime no longer follows the sandbox, which may live on. It is called once.
 func (l *Link) Leave() { close(l.left) }
 
-// Gone is closed when the sandbox has ended, and Left when its runtime no longer follows it.
+// Gone is closed when the sandbox has ended.
 func (l *Link) Gone() <-chan struct{} { return l.gone }
 
-// Left is described at Gone.
+// Left is closed when the sandbox's runtime no longer follows it.
 func (l *Link) Left() <-chan struct{} { return l.left }
 
 // Exit is how the sandbox has ended; nil if it has not.

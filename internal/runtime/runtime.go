@@ -216,7 +216,7 @@ type Usage struct {
 	Pids        *int64
 	PeakPids    *int64
 	OOMKills    *int64 // processes that the kernel killed for lack of memory
-	// LimitHits is how often the sandbox's own memory limit was in the way. OOMKills without any are the node's: its sandboxes
+	// LimitHits is how often the sandbox's own memory limit was reached. OOMKills without any are the node's: its sandboxes
 	// together, or the host, had no memory left.
 	LimitHits   *int64
 	PidsRefused *int64            // forks that the pids limit refused

@@ -1,5 +1,5 @@
 // Package shelf keeps folders of installed packages, or of unpacked snapshots, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
-// A process that uses a folder holds a lock on it, so that it is not swept. A folder that no key has goes when it is released.
+// A process that uses a folder holds a lock on it, so that it is not swept. A folder without a key is removed when it is released.
 package shelf
 
 import (

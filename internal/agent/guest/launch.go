@@ -43,11 +43,7 @@ func checkExec(spec wire.Exec) error {
 	switch {
 	case spec.ID == "" || len(spec.ID) > maxID:
 		return fault.Invalid("exec id of %d bytes", len(spec.ID))
-	case spec.Shell != nil:
-		if err := checkShell(spec); err != nil {
-			return err
-		}
-	case len(spec.Argv) == 0 || spec.Argv[0] == "":
+	case spec.Shell == nil && (len(spec.Argv) == 0 || spec.Argv[0] == ""):
 		return fault.Invalid("exec without a program")
 	case len(spec.Note) > wire.MaxNote:
 		return fault.Invalid("note of %d bytes", len(spec.Note))
@@ -69,6 +65,9 @@ func checkExec(spec wire.Exec) error {
 		if _, ok := rlimit(name); !ok {
 			return fault.Invalid("unknown rlimit %q", name)
 		}
+	}
+	if spec.Shell != nil {
+		return checkShell(spec)
 	}
 	return nil
 }

@@ -233,7 +233,7 @@ func (p *parked) become(l *launcher) error {
 	if p.idle != nil {
 		p.idle.Stop()
 	}
-	// From here on the command is what it has: one that does not get the word ends, as one that was killed.
+	// From here on the command is the process. One that does not receive "go" exits as if killed.
 	_ = p.control.Send("go")
 	p.control.Close()
 	return nil

@@ -86,7 +86,7 @@ func (e *exec) vacant(leave <-chan time.Time) bool {
 	return isClosed(e.empty) && e.last != nil
 }
 
-// thaw has programs go on, and reports whether none has run since the freeze. It may be called twice.
+// thaw resumes programs, and reports whether none has run since the freeze. It may be called twice.
 func (f *freezing) thaw() bool {
 	f.timer.Stop()
 	f.once.Do(f.end)

@@ -258,6 +258,10 @@ func TestShellIsRefused(t *testing.T) {
 		"no id":        func(e *wire.Exec) { e.ID = "" },
 		"descriptors":  func(e *wire.Exec) { e.Rlimits = map[string]uint64{"nofile": 16} },
 		"NUL in a var": func(e *wire.Exec) { e.Env = []string{"a=\x00"} },
+		"NUL in a dir": func(e *wire.Exec) { e.Cwd = "/tmp/\x00" },
+		"a negative":   func(e *wire.Exec) { e.TimeoutMS = -1 },
+		"a long note":  func(e *wire.Exec) { e.Note = strings.Repeat("x", wire.MaxNote+1) },
+		"no such user": func(e *wire.Exec) { e.UID = -1 },
 	} {
 		e := s.command("true")
 		spoil(&e)

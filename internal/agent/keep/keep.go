@@ -203,7 +203,7 @@ func (k *keep) last() error {
 	status, ok := k.children.wait(k.main(), after(exitTime))
 	switch {
 	case !ok:
-		l.Detail = "the byte stream has ended, and not the process"
+		l.Detail = "the byte stream has ended but the process has not"
 	case status.Signaled():
 		l.Signal = int(status.Signal())
 	default:
@@ -250,8 +250,8 @@ type stderrText struct {
 	first, text []byte
 }
 
-// maxWords is the number of bytes kept of each.
-const maxWords = 2 << 10
+// maxText is the number of bytes kept of each.
+const maxText = 2 << 10
 
 // maxFirst is the number of bytes in which a stack trace is looked for: what gVisor reports in front of one can be long.
 const maxFirst = 64 << 10
@@ -305,7 +305,7 @@ func (w *stderrText) add(b []byte) {
 	defer w.mu.Unlock()
 	w.first = append(w.first, b[:min(len(b), maxFirst-len(w.first))]...)
 	w.text = append(w.text, b...)
-	w.text = w.text[max(0, len(w.text)-maxWords):]
+	w.text = w.text[max(0, len(w.text)-maxText):]
 }
 
 // current returns the output so far.
@@ -329,7 +329,7 @@ func (w *stderrText) failure() string {
 	defer w.mu.Unlock()
 	if reason, _, ok := strings.Cut(string(w.first), "\ngoroutine "); ok {
 		reason = strings.TrimRight(reason, ":\n ")
-		return reason[max(0, len(reason)-maxWords):]
+		return reason[max(0, len(reason)-maxText):]
 	}
 	return text
 }

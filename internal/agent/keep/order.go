@@ -76,10 +76,10 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	select {
 	case <-k.exited:
 	case <-gone:
-		return errors.New("no caller waits for it")
+		return errors.New("the caller has disconnected")
 	}
 	if k.status != 0 {
-		return errors.New("the sandbox never began")
+		return errors.New("the sandbox did not start")
 	}
 	said, end, err := k.captureStderr()
 	if err != nil {
@@ -104,7 +104,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	if !ok {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		k.children.wait(pid, nil)
-		return errors.New("it was given up")
+		return fmt.Errorf("killed: it had not finished %v after its caller disconnected", patience)
 	}
 	words := said.failure()
 	if status != 0 {

@@ -18,8 +18,8 @@ func TestWords(t *testing.T) {
 		"no space left":                    "no space left",
 		"no space left:" + stack:           "no space left",
 		"saving: no space left:\n" + stack: "saving: no space left",
-		strings.Repeat("x", 9000) + "no space left:" + stack: strings.Repeat("x", maxWords-13) + "no space left",
-		strings.Repeat("x", 5000) + "end":                    strings.Repeat("x", maxWords-3) + "end",
+		strings.Repeat("x", 9000) + "no space left:" + stack: strings.Repeat("x", maxText-13) + "no space left",
+		strings.Repeat("x", 5000) + "end":                    strings.Repeat("x", maxText-3) + "end",
 	} {
 		k := &keep{}
 		w, end, err := k.captureStderr()
@@ -52,7 +52,7 @@ func TestWordsInAHurry(t *testing.T) {
 		_ = w.file.SetReadDeadline(time.Now().Add(-time.Second))
 		<-w.done
 		unix.Close(end) // other processes usually hold it open for long
-		if got := w.current(); got != said[len(said)-maxWords:] {
+		if got := w.current(); got != said[len(said)-maxText:] {
 			t.Fatalf("%.20q… of %d bytes", got[max(0, len(got)-10):], len(got))
 		}
 	}

@@ -11,8 +11,9 @@
 //
 // A frame is 1 byte [Kind], 4 bytes length of the payload (big endian), payload. Hello, Request, Control and Reply are
 // JSON of at most [MaxJSON] bytes; unknown JSON fields are ignored, which is how messages grow. Data and Output carry
-// raw bytes, at most [MaxData] of them. An EOF frame is empty. A longer frame, an unknown kind or a misplaced frame is a protocol
-// error: the receiver replies [CodeProtocol] if it still can, and closes the stream. Other streams are not affected.
+// raw bytes, at most [MaxData] of them. An EOF frame is empty. A Hello or a Reply has at most [MaxValues] values. A longer frame, an
+// unknown kind or a misplaced frame is a protocol error: the receiver replies [CodeProtocol] if it still can, and closes the stream.
+// Other streams are not affected.
 //
 // # Opening
 //

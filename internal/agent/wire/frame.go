@@ -30,6 +30,10 @@ const (
 	MaxData = 64 << 10 // Data, and the bytes of Output
 )
 
+// MaxValues bounds the values of a Hello or a Reply. A host cannot trust an agent, and a value can take a hundred times as much memory
+// as its text. Agents send a list in parts with fewer.
+const MaxValues = 16 << 10
+
 // outputHead is the size of an Output frame's position and stream.
 const outputHead = 9
 
@@ -44,6 +48,9 @@ type Frame struct {
 
 // JSON decodes the payload of a control frame.
 func (f Frame) JSON(v any) error {
+	if (f.Kind == KindReply || f.Kind == KindHello) && !moderate(f.Payload) {
+		return fmt.Errorf("%w: more than %d values in an answer", ErrFrame, MaxValues)
+	}
 	if plainly(f.Payload, v) {
 		return nil
 	}
@@ -51,6 +58,27 @@ func (f Frame) JSON(v any) error {
 		return fmt.Errorf("%w: %w", ErrFrame, err)
 	}
 	return nil
+}
+
+// moderate reports whether JSON has at most [MaxValues] values. It counts the commas outside strings.
+func moderate(text []byte) bool {
+	if len(text) < 2*MaxValues {
+		return true
+	}
+	values, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			quoted = !quoted
+		case ',':
+			if !quoted {
+				values++
+			}
+		}
+	}
+	return values <= MaxValues
 }
 
 // Output splits the payload of an Output frame.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -106,6 +107,23 @@ func TestReaderRefuses(t *testing.T) {
 	} {
 		if _, err := wire.NewReader(bytes.NewReader(c.in)).Read(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// The number of values in a reply is bounded before they are decoded: they take far more memory than their text.
+func TestReplyWithManyValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   string
+		want error
+	}{
+		"values":           {`{"files":[{}` + strings.Repeat(",{}", wire.MaxValues) + `]}`, wire.ErrFrame},
+		"commas in a name": {`{"files":[{"path":"\"` + strings.Repeat(`,\\\"`, 2*wire.MaxValues) + `"}]}`, nil},
+	} {
+		var reply wire.Reply
+		err := wire.Frame{Kind: wire.KindReply, Payload: []byte(c.in)}.JSON(&reply)
+		if !errors.Is(err, c.want) || len(reply.Files) > 1 {
+			t.Errorf("%s: %d files, %v", name, len(reply.Files), err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type mux struct {
 // muxSide is the part in which host and agent differ. Its methods are called with mu held.
 type muxSide interface {
 	// handle processes the bytes between two delimiters; an error closes the byte stream.
-	handle(coated []byte) error
+	handle(encoded []byte) error
 	// lead appends the frames that precede those of streams.
 	lead(dst []byte) []byte
 	// allowed reports whether cost more bytes may be written; spend reserves them.
@@ -90,28 +90,28 @@ func (m *mux) endEpoch(err error) {
 
 func (m *mux) readFrames() {
 	// A frame and its delimiter fit; anything larger is invalid.
-	r := bufio.NewReaderSize(m.rwc, max(maxMuxCoat+1, muxBatch))
+	r := bufio.NewReaderSize(m.rwc, max(maxMuxEncoded+1, muxBatch))
 	for {
-		coated, err := r.ReadSlice(0)
+		encoded, err := r.ReadSlice(0)
 		tooLong := false
 		for errors.Is(err, bufio.ErrBufferFull) {
 			tooLong = true
-			coated, err = r.ReadSlice(0)
+			encoded, err = r.ReadSlice(0)
 		}
 		if err != nil {
 			m.fail(fmt.Errorf("read multiplexed frames: %w", err))
 			return
 		}
-		coated = coated[:len(coated)-1]
-		if len(coated) == 0 && !tooLong {
+		encoded = encoded[:len(encoded)-1]
+		if len(encoded) == 0 && !tooLong {
 			continue
 		}
 		if tooLong {
-			coated = nil // invalid, like any damaged frame
+			encoded = nil // invalid, like any damaged frame
 		}
 		m.mu.Lock()
 		if m.err == nil {
-			err = m.side.handle(coated)
+			err = m.side.handle(encoded)
 		}
 		m.mu.Unlock()
 		if err != nil {
@@ -122,7 +122,7 @@ func (m *mux) readFrames() {
 }
 
 func (m *mux) writeFrames() {
-	buf := make([]byte, 0, muxBatch+maxMuxCoat+1)
+	buf := make([]byte, 0, muxBatch+maxMuxEncoded+1)
 	for {
 		m.mu.Lock()
 		for buf = m.fill(buf[:0]); len(buf) == 0 && m.err == nil; buf = m.fill(buf[:0]) {

@@ -42,12 +42,12 @@ func (a *MuxAgent) Accept() (net.Conn, error) {
 // Addr implements [net.Listener].
 func (a *MuxAgent) Addr() net.Addr { return muxAddr(0) }
 
-func (a *MuxAgent) handle(coated []byte) error {
+func (a *MuxAgent) handle(encoded []byte) error {
 	var in *epoch
 	if a.live {
 		in = &a.in
 	}
-	f, err := parseMuxFrame(coated, in)
+	f, err := parseMuxFrame(encoded, in)
 	switch {
 	case err == nil && f.kind == muxReset:
 		a.begin(f)

@@ -33,10 +33,10 @@ const (
 )
 
 const (
-	muxHead    = 5 // type, stream
-	muxTail    = 4 // CRC
-	maxMuxRaw  = muxHead + MaxMuxBody + muxTail
-	maxMuxCoat = maxMuxRaw + maxMuxRaw/254 + 1 // encoded, without the delimiter
+	muxHead       = 5 // type, stream
+	muxTail       = 4 // CRC
+	maxMuxRaw     = muxHead + MaxMuxBody + muxTail
+	maxMuxEncoded = maxMuxRaw + maxMuxRaw/254 + 1 // encoded, without the delimiter
 )
 
 // muxCost is an upper bound for the size on the byte stream of a frame with n bytes of body.
@@ -91,10 +91,10 @@ func (f muxFrame) append(dst []byte, e *epoch) []byte {
 }
 
 // parseMuxFrame decodes the bytes between two delimiters, in place. A reset is valid in any epoch; with e nil nothing else is.
-func parseMuxFrame(coated []byte, e *epoch) (muxFrame, error) {
-	raw, ok := decodeCOBS(coated)
+func parseMuxFrame(encoded []byte, e *epoch) (muxFrame, error) {
+	raw, ok := decodeCOBS(encoded)
 	if !ok || len(raw) < muxHead+muxTail || len(raw) > maxMuxRaw {
-		return muxFrame{}, fmt.Errorf("%w: malformed frame of %d bytes", ErrMux, len(coated))
+		return muxFrame{}, fmt.Errorf("%w: malformed frame of %d bytes", ErrMux, len(encoded))
 	}
 	raw, tail := raw[:len(raw)-muxTail], raw[len(raw)-muxTail:]
 	f := muxFrame{kind: muxType(raw[0]), stream: binary.BigEndian.Uint32(raw[1:]), body: raw[muxHead:]}

@@ -16,14 +16,14 @@ func TestCOBSIsUndone(t *testing.T) {
 			fill := rapid.Byte().Draw(t, "fill")
 			src = append(src, bytes.Repeat([]byte{fill}, rapid.SampledFrom([]int{0, 1, 2, 253, 254, 255, 508, 600}).Draw(t, "length"))...)
 		}
-		coated := appendCOBS(nil, src)
-		if bytes.IndexByte(coated, 0) >= 0 {
-			t.Fatalf("a 0x00 in %x", coated)
+		encoded := appendCOBS(nil, src)
+		if bytes.IndexByte(encoded, 0) >= 0 {
+			t.Fatalf("a 0x00 in %x", encoded)
 		}
-		if most := len(src) + len(src)/254 + 1; len(coated) > most {
-			t.Fatalf("%d bytes became %d, bound %d", len(src), len(coated), most)
+		if most := len(src) + len(src)/254 + 1; len(encoded) > most {
+			t.Fatalf("%d bytes became %d, bound %d", len(src), len(encoded), most)
 		}
-		if back, ok := decodeCOBS(coated); !ok || !bytes.Equal(back, src) {
+		if back, ok := decodeCOBS(encoded); !ok || !bytes.Equal(back, src) {
 			t.Fatalf("%x came back as %x", src, back)
 		}
 	})
@@ -35,32 +35,32 @@ func TestMuxFramePassesOnce(t *testing.T) {
 		body := rapid.SliceOfN(rapid.Byte(), 1, 600).Draw(t, "body")
 		number := rapid.Uint64().Draw(t, "number")
 		here := func() *epoch { return &epoch{nonce: nonce{1, 2, 3}, next: number} }
-		coated := muxFrame{kind: muxData, stream: 7, body: body}.append(nil, here())
-		if len(coated) > muxCost(len(body)) {
-			t.Fatalf("%d bytes cost %d", len(coated), muxCost(len(body)))
+		encoded := muxFrame{kind: muxData, stream: 7, body: body}.append(nil, here())
+		if len(encoded) > muxCost(len(body)) {
+			t.Fatalf("%d bytes cost %d", len(encoded), muxCost(len(body)))
 		}
-		coated = coated[:len(coated)-1]
+		encoded = encoded[:len(encoded)-1]
 		parse := func(b []byte, e *epoch) (muxFrame, error) { return parseMuxFrame(bytes.Clone(b), e) }
 
 		e := here()
-		f, err := parse(coated, e)
+		f, err := parse(encoded, e)
 		if err != nil || f.kind != muxData || f.stream != 7 || !bytes.Equal(f.body, body) {
 			t.Fatalf("%+v, %v", f, err)
 		}
-		if _, err := parse(coated, e); err == nil {
+		if _, err := parse(encoded, e); err == nil {
 			t.Error("it passes twice")
 		}
-		if _, err := parse(coated, &epoch{nonce: nonce{9}, next: number}); err == nil {
+		if _, err := parse(encoded, &epoch{nonce: nonce{9}, next: number}); err == nil {
 			t.Error("it passes in another epoch")
 		}
-		if _, err := parse(coated, nil); err == nil {
+		if _, err := parse(encoded, nil); err == nil {
 			t.Error("it passes without an epoch")
 		}
-		cut := rapid.IntRange(0, len(coated)-1).Draw(t, "cut")
-		if _, err := parse(coated[:cut], here()); err == nil {
+		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
+		if _, err := parse(encoded[:cut], here()); err == nil {
 			t.Error("it passes when cut")
 		}
-		damaged := bytes.Clone(coated)
+		damaged := bytes.Clone(encoded)
 		damaged[cut] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 		if _, err := parse(damaged, here()); err == nil {
 			t.Error("it passes when damaged")
@@ -78,8 +78,8 @@ func FuzzMuxFrame(f *testing.F) {
 	seed(muxFrame{kind: muxReady, body: make([]byte, 16)}, &epoch{})
 	seed(muxFrame{kind: muxData, stream: 1, body: bytes.Repeat([]byte{0, 1}, 300)}, &epoch{})
 	seed(muxFrame{kind: muxWindow, stream: 1, body: make([]byte, 4)}, &epoch{})
-	f.Fuzz(func(t *testing.T, coated []byte) {
-		fr, err := parseMuxFrame(bytes.Clone(coated), &epoch{})
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		fr, err := parseMuxFrame(bytes.Clone(encoded), &epoch{})
 		if err != nil {
 			if !errors.Is(err, ErrMux) {
 				t.Fatal(err)
@@ -93,8 +93,8 @@ func FuzzMuxFrame(f *testing.F) {
 		if fr.kind == muxReset {
 			e = nil
 		}
-		if again := fr.append(nil, e); !bytes.Equal(again[:len(again)-1], bytes.TrimSuffix(coated, []byte{1})) && !bytes.Equal(again[:len(again)-1], coated) {
-			t.Fatalf("%x becomes %x", coated, again)
+		if again := fr.append(nil, e); !bytes.Equal(again[:len(again)-1], bytes.TrimSuffix(encoded, []byte{1})) && !bytes.Equal(again[:len(again)-1], encoded) {
+			t.Fatalf("%x becomes %x", encoded, again)
 		}
 	})
 }

@@ -69,18 +69,18 @@ func (h *MuxHost) Err() error {
 	return h.err
 }
 
-func (h *MuxHost) handle(coated []byte) error {
+func (h *MuxHost) handle(encoded []byte) error {
 	if !h.ready {
-		h.awaitReady(coated)
+		h.awaitReady(encoded)
 		return nil
 	}
-	if h.left -= len(coated) + 1; h.left < 0 {
+	if h.left -= len(encoded) + 1; h.left < 0 {
 		return fmt.Errorf("%w: the agent writes more than was granted", ErrMux)
 	}
-	if h.owed += len(coated) + 1; h.owed >= MuxGrant/2 {
+	if h.owed += len(encoded) + 1; h.owed >= MuxGrant/2 {
 		h.wake.Signal()
 	}
-	f, err := parseMuxFrame(coated, &h.in)
+	f, err := parseMuxFrame(encoded, &h.in)
 	if err != nil {
 		return err
 	}
@@ -91,9 +91,9 @@ func (h *MuxHost) handle(coated []byte) error {
 }
 
 // awaitReady discards everything until the reply to our reset.
-func (h *MuxHost) awaitReady(coated []byte) {
+func (h *MuxHost) awaitReady(encoded []byte) {
 	e := epoch{nonce: h.nonce}
-	f, err := parseMuxFrame(coated, &e)
+	f, err := parseMuxFrame(encoded, &e)
 	if err != nil || f.kind != muxReady || nonce(f.body) != h.nonce {
 		return
 	}

@@ -12,5 +12,5 @@ const (
 	OpLoad Op = "load"
 )
 
-// MaxFreeze bounds how long programs stand still for an [OpSave]. A copy that takes longer goes on while they run.
+// MaxFreeze bounds how long programs stand still for an [OpSave]. A copy that takes longer continues while they run.
 const MaxFreeze = 5 * time.Second

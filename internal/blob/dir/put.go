@@ -3,7 +3,6 @@ package dir
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Inf
 		f, name, err = s.temporary(run)
 		return name, err
 	}, func() (err error) {
-		info, err = receive(ctx, f, r)
+		info, err = blob.Receive(ctx, f, r)
 		return errors.Join(err, f.Close())
 	})
 	return info, err
@@ -141,29 +140,6 @@ func (s *Store) writeName(user, userID string) error {
 		_ = s.root.Remove(name)
 	}
 	return err
-}
-
-// receive copies r to f.
-func receive(ctx context.Context, f *os.File, r io.Reader) (blob.Info, error) {
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), ctxReader{ctx, r})
-	if err != nil {
-		return blob.Info{}, err
-	}
-	return blob.Info{Size: n, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}, nil
-}
-
-// ctxReader reads until ctx is done.
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (p ctxReader) Read(b []byte) (int, error) {
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return p.r.Read(b)
 }
 
 // place renames a finished file to its final name.

@@ -2,8 +2,6 @@ package spool
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -37,18 +35,17 @@ func (t *tape) put(ctx context.Context, dir, path string, r io.Reader) (blob.Inf
 	if err != nil {
 		return blob.Info{}, err
 	}
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(io.NewOffsetWriter(file, t.end), sum), ctxReader{ctx, r})
+	info, err := blob.Receive(ctx, io.NewOffsetWriter(file, t.end), r)
 	if err != nil {
 		_ = file.Truncate(t.end) // if that fails, the next Put overwrites the bytes
 		return blob.Info{}, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.parts[path] = part{t.end, n}
+	t.parts[path] = part{t.end, info.Size}
 	t.last = time.Now()
-	t.end += n
-	return blob.Info{Size: n, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}, nil
+	t.end += info.Size
+	return info, nil
 }
 
 // ready returns the tape's file, and creates it first if it is missing.
@@ -120,17 +117,4 @@ type reader struct {
 func (r *reader) Close() error {
 	r.once.Do(r.tape.release)
 	return nil
-}
-
-// ctxReader reads until ctx is done.
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (p ctxReader) Read(b []byte) (int, error) {
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return p.r.Read(b)
 }

@@ -173,7 +173,7 @@ func (u *unpacker) root(h *tar.Header) error {
 	return u.folderAttrs(h, u.top)
 }
 
-// dir makes a folder, or says something new of one that is there.
+// dir makes a folder, or updates an existing one.
 func (u *unpacker) dir(h *tar.Header, parent *folder, name string) error {
 	f := parent.kids[name]
 	if f == nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Blob reads what a descriptor stands for, as many bytes as that says, unverified. A connection that breaks is taken up
-// where it broke.
+// Blob reads what a descriptor stands for, as many bytes as that says, unverified. A download resumes where its
+// connection broke.
 func (r *Repository) Blob(ctx context.Context, d manifest.Descriptor) io.ReadCloser {
 	return &blob{ctx: ctx, from: r, d: d, pause: firstPause}
 }
@@ -23,14 +23,14 @@ type blob struct {
 	d     manifest.Descriptor
 	body  io.ReadCloser
 	at    int64
-	tried int // since it last came on
+	tried int // since the last progress
 	pause time.Duration
 	came  int64 // since the last try
 	again bool  // the registry has restarted the blob, since it does not support ranges
 }
 
-// cameOn is how many bytes must come between two failures for the second to be as good as the first.
-const cameOn = 1 << 20
+// leastProgress is how many bytes must come between two failures for the second to be as good as the first.
+const leastProgress = 1 << 20
 
 func (b *blob) Read(p []byte) (int, error) {
 	for {
@@ -99,7 +99,7 @@ func (b *blob) take(resp *http.Response) error {
 
 // retry decides after a failure whether there is another try, and waits for it.
 func (b *blob) retry(err error) error {
-	if b.came >= cameOn && !b.again {
+	if b.came >= leastProgress && !b.again {
 		b.tried, b.pause = 0, firstPause
 	}
 	b.came = 0

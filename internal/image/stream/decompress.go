@@ -159,7 +159,6 @@ var ErrTooLong = errors.New("the stream has no end")
 // Limit is r, which fails after so many bytes, where an [io.LimitedReader] would only end.
 func Limit(r io.Reader, bytes int64) io.Reader { return &bounded{r: r, left: bytes} }
 
-// bounded fails after so many bytes, where an [io.LimitedReader] would only end.
 type bounded struct {
 	r    io.Reader
 	left int64

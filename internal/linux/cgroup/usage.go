@@ -16,7 +16,7 @@ type Usage struct {
 	Pids       *int64 // processes and threads now
 	PeakPids   *int64
 	OOMKills   *int64 // processes that the kernel killed for lack of memory
-	// LimitHits is how often the group's own memory limit was in the way. Without any, what was killed was killed for lack of
+	// LimitHits is how often the group's own memory limit was reached. Without any, what was killed was killed for lack of
 	// memory of a group above, or of the machine.
 	LimitHits   *int64
 	PidsRefused *int64 // forks that the limit refused
@@ -94,7 +94,7 @@ func (g *Group) hitsV1(u *Usage) {
 	u.Sources["limit_hits"] = "cgroup1 memory.max_usage_in_bytes"
 }
 
-// Within notes that a limit which the group has had all its life never was in the way, if its high-water mark says so.
+// Within notes that a limit which the group has had all its life was never reached, if its high-water mark says so.
 func (u *Usage) Within(limit int64) {
 	if u.PeakMemory != nil && *u.PeakMemory < limit-nearly {
 		none := int64(0)

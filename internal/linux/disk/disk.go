@@ -22,6 +22,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
 // Owner is whom all files of an image belong to. A sandbox sees them as its user's; see [Tree.Owned].
@@ -167,7 +169,7 @@ func Lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(file, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lockfile.Lock(file, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = ErrBusy
@@ -175,12 +177,4 @@ func Lock(path string) (*os.File, error) {
 		return nil, err
 	}
 	return file, nil
-}
-
-func flock(file *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(file.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }

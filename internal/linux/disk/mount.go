@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/lockfile"
 	"github.com/belljar/belljar/internal/linux/mount"
 )
 
@@ -35,7 +36,7 @@ func Mount(path string) (Tree, error) {
 		return Tree{}, err
 	}
 	defer turn.Close()
-	if err := flock(turn, unix.LOCK_EX); err != nil {
+	if err := lockfile.Lock(turn, unix.LOCK_EX); err != nil {
 		return Tree{}, err
 	}
 	device, err := attached(image)
@@ -128,7 +129,7 @@ func attach(image *os.File) (*os.File, error) {
 
 func openLoop(name string) (*os.File, error) { return os.OpenFile("/dev/"+name, os.O_RDWR, 0) }
 
-// errOwned ends the process that only has a user namespace.
+// errOwned ends the helper process once its user namespace is open.
 var errOwned = errors.New("done")
 
 // ID is a user and group of the host, as whose the files of an id on the disk are shown.

@@ -17,8 +17,8 @@ const (
 	wordSize  = int(unsafe.Sizeof(uintptr(0)))
 )
 
-// arena is memory outside Go's heap, which a child has where it has no heap: the first block begins with the child's
-// stack. Values in it must not point into Go's heap, neither would the child find that, nor the garbage collector them.
+// arena is memory outside Go's heap that the child can also access. The first block begins with the child's stack. Values in it must
+// not point into Go's heap: neither would the child find that, nor the garbage collector them.
 type arena struct {
 	blocks [][]byte
 	used   int // of the last block

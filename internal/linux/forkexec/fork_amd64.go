@@ -63,8 +63,8 @@ func fork(m *machine, a *arena) (pid uintptr, errno syscall.Errno) {
 	return uintptr(r), 0
 }
 
-// alone makes children be born with the program itself and the arena, and nothing else: neither Go's heap, nor what
-// package runtime keeps about it, nor any stack. Their page tables and the copy of those are most of what a fork of a
+// alone excludes everything but the program itself and the arena from children (MADV_DONTFORK): Go's heap, what package
+// runtime keeps about it, and all stacks. Their page tables and the copy of those are most of what a fork of a
 // busy server costs. It leaves the heap where other things lie among it, like the program, at pc, or with an unlimited
 // stack all mappings, and so the arena; and all other mappings where the program is among them.
 func alone(a *arena, pc uintptr) {

@@ -49,12 +49,12 @@ func ParseRecord(b []byte) (Record, bool) {
 	return *(*Record)(unsafe.Pointer(unsafe.SliceData(b))), true
 }
 
-// StartKeeper starts a program with [Program.SplitKeeper] and returns the keeper, whose records report what becomes of it. The program
-// must not be freed, changed or started again before the keeper is gone and, unless it has said that none is left, the
-// command's processes, since they may have no copy.
+// StartKeeper starts a program with [Program.SplitKeeper] and returns the keeper, whose records report what becomes of it. Do not
+// free, change or restart the program before the keeper has ended and, unless it reported [RecordEmpty], the command's processes
+// too: they may have no copy.
 func (p *Program) StartKeeper() (Child, error) {
 	m := p.machine(p.ops, 0)
-	m.control, m.apart, m.each = uintptr(p.books), p.apart, p.each
+	m.control, m.apart, m.each = uintptr(p.statusFD), p.apart, p.each
 	syscall.ForkLock.Lock()
 	pid, errno := fork(m, p.arena)
 	syscall.ForkLock.Unlock()

@@ -14,8 +14,8 @@ import (
 // has. A user namespace that do makes belongs to that user, and the kernel charges that user for what is used inside.
 // 0 changes nothing. do must not rely on goroutines that it starts.
 //
-// It takes capabilities over the change by hand: the real and the saved user stay what they are, so the kernel clears
-// the effective ones only.
+// The kernel clears the effective capabilities on the change, so As sets them again. The real and the saved user stay what they
+// are, which keeps the permitted ones.
 func As(user int, do func() error) error {
 	if user == 0 {
 		return do()

@@ -47,18 +47,18 @@ type op struct {
 // Program is a list of system calls for a forked child, in memory outside Go's heap (see arena.go). The zero value is
 // not usable; see [New] and [Pool]. A Program may be started many times, but not at the same time.
 type Program struct {
-	arena *arena
-	pool  *Pool    // nil for a program of its own
-	m     *machine // in the arena
-	ops   []op     // in the arena
-	steps []string
-	text  []byte // room in the arena for copies of strings; never grown, only replaced
-	slots int
-	sync  bool // the child waits for us somewhere
-	keeps bool // the child becomes a keeper, and executes nothing itself
-	apart bool // the keeper shares no memory with us
-	each  bool // it reports each child that it reaps
-	books int  // the descriptor of its records
+	arena    *arena
+	pool     *Pool    // nil for a program of its own
+	m        *machine // in the arena
+	ops      []op     // in the arena
+	steps    []string
+	text     []byte // room in the arena for copies of strings; never grown, only replaced
+	slots    int
+	sync     bool // the child waits for us somewhere
+	keeps    bool // the child becomes a keeper, and executes nothing itself
+	apart    bool // the keeper shares no memory with us
+	each     bool // it reports each child that it reaps
+	statusFD int  // of the keeper's records
 }
 
 // New returns an empty program with memory of its own, which is the process's until [Program.Free]. It panics when the
@@ -70,8 +70,7 @@ func newProgram(a *arena) *Program {
 }
 
 // Free returns the program's memory to its pool or to the kernel. Nothing may use the program afterwards, nor what [Alloc]
-// and [Slice] returned. A child that was started needs it no more: it has a copy of its own; but a keeper has not, and
-// must be gone. To free twice does nothing.
+// and [Slice] returned. Once started, a child has its own copy. A keeper has not: it must have ended before Free. Free is idempotent.
 func (p *Program) Free() {
 	a, pool := p.arena, p.pool
 	*p = Program{} // a later use panics
@@ -80,7 +79,7 @@ func (p *Program) Free() {
 	}
 }
 
-// add appends an operation of the step in hand.
+// add appends an operation of the current step.
 func (p *Program) add(o op) {
 	if len(p.ops) == cap(p.ops) {
 		p.ops = append(room[op](p.arena, max(firstOps, 2*cap(p.ops)))[:0], p.ops...)
@@ -253,7 +252,7 @@ func (p *Program) Fork(body func()) {
 // in the cgroup2 folder of the descriptor cgroup unless that is 0. Records are written to the descriptor status. A
 // cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by [Program.StartKeeper].
 func (p *Program) SplitKeeper(status, cgroup int) {
-	p.keeps, p.books = true, status
+	p.keeps, p.statusFD = true, status
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), child: p.further(cgroup)}
 	o.child.clone.flags |= unix.CLONE_VFORK
 	p.add(o)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
 // ErrExhausted means that every slot is claimed.
@@ -45,23 +47,24 @@ func (p *Pool) Claim() (*Range, error) {
 	start := rand.IntN(max(p.Slots, 1))
 	for i := range p.Slots {
 		slot := p.slot((start + i) % p.Slots)
-		lock, err := tryLock(filepath.Join(p.dir, strconv.FormatInt(slot*p.layout.size, 10)), unix.O_CREAT)
+		lock, err := lockfile.Open(filepath.Join(p.dir, strconv.FormatInt(slot*p.layout.size, 10)), os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("claim user ids: %w", err)
 		}
-		if lock != nil {
-			extents := p.layout.extents(slot)
-			r := &Range{Mode: p.Mode, UIDs: extents, GIDs: extents, Lock: lock}
-			if p.owned {
-				r.Owner = int(p.layout.owner(slot))
-			}
-			return r, nil
+		extents := p.layout.extents(slot)
+		r := &Range{Mode: p.Mode, UIDs: extents, GIDs: extents, Lock: lock}
+		if p.owned {
+			r.Owner = int(p.layout.owner(slot))
 		}
+		return r, nil
 	}
 	return nil, ErrExhausted
 }
 
-// slot is the i-th of the pool's slots, counted on the whole id line.
+// slot is the i-th of the pool's slots, counted among all ids of the host.
 func (p *Pool) slot(i int) int64 {
 	n := int64(i)
 	for _, s := range p.spans {
@@ -71,34 +74,6 @@ func (p *Pool) slot(i int) int64 {
 		n -= s.size()
 	}
 	panic("idmap: slot out of range")
-}
-
-// tryLock locks a file; nil if it is held elsewhere.
-func tryLock(name string, flags int) (*os.File, error) {
-	for {
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|flags, 0o600)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-		}
-		switch err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err {
-		case nil:
-		case unix.EWOULDBLOCK:
-			unix.Close(fd)
-			return nil, nil
-		default:
-			unix.Close(fd)
-			return nil, &fs.PathError{Op: "flock", Path: name, Err: err}
-		}
-		// Between open and lock, the file may have been removed and another of its name made.
-		var opened, named unix.Stat_t
-		if unix.Fstat(fd, &opened) == nil && unix.Lstat(name, &named) == nil && opened.Ino == named.Ino {
-			return os.NewFile(uintptr(fd), name), nil
-		}
-		unix.Close(fd)
-	}
 }
 
 // Base is the first host id of the range, by which the claim is known; -1 when Shared.
@@ -170,8 +145,8 @@ func (p *Pool) Sweep() error {
 }
 
 func forget(name string) error {
-	lock, err := tryLock(name, 0)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && lock == nil {
+	lock, err := lockfile.Open(name, os.O_RDONLY, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
 	}
 	if err != nil {

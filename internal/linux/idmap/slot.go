@@ -7,7 +7,7 @@ type Extent struct {
 	Count   int `json:"count"`
 }
 
-// A layout states how a slot's ids are used. Slots lie at multiples of their size on the whole id line, whatever ids are
+// A layout states how a slot's ids are used. Slots lie at multiples of their size among all ids of the host, whatever ids are
 // ours: a claim made under yesterday's /etc/subuid and one made under today's never overlap.
 type layout struct {
 	size   int64
@@ -55,7 +55,7 @@ func (l layout) slots(ids []span) []span {
 	return out
 }
 
-// owner is the id that owns the user namespace of the n-th slot of the id line.
+// owner is the id that owns the user namespace of the host's n-th slot.
 func (l layout) owner(n int64) int64 {
 	if l.owners != 0 {
 		return l.owners + n - rootFirst/l.size
@@ -63,7 +63,7 @@ func (l layout) owner(n int64) int64 {
 	return (n+1)*l.size - 1
 }
 
-// extents is what the n-th slot of the id line maps.
+// extents is what the host's n-th slot maps.
 func (l layout) extents(n int64) []Extent {
 	out := make([]Extent, len(l.inside))
 	for i, e := range l.inside {

@@ -27,11 +27,11 @@ type Birth struct {
 	// Mapped is called when the first process has its ids, and waits before it builds the root; nil for nothing.
 	Mapped func(pid int) error
 
-	over    func()
-	heir    []int    // descriptors that the first process inherits
-	theirs  *os.File // the first process's end of the lifeline
-	started forkexec.Child
-	kept    bool
+	over      func()
+	inherited []int    // descriptors that the first process inherits
+	theirs    *os.File // the first process's end of the lifeline
+	started   forkexec.Child
+	kept      bool
 }
 
 // Begin registers a birth, so that [Rack.Remove] can cancel the context that Begin returns.
@@ -93,7 +93,7 @@ func (b *Birth) Lock() (told string, err error) {
 func (b *Birth) Inherit(files ...*os.File) {
 	for _, f := range files {
 		if f != nil {
-			b.heir = append(b.heir, int(f.Fd()))
+			b.inherited = append(b.inherited, int(f.Fd()))
 		}
 	}
 }
@@ -129,11 +129,11 @@ func (b *Birth) ExecDir() int {
 		return 0
 	}
 	fd := b.Jar.Group.ExecDir()
-	b.heir = append(b.heir, fd)
+	b.inherited = append(b.inherited, fd)
 	return fd
 }
 
-// Lifeline makes a pipe and returns the end that the first process inherits: its reader meets the end when we end.
+// Lifeline makes a pipe and returns the end that the first process inherits: its reader gets end of file when this process ends.
 func (b *Birth) Lifeline() (fd int, err error) {
 	if b.theirs, b.Jar.lifeline, err = os.Pipe(); err != nil {
 		return 0, b.Jar.rack.o.Errors.Step(StepAgent, err, "")
@@ -149,7 +149,7 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	if _, err := b.Jar.rack.Agent.File(); err != nil {
 		return errs.Step(StepAgent, err, "")
 	}
-	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), b.Jar.rack.Agent.fd()}, b.tasks(), b.heir, uses)
+	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), b.Jar.rack.Agent.fd()}, b.tasks(), b.inherited, uses)
 	var unmapped, failed error
 	options := forkexec.Options{Flags: Namespaces, Only: only, Owner: b.IDs.Owner, Sync: func(pid int) error {
 		// As its owner, which has all rights in the new namespace, whatever rights we have in ours.

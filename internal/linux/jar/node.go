@@ -60,7 +60,7 @@ func (r *Rack) rescore(pid int) error {
 		return nil
 	}
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(r.score), 0); err != nil {
-		return fmt.Errorf("take back the daemon's place before the out-of-memory killer: %w", err)
+		return fmt.Errorf("reset oom_score_adj of the sandbox: %w", err)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (b *Birth) Leave(p *forkexec.Program) {
 		p.Call(unix.SYS_DUP3, forkexec.Int(int(b.Jar.rack.null.Fd())), forkexec.Int(fd), forkexec.Int(0))
 	}
 	p.Call(unix.SYS_CLOSE_RANGE, forkexec.Int(3), forkexec.Int(uint32(1<<32-1)), forkexec.Int(unix.CLOSE_RANGE_CLOEXEC))
-	for _, fd := range b.heir {
+	for _, fd := range b.inherited {
 		p.Call(unix.SYS_FCNTL, forkexec.Int(fd), forkexec.Int(unix.F_SETFD), forkexec.Int(0))
 	}
 	p.Call(unix.SYS_SETSID)

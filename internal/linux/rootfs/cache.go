@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
 // mostTrees is the largest number of cached images.
@@ -120,10 +122,10 @@ func lockImage(ctx context.Context, path string) (*os.File, error) {
 
 // share takes a shared lock on f, and closes f if it does not get it.
 func share(ctx context.Context, f *os.File) error {
-	err := flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	err := lockfile.Lock(f, unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		got := make(chan error, 1)
-		go func() { got <- flock(f, unix.LOCK_SH) }()
+		go func() { got <- lockfile.Lock(f, unix.LOCK_SH) }()
 		select {
 		case err = <-got:
 		case <-ctx.Done():
@@ -135,12 +137,4 @@ func share(ctx context.Context, f *os.File) error {
 		f.Close()
 	}
 	return err
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
 const (
@@ -96,37 +98,16 @@ func (r *Roster) Claim(name string) (*os.File, error) {
 	return lock, nil
 }
 
-// Take locks an entry's lock file, with the operation of flock(2); EWOULDBLOCK if it is held and the operation does not wait. A
-// sweeper may unlink the file between our open and our lock; then we lock a new one. The folder is missing if another
+// Take locks an entry's lock file, as [lockfile.Open] does. A sweeper may unlink the file meanwhile. The folder is missing if another
 // process found it empty at its end, and everything above it if that was cleaned up: it is made again.
 func (r *Roster) Take(name string, how int) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(r.Lock(name), os.O_CREATE|os.O_RDWR, 0o600)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := r.make(); err != nil {
-				return nil, err
-			}
-			continue
+		f, err := lockfile.Open(r.Lock(name), os.O_CREATE|os.O_RDWR, how)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
 		}
-		if err != nil {
+		if err := r.make(); err != nil {
 			return nil, err
-		}
-		if err := flock(f, how); err != nil {
-			f.Close()
-			return nil, err
-		}
-		var st unix.Stat_t
-		if err := unix.Fstat(int(f.Fd()), &st); err == nil && st.Nlink > 0 {
-			return f, nil
-		}
-		f.Close()
-	}
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
 		}
 	}
 }

@@ -12,14 +12,14 @@ const mib = 1 << 20
 // Programs that stay at their limit are within the promise: 5 %, or 8 MiB where that is more. Three quarters of that are the
 // kernel's margin, and the warden begins to look before the limit is near.
 func TestBounds(t *testing.T) {
-	for _, c := range []struct{ bytes, trip, limit int64 }{
+	for _, c := range []struct{ bytes, threshold, limit int64 }{
 		{8 * mib, 4 * mib, 14 * mib},
 		{64 * mib, 60 * mib, 70 * mib},
 		{160 * mib, 156 * mib, 166 * mib},
 		{1000 * mib, 975 * mib, 1037*mib + mib/2},
 	} {
-		if trip, limit := Threshold(c.bytes), Limit(c.bytes); trip != c.trip || limit != c.limit {
-			t.Errorf("of %d MiB: trip %d, limit %d", c.bytes/mib, trip, limit)
+		if from, limit := Threshold(c.bytes), Limit(c.bytes); from != c.threshold || limit != c.limit {
+			t.Errorf("of %d MiB: threshold %d, limit %d", c.bytes/mib, from, limit)
 		}
 	}
 }

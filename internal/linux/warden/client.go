@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
 // Client makes sure that there is one warden process for all clients with the same path, and talks to it. Its methods are safe
@@ -171,7 +173,7 @@ func (c *Client) connect() error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return err
 	}
-	lock, err := take(c.path, unix.LOCK_EX)
+	lock, err := lockfile.Open(lockOf(c.path), os.O_RDWR|os.O_CREATE, unix.LOCK_EX)
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", c.path, err)
 	}

@@ -37,11 +37,11 @@ type watch struct {
 	max  int64 // the kernel's limit, as the look has found or set it
 	seen Figures
 
-	event   int // reports a charge above the trip; -1 while there is none
+	event   int // reports a charge above the threshold; -1 while there is none
 	arming  bool
 	quiet   bool      // the event is awaited, and nothing is looked at
 	charged int64     // at the last look
-	calm    int       // looks in a row that have found the charge below the trip
+	calm    int       // looks in a row that have found the charge below the threshold
 	due     time.Time // of the next look, unless quiet
 
 	// Open while it is looked at, else -1.
@@ -77,7 +77,7 @@ func (w *watch) open() (err error) {
 	return nil
 }
 
-// release gives back what looks have taken.
+// release closes the descriptors of a look.
 func (w *watch) release() {
 	for _, fd := range []*int{&w.fdUsage, &w.fdLimit, &w.fdBoth, &w.fdStat, &w.proc} {
 		if *fd >= 0 {
@@ -87,7 +87,7 @@ func (w *watch) release() {
 	}
 }
 
-// end gives back everything.
+// end closes all descriptors.
 func (w *watch) end() {
 	w.release()
 	if w.event >= 0 {
@@ -270,7 +270,7 @@ func (w *watch) find() {
 	}
 }
 
-// enableEvent has the kernel report the next charge above the trip.
+// enableEvent has the kernel report the next charge above the threshold.
 func (w *watch) enableEvent() error {
 	if w.Version == 2 {
 		return writeFile(w.Dir, "memory.high", strconv.FormatInt(Threshold(w.Bytes), 10))

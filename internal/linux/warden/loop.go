@@ -23,21 +23,21 @@ type loop struct {
 	stopped    chan struct{} // closed when run has returned
 	background sync.WaitGroup
 
-	mu      sync.Mutex
-	stop    bool
-	watched map[string]*watch // by folder
-	events  map[int32]*watch  // by their event
-	tidied  time.Time
-	active  int  // groups that are looked at
-	soon    bool // the next look is
-	buf     []byte
+	mu         sync.Mutex
+	stop       bool
+	watched    map[string]*watch // by folder
+	events     map[int32]*watch  // by their event
+	tidied     time.Time
+	active     int  // groups that are looked at
+	nextIsSoon bool // a look is due within shortWait
+	buf        []byte
 }
 
 // tidyEvery is how often groups that are gone are forgotten.
 const tidyEvery = 10 * time.Second
 
-// soon is a wait that Go's scheduler does not interrupt.
-const soon = 2 * time.Millisecond
+// shortWait is a wait that Go's scheduler does not interrupt.
+const shortWait = 2 * time.Millisecond
 
 func newLoop(logger *slog.Logger, on unix.CPUSet) (*loop, error) {
 	l := &loop{
@@ -104,6 +104,11 @@ func (l *loop) watch(g Group) error {
 		}
 		l.drop(old)
 	}
+	if g.Version == 2 { // an earlier watch, or an earlier warden, may have left a threshold, which slows the programs
+		if err := writeFile(g.Dir, "memory.high", "max"); err != nil && !gone(err) {
+			l.logger.Warn("watch memory", "cgroup", g.Dir, "error", err)
+		}
+	}
 	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active))
 	l.watched[g.Dir] = one
 	l.notify()
@@ -153,7 +158,7 @@ func (l *loop) run() {
 // wait waits for events. A short wait keeps Go's processor: to give it away and to get it back takes locks that threads of the other loop may
 // hold, whose processor may be away, and as much time as a look.
 func (l *loop) wait(events []unix.EpollEvent) (int, error) {
-	if !l.soon {
+	if !l.nextIsSoon {
 		return unix.EpollWait(l.poll, events, -1)
 	}
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), ^uintptr(0), 0, 0)
@@ -201,14 +206,14 @@ func (l *loop) turn(events []unix.EpollEvent) bool {
 	if len(l.watched) > 0 {
 		at.Value = unix.NsecToTimespec(max(int64(time.Until(first)), 1))
 	}
-	l.soon = l.active > 0 && time.Until(first) <= soon
+	l.nextIsSoon = l.active > 0 && time.Until(first) <= shortWait
 	if err := unix.TimerfdSettime(l.timer, 0, &at, nil); err != nil {
 		l.logger.Error("warden", "error", err)
 	}
 	return true
 }
 
-// triggered notes that a group has reached the trip.
+// triggered notes that a group has reached the threshold.
 func (l *loop) triggered(one *watch, now time.Time) {
 	if !one.quiet {
 		return

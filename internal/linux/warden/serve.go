@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
 // Command is the argument by which a program is a warden.
@@ -151,7 +153,7 @@ func (p *process) leave() {
 			return
 		}
 	}
-	lock, err := take(p.path, unix.LOCK_EX|unix.LOCK_NB)
+	lock, err := lockfile.Open(lockOf(p.path), os.O_RDWR|os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, os.ErrNotExist) {
 		p.end() // the folder is gone: no client can find us
 		return
@@ -178,26 +180,5 @@ func (p *process) end() {
 	}
 }
 
-// take locks a socket's name.
-func take(path string, how int) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		for {
-			if err = unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-				break
-			}
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		var held, named unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Stat(f.Name(), &named) == nil && held.Ino == named.Ino && held.Dev == named.Dev {
-			return f, nil
-		}
-		f.Close() // its holder has removed it
-	}
-}
+// lockOf is the lock of a socket's name.
+func lockOf(path string) string { return path + ".lock" }

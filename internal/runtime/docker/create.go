@@ -24,7 +24,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err == r.astray {
+		if err == r.unusable {
 			return nil, err
 		}
 		return nil, &runtime.StepError{Step: stepEngine, Err: err, Hint: r.whyNot(err).Hint}

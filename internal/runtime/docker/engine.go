@@ -15,12 +15,12 @@ import (
 
 // engine is the connection to a Docker engine, with the facts that the engine reports.
 type engine struct {
-	opts    Options
-	api     *client.Client
-	host    string
-	astray  error  // why there is no engine at host, whatever runs there; nil if there may be one
-	seccomp string // the profile, as the engine takes it
-	log     *slog.Logger
+	opts     Options
+	api      *client.Client
+	host     string
+	unusable error  // why the address cannot be used; nil if it may be
+	seccomp  string // the profile, as the engine takes it
+	log      *slog.Logger
 
 	closing chan struct{}  // closed when the runtime's Close begins
 	watches sync.WaitGroup // of goroutines that use the engine
@@ -37,8 +37,8 @@ func newEngine(o Options) (*engine, error) {
 	if e.seccomp, err = seccompProfile(o.Seccomp); err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err, Hint: "SANDBOX_DOCKER_SECCOMP names a profile in Docker's form; leave it out for Belljar's own"}
 	}
-	if e.api, e.host, e.astray = connect(o.Host); e.astray != nil {
-		if e.api, err = nowhere(e.astray); err != nil {
+	if e.api, e.host, e.unusable = connect(o.Host); e.unusable != nil {
+		if e.api, err = nowhere(e.unusable); err != nil {
 			return nil, err
 		}
 	}
@@ -97,10 +97,7 @@ func (e *engine) remove(ctx context.Context, container string) error {
 
 // removeQuietly removes a container of a failed creation and ignores errors.
 func (e *engine) removeQuietly(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
-	defer cancel()
-	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err != nil && !cerrdefs.IsNotFound(err) {
+	if err := e.remove(context.WithoutCancel(ctx), id); err != nil {
 		e.log.Warn("a container is left on the docker engine", "container", id, "error", err)
 	}
 }

@@ -28,8 +28,8 @@ const fresh = time.Minute
 // ask returns what the engine states about itself, if it answers. Stale facts are returned all the
 // same, and refreshed in the background; those of an engine that was away in between are not.
 func (e *engine) ask(ctx context.Context) (*facts, error) {
-	if e.astray != nil {
-		return nil, e.astray
+	if e.unusable != nil {
+		return nil, e.unusable
 	}
 	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {

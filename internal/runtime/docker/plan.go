@@ -90,7 +90,7 @@ func (e *engine) plan(spec runtime.Spec, f *facts, img image, volume string) (*p
 	return p, nil
 }
 
-// agentEnv is all that an image may not say in the agent's environment: its Go runtime listens to these.
+// agentEnv overrides the variables that the agent's Go runtime reads, so that an image cannot set them.
 func agentEnv() []string {
 	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB", "GODEBUG="}
 }

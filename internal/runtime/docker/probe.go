@@ -25,7 +25,7 @@ var errForeign = errors.New("the engine does not run Linux containers")
 var errMute = errors.New("the engine does not answer")
 
 const (
-	hintMute    = "its machine has too much to do, or it hangs: look at its log, and start it again"
+	hintMute    = "the engine hangs, or its machine is overloaded: check the log of the engine, and restart it"
 	hintRefused = "what stands before the engine, a proxy or an authorization plugin, refuses this: have it let Belljar's calls through"
 )
 

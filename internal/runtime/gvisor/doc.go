@@ -18,5 +18,5 @@
 //	probe.go    what this host can do
 //
 // Package linux/jar has the rest: how a sandbox is found again, unmade, destroyed or swept. On disk there are its keep's
-// sockets and last words in its folder, besides what every jar has.
+// sockets and last error output in its folder, besides what every jar has.
 package gvisor

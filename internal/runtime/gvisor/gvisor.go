@@ -15,7 +15,7 @@ import (
 // Name is the runtime's name in requests.
 const Name = "gvisor"
 
-// The platforms: how the sentry gets hold of a program's system calls.
+// The platforms: how the sentry intercepts a program's system calls.
 const (
 	PlatformSystrap = "systrap" // by a signal; the default
 	PlatformPtrace  = "ptrace"  // by ptrace(2): some twenty times slower, where systrap does not run
@@ -28,7 +28,7 @@ type Options struct {
 	// Path is belljar-runsc; default is the one next to this program, else the first in PATH. A runtime without it can be
 	// made and states what is missing.
 	Path string
-	// Platform is how the sentry gets hold of system calls; default [PlatformSystrap].
+	// Platform is how the sentry intercepts system calls; default [PlatformSystrap].
 	Platform string
 }
 

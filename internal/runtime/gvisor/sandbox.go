@@ -110,7 +110,7 @@ func (s *sandbox) readLast() (wire.KeepLast, bool) {
 	return l, true
 }
 
-// said adds the last words of a program to what became of it, if there were any.
+// said adds the last error output of a program to what became of it, if there was any.
 func said(what, words string) string {
 	if words = strings.TrimSpace(words); words == "" {
 		return what

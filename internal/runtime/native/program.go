@@ -172,7 +172,7 @@ func openGates(p *forkexec.Program) (g gates) {
 }
 
 // spawnSecond starts the process that works alongside the first while that builds the root. It makes the network
-// namespace, the dearest of all, and it writes the id maps of the inner user namespace: a map of several ids must come
+// namespace, the slowest step, and it writes the id maps of the inner user namespace: a map of several ids must come
 // from the parent namespace, which the first itself leaves for good. The first does not wait for its end, but for what
 // it does, and fails if it dies before: the agent reaps it.
 func (pl *plan) spawnSecond(p *forkexec.Program, g gates, proc forkexec.Arg) {

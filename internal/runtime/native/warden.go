@@ -87,7 +87,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 			seen, _ := s.runtime.client(s.rec.Lifetime).Figures(g.Dir) // without them there are those of now
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
 		} else {
-			// Its limit, which is always more than that, was never in the way. In cgroup v1 only this distinguishes what was killed
+			// Its limit, which is always more than that, was never reached. In cgroup v1 only this distinguishes what was killed
 			// for lack of the host's memory.
 			none := int64(0)
 			u.LimitHits = &none

@@ -218,7 +218,7 @@ func (p *Pool) fill(k *kind) {
 	}
 	if err == nil && spec.Park != nil {
 		if failed := park(ctx, e.box, spec.Park); failed != nil { // programs start in it all the same
-			p.log.Debug("no interpreter waits in a ready sandbox", "sandbox", e.id, "err", failed)
+			p.log.Debug("cannot start an interpreter in a ready sandbox", "sandbox", e.id, "err", failed)
 		}
 	}
 	if p.ctx.Err() != nil && err != nil {
@@ -237,7 +237,7 @@ func (p *Pool) fill(k *kind) {
 		p.failed()
 		p.mu.Unlock()
 		if first {
-			p.log.Warn("no sandbox could be made ahead; trying on", "err", err)
+			p.log.Warn("cannot create a ready sandbox; retrying", "err", err)
 		}
 		return
 	}

@@ -38,7 +38,7 @@ type Options struct {
 	// QuietTime is for how long no caller must have asked for a sandbox before one is made; 0 means 20 ms.
 	QuietTime time.Duration
 	// ClaimTimeout is how long a ready sandbox may take to become its caller's, and to answer when it is looked after; 0 means
-	// 5 s. One that does not is broken. What is only slow must not be: in its place one would be made that takes longer.
+	// 5 s. One that does not is broken. Leave time for one that is only slow: a replacement would take longer.
 	ClaimTimeout time.Duration
 	// Logger logs what cannot be returned; nil discards.
 	Logger *slog.Logger

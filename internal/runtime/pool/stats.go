@@ -10,7 +10,7 @@ const (
 	dropDied      = "died"      // it ended by itself, or was ended
 	dropBroken    = "broken"    // its agent did not answer
 	dropUnusable  = "unusable"  // it was taken, and could not become the caller's
-	dropAged      = "aged"      // it was as old as [Options].Age
+	dropAged      = "aged"      // it was as old as [Options].MaxAge
 	dropIdle      = "idle"      // its kind was not asked for
 	dropDisplaced = "displaced" // another kind, or a sandbox that a caller waited for, needed its room
 	dropClosed    = "closed"

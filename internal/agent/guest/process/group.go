@@ -142,7 +142,7 @@ func (c *Group) Kill() error {
 	return err
 }
 
-// Freeze stops all processes of the cgroup, or has them go on.
+// Freeze stops all processes of the cgroup, or resumes them.
 func (c *Group) Freeze(stop bool) error {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.freeze", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -160,8 +160,14 @@ func (c *Group) Freeze(stop bool) error {
 // WaitFrozen waits until the processes of a cgroup that is to freeze stand still.
 func (c *Group) WaitFrozen(d time.Duration) error { return c.await("frozen 1", d) }
 
-// WaitEmpty waits until the cgroup has no living process. The kernel notifies it.
-func (c *Group) WaitEmpty(d time.Duration) error { return c.await("populated 0", d) }
+// WaitEmpty waits until the cgroup has no living process. The kernel notifies it. A removed cgroup has none.
+func (c *Group) WaitEmpty(d time.Duration) error {
+	err := c.await("populated 0", d)
+	if err == unix.EBADF {
+		return nil
+	}
+	return err
+}
 
 // await waits for a state of the cgroup.
 func (c *Group) await(state string, d time.Duration) error {

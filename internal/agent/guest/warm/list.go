@@ -50,10 +50,10 @@ func (l *List[P]) Began(key string) {
 	delete(l.starting, key)
 }
 
-// Threaded notes that an interpreter with a key cannot fork, Unfit that none comes to wait.
+// Threaded notes that an interpreter with a key cannot fork.
 func (l *List[P]) Threaded(key string) { l.note(l.threaded, key) }
 
-// Unfit is explained at Threaded.
+// Unfit notes that no interpreter with a key can wait.
 func (l *List[P]) Unfit(key string) { l.note(l.unfit, key) }
 
 func (l *List[P]) note(keys map[string]struct{}, key string) {
