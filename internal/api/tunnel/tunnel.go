@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -92,10 +93,15 @@ func refused(err error) verdict {
 
 // run carries the connection to its end and returns the reason.
 func (t *tunnel) run(ctx context.Context, first opened) verdict {
-	ctx, cancel := context.WithCancel(ctx)
+	// The library breaks a WebSocket whose context ends. This one outlives the request, so that the client learns why that has ended.
+	wire, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	v := verdict{cause: "client"}
-	if t.send(ctx, first) == nil {
-		v = t.carry(ctx)
+	if t.send(wire, first) == nil {
+		v = t.carry(wire, ctx)
+	}
+	if err := api.Revoked(ctx); err != nil {
+		_ = t.conn.Abort()
+		v = refused(err)
 	}
 	t.close(v)
 	cancel()
@@ -110,7 +116,7 @@ func (t *tunnel) run(ctx context.Context, first opened) verdict {
 }
 
 // carry moves bytes until both directions have ended, or one has failed.
-func (t *tunnel) carry(ctx context.Context) verdict {
+func (t *tunnel) carry(ctx, request context.Context) verdict {
 	up, down := make(chan *verdict, 1), make(chan *verdict, 1)
 	t.goroutines.Go(func() { up <- t.up(ctx) })
 	t.goroutines.Go(func() { down <- t.down(ctx) })
@@ -138,7 +144,7 @@ func (t *tunnel) carry(ctx context.Context) verdict {
 			said = true
 		case <-t.door.drain.Closing().Done():
 			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
-		case <-ctx.Done():
+		case <-request.Done():
 			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
 		case <-ping.C:
 			t.goroutines.Go(func() { t.ping(ctx) })
