@@ -58,7 +58,7 @@ func code(c *call, in codeInput) (*reply, error) {
 	language, ok := belljar.ContextLanguage(cmp.Or(in.Language, "python"))
 	if !ok {
 		return nil, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q remembers nothing", in.Language),
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q has no interpreter that keeps its state", in.Language),
 			Details: map[string]any{"field": "language"}, Hint: "python, ipython, javascript or bash; sandbox_exec runs any other program",
 		}
 	}
