@@ -23,11 +23,16 @@ const challenge = `Bearer realm="belljar"`
 
 // Fail responds with err: the envelope of the sandbox API, or RFC 7807 if the client accepts application/problem+json.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	FailAs(w, r, Public(err).Code.Info().HTTP, err)
+}
+
+// FailAs is [Fail] with a status other than that of the error's code.
+func FailAs(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e, header := Explain(r.Context(), err)
 	for name, values := range header {
 		w.Header()[name] = values
 	}
-	reply(w, r, e, e.Code.Info().HTTP)
+	reply(w, r, e, status)
 }
 
 // reply sends e with status.

@@ -153,6 +153,6 @@ func (c *call) finish(in shellCommand) error {
 		}
 		out.Text, out.OutputEncoding = &text, output.StdoutEncoding
 	}
-	write(c.w, http.StatusOK, out)
+	api.WriteJSON(c.w, http.StatusOK, out)
 	return nil
 }

@@ -65,7 +65,7 @@ func (c *call) create() error {
 	if err != nil {
 		return api.Renamed(err, map[string]string{"base_image": "image", "ttl_sec": "ttl_seconds"})
 	}
-	write(c.w, http.StatusCreated, infoOf(s))
+	api.WriteJSON(c.w, http.StatusCreated, infoOf(s))
 	return nil
 }
 
