@@ -144,6 +144,8 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.As(err, &closed) {
 		switch closed.Code {
 		case websocket.StatusGoingAway, websocket.StatusInternalError, websocket.StatusTryAgainLater, websocket.StatusServiceRestart, websocket.StatusBadGateway:
+		case closeUnauthorized:
+			return &belljar.Error{Code: belljar.CodeUnauthorized, Message: closed.Reason}
 		default:
 			return &belljar.Error{Code: belljar.CodeInternal, Message: fmt.Sprintf("the server ended the stream: %s", closed.Reason), Err: err}
 		}

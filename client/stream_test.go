@@ -43,6 +43,7 @@ func TestStreamEnds(t *testing.T) {
 		"the log was swept":      {0, []string{note, end}, "1 2", "one", ""},
 		"at its end without end": {websocket.StatusNormalClosure, nil, "1", "one", ""},
 		"not to be done again":   {websocket.StatusPolicyViolation, nil, "1", "one", belljar.CodeInternal},
+		"revoked":                {4001, nil, "1", "one", belljar.CodeUnauthorized},
 		"not a frame":            {0, []string{"{"}, "1 2", "one", belljar.CodeInternal},
 	} {
 		t.Run(name, func(t *testing.T) {

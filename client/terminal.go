@@ -12,12 +12,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// The server's close codes for terminals.
+// The server's close codes for terminals, and for credentials that are no longer valid.
 const (
-	closeNotFound websocket.StatusCode = 4004
-	closeTimeout  websocket.StatusCode = 4008
-	closeOverflow websocket.StatusCode = 4009
-	closeReplaced websocket.StatusCode = 4010
+	closeUnauthorized websocket.StatusCode = 4001
+	closeNotFound     websocket.StatusCode = 4004
+	closeTimeout      websocket.StatusCode = 4008
+	closeOverflow     websocket.StatusCode = 4009
+	closeReplaced     websocket.StatusCode = 4010
 )
 
 // attachment follows a terminal over one WebSocket.

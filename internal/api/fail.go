@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -22,11 +23,16 @@ const challenge = `Bearer realm="belljar"`
 
 // Fail responds with err: the envelope of the sandbox API, or RFC 7807 if the client accepts application/problem+json.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	FailAs(w, r, Public(err).Code.Info().HTTP, err)
+}
+
+// FailAs is [Fail] with a status other than that of the error's code.
+func FailAs(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e, header := Explain(r.Context(), err)
 	for name, values := range header {
 		w.Header()[name] = values
 	}
-	reply(w, r, e, e.Code.Info().HTTP)
+	reply(w, r, e, status)
 }
 
 // reply sends e with status.
@@ -138,4 +144,26 @@ func retryAfter(details map[string]any) int {
 		return retryAfterSec
 	}
 	return int(min(math.Ceil(sec), 86400))
+}
+
+// Renamed returns err with a door's own name of the field, also in the message: own names by those of the engine.
+func Renamed(err error, names map[string]string) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	field, _ := e.Details["field"].(string)
+	name := field
+	if names[name] == "" {
+		name, _, _ = strings.Cut(field, "[") // an element of a list
+	}
+	own := names[name]
+	if own == "" {
+		return err
+	}
+	renamed := *e
+	renamed.Message = strings.Replace(e.Message, name, own, 1)
+	renamed.Details = maps.Clone(e.Details)
+	renamed.Details["field"] = own + field[len(name):]
+	return &renamed
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // The default and the maximum of max_bytes in a read of a file.
@@ -63,7 +64,7 @@ func partOf(data []byte, offset, size int64) FilePart {
 	truncated := offset+int64(len(data)) < size
 	whole := data
 	if truncated {
-		whole = WholeEnd(data)
+		whole = char.WholeEnd(data)
 	}
 	if utf8.Valid(whole) && (len(whole) > 0 || len(data) == 0) {
 		text := string(whole)

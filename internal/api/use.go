@@ -119,5 +119,13 @@ func (one *Use) Release() {
 	}
 }
 
+// Revoked returns the error of a request that has ended because its credentials were revoked; nil for others.
+func Revoked(ctx context.Context) error {
+	if err := context.Cause(ctx); err == error(errRevoked) {
+		return err
+	}
+	return nil
+}
+
 // errRevoked is why the context of a request ends whose credentials were revoked.
 var errRevoked = &belljar.Error{Code: belljar.CodeUnauthorized, Message: "credentials are no longer valid", Hint: "sign in again, or use another key"}

@@ -144,14 +144,13 @@ type streams struct {
 }
 
 func (s *streams) write(ctx context.Context, f belljar.Frame) error {
-	var to io.Writer
+	to, text := io.Writer(s.c.stdout), f.Output
 	switch f.Type {
 	case belljar.FrameStdout:
-		to = s.c.stdout
 	case belljar.FrameStderr:
 		to = s.c.Stderr
 	case belljar.FrameResult:
-		return s.shown(f)
+		text = s.shown(f)
 	default:
 		if f.Event == belljar.EventGit {
 			s.c.noteClone(f)
@@ -161,10 +160,10 @@ func (s *streams) write(ctx context.Context, f belljar.Frame) error {
 		}
 		return nil
 	}
-	if s.broken {
+	if s.broken || len(text) == 0 {
 		return nil
 	}
-	_, err := to.Write(f.Output)
+	_, err := to.Write(text)
 	switch {
 	case err == nil:
 		return nil

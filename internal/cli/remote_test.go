@@ -93,17 +93,26 @@ func TestLeaveRemote(t *testing.T) {
 	}
 }
 
-// TestClosedOutputRemote: belljar run … | head -1 also cancels a run on a server.
+// TestClosedOutputRemote: belljar run … | head -1 also cancels a run on a server, and so does a result of code in a context.
 func TestClosedOutputRemote(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)
-	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; while :; do echo more; sleep 0.01; done")
-	c.until(t, "ready")
-	if err := c.pipe.Close(); err != nil {
+	id, err := exec.Command("belljar", "session", "create").Output()
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.Wait()
-	if got, want := c.ProcessState.ExitCode(), 128+int(syscall.SIGPIPE); got != want || c.stderr.Len() > 0 {
-		t.Errorf("status %d, want %d\n%s", got, want, c.stderr.String())
+	closes := func(c *child) {
+		t.Helper()
+		if err := c.pipe.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait()
+		if got, want := c.ProcessState.ExitCode(), 128+int(syscall.SIGPIPE); got != want || c.stderr.Len() > 0 {
+			t.Errorf("status %d, want %d\n%s", got, want, c.stderr.String())
+		}
 	}
+	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; while :; do echo more; sleep 0.01; done")
+	c.until(t, "ready")
+	closes(c)
+	closes(start(t, "session", "code", strings.TrimSpace(string(id)), "--timeout", "5m", "-c", "display(1)\nimport time; time.sleep(300)"))
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
@@ -68,14 +67,12 @@ func (r *runCommand) reading(ctx context.Context, c *console) (program.Program, 
 	return prog, nil
 }
 
-// shown prints the results that a frame completes.
-func (s *streams) shown(f belljar.Frame) error {
+// shown returns the results that a frame completes, as lines.
+func (s *streams) shown(f belljar.Frame) (lines []byte) {
 	for _, r := range s.results.Add(f) {
 		if text := repl.Text(r); text != "" {
-			if _, err := io.WriteString(s.c.stdout, text+"\n"); err != nil {
-				return err
-			}
+			lines = append(append(lines, text...), '\n')
 		}
 	}
-	return nil
+	return lines
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -71,8 +70,7 @@ func (a *Authenticator) Register(mux *http.ServeMux, callers api.Authenticator) 
 			case v == nil:
 				w.WriteHeader(http.StatusNoContent)
 			default:
-				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(v) // fails only if the client is gone
+				api.WriteJSON(w, http.StatusOK, v)
 			}
 		})
 	}

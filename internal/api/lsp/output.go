@@ -8,6 +8,8 @@ import (
 	gosync "sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/belljar/belljar/internal/char"
 )
 
 // Bounds of what an editor gets of a run's output.
@@ -133,23 +135,10 @@ func (p *pump) send() {
 		return
 	}
 	data := append(p.rest[c.stream], c.data...)
-	whole := wholeEnd(data)
+	whole := char.WholeEnd(data)
 	p.rest[c.stream] = slices.Clone(data[len(whole):])
 	p.emit(c.stream, whole, c.seq)
 	p.shown[c.stream] = append(p.shown[c.stream], whole...)
-}
-
-// wholeEnd is data without a character at its end that is not complete.
-func wholeEnd(data []byte) []byte {
-	for i := len(data) - 1; i >= 0 && len(data)-i < utf8.UTFMax; i-- {
-		if utf8.RuneStart(data[i]) {
-			if !utf8.FullRune(data[i:]) {
-				return data[:i]
-			}
-			break
-		}
-	}
-	return data
 }
 
 func streamName(stream int) string { return [...]string{"stdout", "stderr"}[stream] }

@@ -85,7 +85,7 @@ func (c *call) failed(t *tool, err error) *sdk.CallToolResult {
 	}
 	e := api.Public(err)
 	if e.Code == belljar.CodeInternal {
-		c.kit.log.Error("tool failed inside", "tool", t.Name, "visit", c.id, "err", err)
+		c.kit.log.Error("tool failed inside", "tool", t.Name, "mcp_session_id", c.id, "err", err)
 	}
 	return &sdk.CallToolResult{Meta: sdk.Meta{errorMeta: e}, IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: explain(e)}}}
 }
@@ -94,7 +94,7 @@ func (c *call) failed(t *tool, err error) *sdk.CallToolResult {
 func explain(e *belljar.Error) string {
 	text := fmt.Sprintf("error: %s (%s)", e.Message, e.Code)
 	if maximum, ok := e.Details["maximum"]; ok && !strings.Contains(e.Message, fmt.Sprint(maximum)) {
-		text += fmt.Sprintf("; the bound is %v", maximum)
+		text += fmt.Sprintf("; the maximum is %v", maximum)
 	}
 	hint := e.Hint
 	if field, ok := e.Details["field"].(string); hint == "" && ok && e.Code == belljar.CodeInvalidRequest {

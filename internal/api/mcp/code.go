@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 type (
@@ -57,7 +58,7 @@ func code(c *call, in codeInput) (*reply, error) {
 	language, ok := belljar.ContextLanguage(cmp.Or(in.Language, "python"))
 	if !ok {
 		return nil, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q remembers nothing", in.Language),
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q has no interpreter that keeps its state", in.Language),
 			Details: map[string]any{"field": "language"}, Hint: "python, ipython, javascript or bash; sandbox_exec runs any other program",
 		}
 	}
@@ -65,7 +66,7 @@ func code(c *call, in codeInput) (*reply, error) {
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Context: language, Language: language, Code: in.Code, Replay: in.Replay, TimeoutSec: timeout,
 	}, c.terms.Wait)
 	if err != nil {
-		return nil, sandboxError(renamed(err, map[string]string{"timeout_sec": "timeout_seconds"}))
+		return nil, sandboxError(api.Renamed(err, map[string]string{"timeout_sec": "timeout_seconds"}))
 	}
 	var o codeOutput
 	var text string

@@ -36,7 +36,7 @@ func TestSandboxCode(t *testing.T) {
 	if r := cell("1/0").good(t); r.data["exit_code"] != 1.0 || !strings.Contains(r.text, "ZeroDivisionError") {
 		t.Errorf("%q %v", r.text, r.data)
 	}
-	if r := p.tool("sandbox_code", map[string]any{"sandbox_id": sandbox, "code": "x", "language": "ruby"}); !strings.Contains(r.text, "remembers nothing") {
+	if r := p.tool("sandbox_code", map[string]any{"sandbox_id": sandbox, "code": "x", "language": "ruby"}); !strings.Contains(r.text, "no interpreter that keeps its state") {
 		t.Errorf("%q", r.text)
 	}
 }

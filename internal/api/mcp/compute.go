@@ -94,7 +94,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 	}
 	run, out, err := c.finish(spec, forever)
 	if err != nil {
-		return nil, renamed(err, names)
+		return nil, api.Renamed(err, names)
 	}
 	ms, _ := run.Took()
 	stdout, stderr := streams(run, out, c.terms.MaxOutput)

@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // forever is longer than any run may take: the run's own time limit ends the wait.
@@ -267,7 +267,7 @@ func lastLine(out []byte) string {
 		out = out[i+1:]
 	}
 	if len(out) > maxLine {
-		out = api.WholeEnd(out[:maxLine])
+		out = char.WholeEnd(out[:maxLine])
 	}
 	if !utf8.Valid(out) {
 		return ""

@@ -266,7 +266,7 @@ func (d *Door) remove(hs *httpSession) (done chan struct{}) {
 		defer close(done)
 		hs.disconnect()
 		if err := hs.close(); err != nil {
-			d.opts.Kit.log.Warn("MCP session could not be closed", "visit", hs.id, "err", err)
+			d.opts.Kit.log.Warn("MCP session could not be closed", "mcp_session_id", hs.id, "err", err)
 		}
 	})
 	return done

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // headline returns in a line how a run ended.
@@ -138,8 +138,8 @@ func excerptOf(text, encoding string, at, omitted int64, capped bool, room int) 
 		if omitted > 0 {
 			split = int(at) // head and tail must not cross it
 		}
-		head = api.WholeEnd(raw[:min(half, split)])
-		tail = api.WholeStart(raw[max(split, len(raw)-half):])
+		head = char.WholeEnd(raw[:min(half, split)])
+		tail = char.WholeStart(raw[max(split, len(raw)-half):])
 		e.Left = e.Bytes - int64(len(head)+len(tail))
 		e.Truncated = true
 	}

@@ -70,7 +70,7 @@ func (s *clientSession) readResource(ctx context.Context, req *sdk.ReadResourceR
 	if err != nil {
 		e := api.Public(err)
 		if e.Code == belljar.CodeInternal {
-			s.kit.log.Error("resource could not be read", "visit", s.id, "err", err)
+			s.kit.log.Error("resource could not be read", "mcp_session_id", s.id, "err", err)
 		}
 		data, _ := json.Marshal(e) // nil if it fails
 		message := e.Message

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -110,7 +109,7 @@ func open(c *call, in openInput) (*reply, error) {
 	}
 	s, created, err := c.openSandbox(key)
 	if err != nil {
-		return nil, renamed(err, map[string]string{"scope.key": "session_key"})
+		return nil, api.Renamed(err, map[string]string{"scope.key": "session_key"})
 	}
 	state := "already existed, with its files"
 	if created {
@@ -241,7 +240,7 @@ func exec(c *call, in execInput) (*reply, error) {
 	}
 	run, out, err := c.finish(spec, wait)
 	if err != nil {
-		return nil, sandboxError(renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}))
+		return nil, sandboxError(api.Renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}))
 	}
 	o, text := c.executed(run, out, wait)
 	return &reply{text, nil, o}, nil
@@ -380,20 +379,6 @@ func closeSandbox(c *call, in closeInput) (*reply, error) {
 		return nil, err
 	}
 	return &reply{"the sandbox is closed, and its files are deleted", nil, okOutput{true}}, nil
-}
-
-// renamed returns an error with the tool's own name of the field: own names by the API's.
-func renamed(err error, names map[string]string) error {
-	return rewritten(err, func(e *belljar.Error) bool {
-		name, _ := e.Details["field"].(string)
-		own, known := names[name]
-		if known {
-			e.Message = strings.Replace(e.Message, name, own, 1)
-			e.Details = maps.Clone(e.Details)
-			e.Details["field"] = own
-		}
-		return known
-	})
 }
 
 // rewritten returns a changed copy of a [belljar.Error]. It returns err itself if err is another error, or change reports false.

@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
@@ -79,7 +78,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := io.MultiReader(bytes.NewReader(head), content)
-	if isText(media) && found.Size >= minGzip && accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+	if isText(media) && found.Size >= minGzip && api.TakesGzip(r.Header.Get("Accept-Encoding")) {
 		sendGzip(w, r, tag, body)
 		return
 	}
@@ -174,35 +173,4 @@ func disposition(name string) string {
 		return d
 	}
 	return "attachment"
-}
-
-// accepts reports whether an Accept-Encoding header allows a content coding.
-func accepts(header, coding string) bool {
-	for entry := range strings.SplitSeq(header, ",") {
-		name, params, _ := strings.Cut(entry, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), coding) {
-			continue
-		}
-		q, found := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
-		weight, err := strconv.ParseFloat(q, 64)
-		return !found || err == nil && weight > 0
-	}
-	return false
-}
-
-// failAs is [api.Fail] with a status other than that of the error's code.
-func failAs(w http.ResponseWriter, r *http.Request, status int, err error) {
-	e, header := api.Explain(r.Context(), err)
-	for name, values := range header {
-		w.Header()[name] = values
-	}
-	media, body := api.Body(r.Header.Get("Accept"), e)
-	if problem, ok := body.(map[string]any); ok {
-		problem["status"] = status
-	}
-	w.Header().Set("Content-Type", media)
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_ = json.NewEncoder(w).Encode(body) // fails only if the client is gone
-	}
 }

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -144,7 +143,7 @@ func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
 	c.releaseBody() // the wait below does not need it
 	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key}, wait)
 	if err != nil {
-		return Executed{}, asExec(err)
+		return Executed{}, api.Renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"})
 	}
 	details := run.Details
 	if details != nil && wait == 0 { // for a repeated request the run may have ended since
@@ -163,26 +162,6 @@ func (x *Exec) run(session string) belljar.RunSpec {
 		SpecVersion: belljar.SpecVersion, SessionID: session, Command: x.Cmd, Cwd: x.Cwd, Env: x.Env,
 		TimeoutSec: x.TimeoutSeconds, CPUTimeSec: x.CPUTimeSec, Stdin: x.Stdin,
 	}
-}
-
-// asExec renames the fields of a run in err to those of an exec.
-func asExec(err error) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	field, _ := e.Details["field"].(string)
-	own, renamed := map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}[field]
-	if !renamed {
-		return err
-	}
-	said := *e
-	said.Details = map[string]any{}
-	for name, value := range e.Details {
-		said.Details[name] = value
-	}
-	said.Details["field"] = own
-	return &said
 }
 
 // waitSeconds returns the wait that a request sets in seconds.

@@ -229,7 +229,7 @@ func TestPlainExecRefuses(t *testing.T) {
 		`{"cmd": [""]}`:                          "cmd",
 		`{"cmd": "ls"}`:                          "cmd",
 		`{}`:                                     "cmd",
-		`{"cmd": ["a\u0000b"]}`:                  "command[0]",
+		`{"cmd": ["a\u0000b"]}`:                  "cmd[0]",
 		`{"cmd": ["echo", "` + long + `"]}`:      "cmd",
 		`{"cmd": ["true"], "env": {"A=B": "x"}}`: "env",
 		`{"cmd": ["true"], "env": {"A": "` + long + `"}}`: "env",
@@ -241,7 +241,7 @@ func TestPlainExecRefuses(t *testing.T) {
 	} {
 		var got refusal
 		c.ask(400, "POST", c.path(""), "alice", body, &got)
-		if got.Error.Code != belljar.CodeInvalidRequest || got.Error.Details["field"] != field {
+		if got.Error.Code != belljar.CodeInvalidRequest || got.Error.Details["field"] != field || !strings.Contains(got.Error.Message, field) {
 			t.Errorf("%.60s: %+v", body, got.Error)
 		}
 	}

@@ -28,7 +28,7 @@ func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
 	if entry.ETag != "" {
 		w.Header().Set("ETag", entry.ETag)
 	}
-	writeJSON(w, http.StatusOK, fileStored{true, api.InWorkspace(entry.Path), entry})
+	api.WriteJSON(w, http.StatusOK, fileStored{true, api.InWorkspace(entry.Path), entry})
 }
 
 func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEntry, error) {

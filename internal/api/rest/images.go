@@ -191,7 +191,7 @@ func serveImage(w http.ResponseWriter, r *http.Request, read *atomic.Bool, do fu
 			api.Fail(w, r, err)
 			return
 		}
-		writeJSON(w, http.StatusOK, got)
+		api.WriteJSON(w, http.StatusOK, got)
 		return
 	}
 	out := newEvents(w, read)

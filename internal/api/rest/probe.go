@@ -34,7 +34,7 @@ const readyTimeout = 5 * time.Second
 
 func (d *Door) probes() {
 	d.open("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, health{"ok"})
+		api.WriteJSON(w, http.StatusOK, health{"ok"})
 	})
 	d.open("GET /readyz", d.ready)
 	if d.opts.Metrics == nil {
@@ -65,5 +65,5 @@ func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	writeJSON(w, status, answer)
+	api.WriteJSON(w, status, answer)
 }

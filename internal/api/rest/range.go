@@ -65,5 +65,5 @@ func position(s string) (n int64, given, ok bool) {
 // unsatisfiable responds with 416, which is not the status of the error's code.
 func unsatisfiable(w http.ResponseWriter, r *http.Request, size int64, err error) {
 	w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", size))
-	failAs(w, r, http.StatusRequestedRangeNotSatisfiable, err)
+	api.FailAs(w, r, http.StatusRequestedRangeNotSatisfiable, err)
 }

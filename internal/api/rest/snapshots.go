@@ -111,7 +111,7 @@ func importSnapshot(d *Door) http.HandlerFunc {
 			api.Fail(w, r, body.cause(err))
 			return
 		}
-		writeJSON(w, http.StatusOK, made)
+		api.WriteJSON(w, http.StatusOK, made)
 	}
 }
 

@@ -27,7 +27,7 @@ func (d *Door) upload(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, result)
+	api.WriteJSON(w, http.StatusOK, result)
 }
 
 func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadResult, error) {

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,17 +15,8 @@ const (
 	maxFile    = 48 << 20
 )
 
-// write responds with JSON.
-func write(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // fails only if the client is gone
-}
-
 func (c *call) answer(body any) error {
-	write(c.w, http.StatusOK, body)
+	api.WriteJSON(c.w, http.StatusOK, body)
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package shell
 
 import (
-	"errors"
-	"maps"
 	"math"
 	"net/http"
 	"strings"
@@ -93,7 +91,7 @@ func (c *call) start(in shellCommand) (belljar.Run, error) {
 		IdempotencyKey: c.r.Header.Get("Idempotency-Key"),
 	})
 	if err != nil {
-		return run, renamed(err, map[string]string{"shell.cmd": "cmd", "timeout_sec": "timeout_ms"})
+		return run, api.Renamed(err, map[string]string{"shell.cmd": "cmd", "timeout_sec": "timeout_ms"})
 	}
 	c.w.Header().Set(runHeader, run.ID)
 	return run, nil
@@ -155,24 +153,6 @@ func (c *call) finish(in shellCommand) error {
 		}
 		out.Text, out.OutputEncoding = &text, output.StdoutEncoding
 	}
-	write(c.w, http.StatusOK, out)
+	api.WriteJSON(c.w, http.StatusOK, out)
 	return nil
-}
-
-// renamed replaces the field names in err by those of this API.
-func renamed(err error, names map[string]string) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	field, _ := e.Details["field"].(string)
-	own, ok := names[field]
-	if !ok {
-		return err
-	}
-	said := *e
-	said.Details = maps.Clone(e.Details)
-	said.Details["field"] = own
-	said.Message = strings.ReplaceAll(said.Message, field, own)
-	return &said
 }

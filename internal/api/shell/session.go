@@ -63,9 +63,9 @@ func (c *call) create() error {
 		IdempotencyKey: c.r.Header.Get("Idempotency-Key"),
 	})
 	if err != nil {
-		return renamed(err, map[string]string{"base_image": "image", "ttl_sec": "ttl_seconds"})
+		return api.Renamed(err, map[string]string{"base_image": "image", "ttl_sec": "ttl_seconds"})
 	}
-	write(c.w, http.StatusCreated, infoOf(s))
+	api.WriteJSON(c.w, http.StatusCreated, infoOf(s))
 	return nil
 }
 

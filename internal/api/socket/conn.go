@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -40,17 +41,23 @@ type conn struct {
 
 // run serves the connection to its end and returns why it ended.
 func (c *conn) run(ctx context.Context) Verdict {
+	// The library breaks a connection whose context ends. This one outlives the request, so that the client learns why that has ended.
+	wire, sever := context.WithCancel(context.WithoutCancel(ctx))
+	defer sever()
+	defer c.cancelOnClose(sever)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer c.cancelOnClose(cancel)()
-	emit := func(m any) error { return c.send(ctx, m) }
+	emit := func(m any) error { return c.send(wire, m) }
 	if err := emit(c.peer.Greet()); err != nil {
 		return Lost(err)
 	}
 	var work sync.WaitGroup
 	work.Go(func() { c.end(c.peer.Follow(ctx, emit)) })
-	work.Go(func() { c.end(c.listen(ctx, emit)) })
+	work.Go(func() { c.end(c.listen(ctx, wire, emit)) })
 	v := c.wait(ctx, emit, &work)
+	if err := api.Revoked(ctx); err != nil {
+		v = c.refused(err)
+	}
 	c.close(v)
 	cancel()
 	work.Wait()
@@ -112,10 +119,10 @@ func (c *conn) end(v Verdict) {
 }
 
 // listen reads the client's messages until the connection ends.
-func (c *conn) listen(ctx context.Context, emit Emit) Verdict {
+func (c *conn) listen(ctx, wire context.Context, emit Emit) Verdict {
 	limiter := rate.NewLimiter(messagesPerSecond, 2*messagesPerSecond)
 	for {
-		kind, raw, err := c.ws.Read(ctx)
+		kind, raw, err := c.ws.Read(wire)
 		if err != nil {
 			return Lost(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // Dialect is how a door writes and reads the messages of a terminal.
@@ -90,7 +90,7 @@ func (s *Screen) show(kind string, b []byte, emit Emit) error {
 	defer s.mu.Unlock()
 	s.timer.Stop()
 	b = slices.Concat(s.held, b)
-	n := len(b) - api.Unfinished(b)
+	n := len(b) - char.Unfinished(b)
 	b, s.held = b[:n], b[n:]
 	if len(s.held) > 0 && s.Flush > 0 {
 		s.timer.Reset(s.Flush)

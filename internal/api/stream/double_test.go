@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/test/leak"
 )
@@ -253,6 +254,15 @@ func (h *hold) Close() error {
 		h.mu.Unlock()
 	})
 	return nil
+}
+
+// revocable notes the users of requests, whose credentials can then be revoked.
+type revocable struct{ uses *api.Uses }
+
+func (a revocable) Authenticate(r *http.Request) (belljar.Caller, error) {
+	caller, err := headers{}.Authenticate(r)
+	a.uses.Note(r.Context(), a.uses.Revoked(), caller.ID)
+	return caller, err
 }
 
 // headers authenticates by X-User, and X-Admin.

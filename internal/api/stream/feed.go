@@ -21,7 +21,11 @@ type feed struct {
 
 // run reads until the end of the log or of ctx.
 func (f *feed) run(ctx context.Context) {
-	f.out.finish(f.copy(ctx))
+	err := f.copy(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // whatever the log makes of it
+	}
+	f.out.finish(err)
 }
 
 func (f *feed) copy(ctx context.Context) error {

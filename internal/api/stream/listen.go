@@ -16,13 +16,16 @@ import (
 func (s *socket) listen(ctx context.Context) closeReason {
 	idle := make(chan struct{}, 1) // has a token while no message is being written to the program
 	idle <- struct{}{}
+	wire := context.WithoutCancel(ctx) // the library breaks a connection whose context ends; serve closes it
 	for {
-		kind, body, err := s.conn.Reader(ctx)
+		kind, body, err := s.conn.Reader(wire)
 		if err != nil {
 			return readFailure(err)
 		}
 		s.received.Add(1)
 		switch {
+		case ctx.Err() != nil:
+			return closeReason{cause: causeGone}
 		case kind != websocket.MessageText:
 			return closeReason{websocket.StatusUnsupportedData, "binary messages are not used", causeProtocol}
 		case !s.run.Interactive:

@@ -114,6 +114,9 @@ func (s *socket) serve(ctx context.Context, f *feed) closeReason {
 		s.wire.bound(closeTime) // a batch that is being written must not delay the end
 	})
 	v := s.write()
+	if err := api.Revoked(ctx); err != nil {
+		v = closeReason{closeUnauthorized, err.Error(), causeRevoked}
+	}
 	if v.cause != causeGone {
 		s.wire.boundClose(closeTimeOf(v))
 		_ = s.conn.Close(v.code, v.reason) // best effort: the client may be gone
@@ -143,6 +146,9 @@ func (s *socket) end(v closeReason) {
 	}
 }
 
+// closeUnauthorized is the close code for credentials that were revoked.
+const closeUnauthorized websocket.StatusCode = 4001
+
 // The causes of the end of a connection, for the metrics.
 const (
 	causeEnd      = "end"
@@ -152,6 +158,7 @@ const (
 	causeSilent   = "silent"
 	causeProtocol = "protocol"
 	causeError    = "error"
+	causeRevoked  = "revoked"
 )
 
 // write sends messages and pings until the connection ends.

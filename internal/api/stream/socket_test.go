@@ -2,9 +2,11 @@ package stream
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/event"
 )
@@ -376,4 +379,22 @@ func readFull(in *bufio.Reader, b []byte) (int, error) {
 		}
 	}
 	return len(b), nil
+}
+
+// A reader whose credentials are revoked learns so. It is no failure of the log.
+func TestRevoked(t *testing.T) {
+	var uses api.Uses
+	var logged bytes.Buffer
+	b := newBench(t, func(o *Options) {
+		o.Auth, o.Logger = revocable{&uses}, slog.New(slog.NewTextHandler(&logged, nil))
+	})
+	b.add("r").print("hello")
+	conn := b.open("r", "")
+	b.want(conn, hello)
+	uses.End("ann")
+	b.wantClose(conn, closeUnauthorized, "no longer valid")
+	b.diary.await(t, event.StreamClosed, 1)
+	if reasons := b.diary.reasons(event.StreamClosed); reasons[0] != causeRevoked || logged.Len() > 0 {
+		t.Errorf("%v, logged: %s", reasons, &logged)
+	}
 }

@@ -59,8 +59,7 @@ func (d *Door) oneSample(ctx context.Context, w http.ResponseWriter, r *http.Req
 	for sample, err := range samples(ctx) {
 		switch {
 		case err == nil:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(sample) // fails only if the client is gone
+			api.WriteJSON(w, http.StatusOK, sample)
 			return
 		case errors.Is(err, context.DeadlineExceeded):
 			none.Message, none.Hint = "it has no sandbox yet", "try again when it runs"

@@ -173,6 +173,27 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// A client whose credentials are revoked learns so, and types no more.
+func TestRevoked(t *testing.T) {
+	var uses api.Uses
+	b := newBench(t, func(o *Options) { o.Auth = revocable{&uses} })
+	conn, other := b.open("/sessions/s1/terminals", "ann"), b.open("/sessions/s2/terminals", "bob")
+	b.next(conn)
+	b.next(other)
+	uses.End("ann")
+	if m := b.next(conn); m["type"] != "error" || m["code"] != "unauthorized" {
+		t.Error(m)
+	}
+	if _, _, err := conn.Read(b.context()); websocket.CloseStatus(err) != socket.CloseUnauthorized {
+		t.Error(err)
+	}
+	if err := other.Write(b.context(), websocket.MessageBinary, []byte("x")); err != nil {
+		t.Error(err)
+	}
+	p := b.pty("t2")
+	p.await(t, "typed", func() bool { return p.typed == "x" })
+}
+
 // While a program does not read its input, the client waits, is not considered dead, and its disconnect is detected.
 func TestStuckProgram(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {

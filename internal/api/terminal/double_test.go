@@ -220,6 +220,15 @@ func (v *view) Close() error {
 	return nil
 }
 
+// revocable notes the users of requests, whose credentials can then be revoked.
+type revocable struct{ uses *api.Uses }
+
+func (a revocable) Authenticate(r *http.Request) (belljar.Caller, error) {
+	caller, err := headers{}.Authenticate(r)
+	a.uses.Note(r.Context(), a.uses.Revoked(), caller.ID)
+	return caller, err
+}
+
 // headers authenticates by X-User.
 type headers struct{}
 

@@ -129,7 +129,7 @@ func (d *Door) handle(mux *http.ServeMux, method, name string, h http.HandlerFun
 		mux.HandleFunc(method+" "+prefix+"/"+name, h)
 		mux.HandleFunc(prefix+"/"+name, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
-			write(w, http.StatusMethodNotAllowed, fault{"error": "Method not allowed", "allowed": method})
+			api.WriteJSON(w, http.StatusMethodNotAllowed, fault{"error": "Method not allowed", "allowed": method})
 		})
 	}
 }

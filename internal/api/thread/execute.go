@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // execution is the request body of execute.
@@ -37,7 +38,7 @@ func (c *call) execute() {
 		limit = *in.Timeout
 	}
 	if limit <= 0 || math.IsNaN(limit) || math.IsInf(limit, 0) {
-		write(c.w, http.StatusBadRequest, fault{"error": "timeout must be more than 0"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "timeout must be more than 0"})
 		return
 	}
 	begun := c.door.opts.Now()
@@ -71,7 +72,7 @@ func (c *call) execute() {
 	} else {
 		c.log("command_failed", l)
 	}
-	write(c.w, http.StatusOK, answer)
+	api.WriteJSON(c.w, http.StatusOK, answer)
 }
 
 // pass checks the command with the guard. If it is refused, pass responds and returns false.
@@ -89,7 +90,7 @@ func (c *call) pass(in execution) bool {
 		body["forbidden_pattern"] = r.pattern
 	}
 	c.log("validation_failed", line{session: in.SessionID, command: in.Command, exit: -1, reason: err.Error()})
-	write(c.w, http.StatusBadRequest, body)
+	api.WriteJSON(c.w, http.StatusBadRequest, body)
 	return false
 }
 

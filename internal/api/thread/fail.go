@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -15,14 +14,6 @@ type fault map[string]any
 
 // maxBody limits a JSON body, in bytes: the longest command, escaped.
 const maxBody = 2 << 20
-
-func write(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // fails only if the client is gone
-}
 
 // fail responds with an error of Belljar in the API's form: its message and its code.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -39,7 +30,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Hint != "" {
 		body["hint"] = e.Hint
 	}
-	write(w, e.Code.Info().HTTP, body)
+	api.WriteJSON(w, e.Code.Info().HTTP, body)
 }
 
 func (c *call) fail(err error) { fail(c.w, c.r, err) }
@@ -49,7 +40,7 @@ func (c *call) gone(err error, id string) bool {
 	if !ended(err) {
 		return false
 	}
-	write(c.w, http.StatusNotFound, fault{"error": "Invalid or expired session", "session_id": id})
+	api.WriteJSON(c.w, http.StatusNotFound, fault{"error": "Invalid or expired session", "session_id": id})
 	return true
 }
 
@@ -73,7 +64,7 @@ func (c *call) decode(to any) bool {
 	}
 	defer give()
 	if err := api.Decode(data, to); err != nil {
-		write(c.w, http.StatusBadRequest, fault{"error": "Invalid request body: " + err.Error()})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid request body: " + err.Error()})
 		return false
 	}
 	return true
@@ -83,7 +74,7 @@ func (c *call) decode(to any) bool {
 func (c *call) query(name string) (string, bool) {
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil || len(values[name]) != 1 || values.Get(name) == "" {
-		write(c.w, http.StatusBadRequest, fault{"error": name + " required"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": name + " required"})
 		return "", false
 	}
 	return values.Get(name), true
@@ -93,7 +84,7 @@ func (c *call) query(name string) (string, bool) {
 func (c *call) required(fields ...[2]string) bool {
 	for _, f := range fields {
 		if f[1] == "" {
-			write(c.w, http.StatusBadRequest, fault{"error": f[0] + " required"})
+			api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": f[0] + " required"})
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // download responds with a file's bytes.
@@ -24,12 +25,12 @@ func (c *call) download() {
 		return
 	}
 	if in.SessionID == "" || in.Filename == "" {
-		write(c.w, http.StatusBadRequest, fault{"error": "session_id and filename required"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "session_id and filename required"})
 		return
 	}
 	clean, ok := cleanName(in.Filename)
 	if !ok {
-		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
 		return
 	}
 	begun := c.door.opts.Now()
@@ -56,11 +57,11 @@ func (c *call) downloadFailed(session, name string, err error) {
 	switch {
 	case c.gone(err, session):
 	case belljar.CodeOf(err) == belljar.CodeNotFound, belljar.CodeOf(err) == belljar.CodeConflict:
-		write(c.w, http.StatusNotFound, fault{
+		api.WriteJSON(c.w, http.StatusNotFound, fault{
 			"error": "File not found in workspace", "filename": name, "workspace_dir": belljar.WorkspaceDir,
 		})
 	case belljar.CodeOf(err) == belljar.CodePathEscapes:
-		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
 	default:
 		c.fail(err)
 	}
@@ -95,7 +96,7 @@ func (c *call) list() {
 	if found.Truncated {
 		answer["truncated"] = true
 	}
-	write(c.w, http.StatusOK, answer)
+	api.WriteJSON(c.w, http.StatusOK, answer)
 }
 
 // permissions returns a mode in the format of ls.

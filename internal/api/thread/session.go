@@ -36,7 +36,7 @@ func (c *call) create() {
 		idle = *in.TimeoutMinutes
 	}
 	if idle <= 0 || math.IsNaN(idle) || math.IsInf(idle, 0) {
-		write(c.w, http.StatusBadRequest, fault{"error": "timeout_minutes must be more than 0"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "timeout_minutes must be more than 0"})
 		return
 	}
 	begun := c.door.opts.Now()
@@ -59,12 +59,12 @@ func (c *call) create() {
 	if created {
 		c.log("session_created", l)
 		answer["status"], answer["expires_at"] = "created", stamp(session.ExpiresAt)
-		write(c.w, http.StatusOK, answer)
+		api.WriteJSON(c.w, http.StatusOK, answer)
 		return
 	}
 	c.log("session_reused", l)
 	answer["status"], answer["created_at"], answer["last_activity"] = "existing", stamp(session.CreatedAt), stamp(lastActivity(session))
-	write(c.w, http.StatusConflict, answer)
+	api.WriteJSON(c.w, http.StatusConflict, answer)
 }
 
 // exhausted responds if err means that the node has its maximum of sessions; false if not.
@@ -77,7 +77,7 @@ func (c *call) exhausted(err error) bool {
 	for name, values := range header {
 		c.w.Header()[name] = values
 	}
-	write(c.w, http.StatusServiceUnavailable, fault{"error": "Pool at max capacity", "code": e.Code, "hint": e.Hint})
+	api.WriteJSON(c.w, http.StatusServiceUnavailable, fault{"error": "Pool at max capacity", "code": e.Code, "hint": e.Hint})
 	return true
 }
 
@@ -114,10 +114,10 @@ func (c *call) get() {
 	case err != nil:
 		c.fail(err)
 	case !found:
-		write(c.w, http.StatusNotFound, fault{"error": "No active session found for thread_id", "thread_id": thread})
+		api.WriteJSON(c.w, http.StatusNotFound, fault{"error": "No active session found for thread_id", "thread_id": thread})
 	default:
 		c.log("session_reused", line{user: session.Labels["user_id"], thread: thread, session: session.ID})
-		write(c.w, http.StatusOK, map[string]any{
+		api.WriteJSON(c.w, http.StatusOK, map[string]any{
 			"session_id": session.ID, "thread_id": thread, "status": "active", "created_at": stamp(session.CreatedAt),
 			"last_activity": stamp(lastActivity(session)), "workspace_dir": belljar.WorkspaceDir, "files_count": files,
 		})
@@ -159,13 +159,13 @@ func (c *call) cleanup() {
 		}
 		return
 	}
-	write(c.w, http.StatusOK, map[string]any{"status": "cleaned_up", "session_id": in.SessionID})
+	api.WriteJSON(c.w, http.StatusOK, map[string]any{"status": "cleaned_up", "session_id": in.SessionID})
 }
 
 // health responds without figures to a request without a key.
 func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "" {
-		write(w, http.StatusOK, map[string]any{"status": "healthy"})
+		api.WriteJSON(w, http.StatusOK, map[string]any{"status": "healthy"})
 		return
 	}
 	d.guarded((*call).health)(w, r)
@@ -175,7 +175,7 @@ func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 func (c *call) health() {
 	d := c.door
 	n := d.opts.Health()
-	write(c.w, http.StatusOK, map[string]any{
+	api.WriteJSON(c.w, http.StatusOK, map[string]any{
 		"status": "healthy", "worker_id": d.opts.WorkerID, "pool_size": n.PoolSize, "pool_available": n.PoolAvailable,
 		"active_sessions": n.ActiveSessions, "uptime_seconds": int64(d.opts.Now().Sub(d.begun).Seconds()), "redis_connected": false,
 	})

@@ -49,7 +49,7 @@ func (c *call) upload() {
 	if errors.Is(err, errTooLarge) || belljar.CodeOf(err) == belljar.CodeTooLarge {
 		size := max(f.size, c.r.ContentLength)
 		c.log("resource_limit_exceeded", line{session: f.session, bytes: size, reason: "file size"})
-		write(c.w, http.StatusRequestEntityTooLarge, fault{
+		api.WriteJSON(c.w, http.StatusRequestEntityTooLarge, fault{
 			"error": "File size exceeds maximum allowed size", "max_size_mb": c.door.opts.MaxFileMB, "uploaded_size_mb": megabytes(size),
 		})
 		return
@@ -62,7 +62,7 @@ func (c *call) upload() {
 		return
 	}
 	if f.file == nil {
-		write(c.w, http.StatusBadRequest, fault{"error": "No file provided"})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "No file provided"})
 		return
 	}
 	name := f.filename
@@ -74,7 +74,7 @@ func (c *call) upload() {
 	}
 	clean, ok := cleanName(name)
 	if !ok {
-		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename", "filename": cut(name, shownCommand)})
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid filename", "filename": cut(name, shownCommand)})
 		return
 	}
 	unlock, err := c.door.uploads.Lock(c.r.Context(), f.session)
@@ -93,7 +93,7 @@ func (c *call) upload() {
 	}
 	c.log("file_uploaded", line{session: f.session, bytes: f.size, took: c.door.opts.Now().Sub(begun)})
 	c.door.opts.Events.Record(event.Event{Name: event.Thread, Kind: event.ThreadWorkspace, Component: "thread", Count: before + f.size})
-	write(c.w, http.StatusOK, map[string]any{
+	api.WriteJSON(c.w, http.StatusOK, map[string]any{
 		"status": "uploaded", "filename": clean, "path": path.Join(belljar.WorkspaceDir, clean), "size_bytes": f.size,
 	})
 }
@@ -124,7 +124,7 @@ func (c *call) fits(f *form) (size int64, ok bool) {
 		}
 	case n >= c.door.opts.MaxFiles:
 		c.log("resource_limit_exceeded", line{session: f.session, reason: "file count"})
-		write(c.w, http.StatusInsufficientStorage, fault{
+		api.WriteJSON(c.w, http.StatusInsufficientStorage, fault{
 			"error": "Maximum file count exceeded", "max_files": c.door.opts.MaxFiles, "current_files": n,
 		})
 	case bytes+f.size > int64(c.door.opts.MaxWorkspaceMB)<<20:
@@ -138,7 +138,7 @@ func (c *call) fits(f *form) (size int64, ok bool) {
 // full responds if the workspace is full.
 func (c *call) full(f *form, bytes int64) {
 	c.log("resource_limit_exceeded", line{session: f.session, bytes: f.size, reason: "workspace size"})
-	write(c.w, http.StatusInsufficientStorage, fault{
+	api.WriteJSON(c.w, http.StatusInsufficientStorage, fault{
 		"error": "Workspace size limit exceeded", "max_workspace_mb": c.door.opts.MaxWorkspaceMB,
 		"current_workspace_mb": megabytes(bytes), "file_size_mb": megabytes(f.size),
 	})

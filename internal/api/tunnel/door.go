@@ -145,6 +145,6 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	d.opts.Events.Record(event.Event{Name: event.StreamOpened, Caller: caller, Component: "ws", Kind: "tunnel"})
 	v := t.run(r.Context(), opened{"open", id, port})
 	d.opts.Events.Record(event.Event{
-		Name: event.StreamClosed, Caller: caller, Component: "ws", Kind: "tunnel", Reason: v.cause, Took: time.Since(begun),
+		Name: event.StreamClosed, Caller: caller, Component: "ws", Kind: "tunnel", Reason: v.Reason, Took: time.Since(begun),
 	})
 }

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 const (
@@ -40,27 +41,10 @@ type opened struct {
 	Port    int    `json:"port"`
 }
 
-// signal is a message without fields.
-type signal struct {
-	Type string `json:"type"`
-}
-
 const typeEOF = "eof"
 
-// verdict is why a tunnel ends: an optional message, a close code and its reason.
-type verdict struct {
-	code    websocket.StatusCode // 0 if the client is gone
-	reason  string
-	message any    // nil for none
-	cause   string // for the metrics
-}
-
-// The close codes of this door.
-const (
-	closeUnauthorized websocket.StatusCode = 4001
-	closeNotFound     websocket.StatusCode = 4004
-	closeReset        websocket.StatusCode = 4012
-)
+// closeReset is the close code after a reset by the program. The others are those of package socket.
+const closeReset websocket.StatusCode = 4012
 
 // failure is an error message.
 type failure struct {
@@ -72,30 +56,39 @@ type failure struct {
 }
 
 // refused is the verdict for a failed request.
-func refused(err error) verdict {
+func refused(err error) socket.Verdict {
 	code := belljar.CodeOf(err)
 	var e *belljar.Error
 	if code == belljar.CodeInternal || !errors.As(err, &e) {
-		return verdict{websocket.StatusInternalError, "internal error", failure{Type: "error", Code: belljar.CodeInternal, Message: "internal error"}, "error"}
+		code, e = belljar.CodeInternal, &belljar.Error{Message: "internal error"}
 	}
-	v := verdict{websocket.StatusPolicyViolation, e.Message, failure{"error", code, e.Message, e.Details, e.Hint}, "refused"}
+	v := socket.Verdict{
+		Code: websocket.StatusPolicyViolation, Reason: e.Message, Message: failure{"error", code, e.Message, e.Details, e.Hint},
+	}
 	switch code {
+	case belljar.CodeInternal:
+		v.Code = websocket.StatusInternalError
 	case belljar.CodeUnauthorized:
-		v.code = closeUnauthorized
+		v.Code = socket.CloseUnauthorized
 	case belljar.CodeNotFound, belljar.CodeConflict: // a session that has ended
-		v.code = closeNotFound
+		v.Code = socket.CloseNotFound
 	case belljar.CodeRuntimeUnavailable, belljar.CodeTimeout:
-		v.code = websocket.StatusTryAgainLater
+		v.Code = websocket.StatusTryAgainLater
 	}
 	return v
 }
 
 // run carries the connection to its end and returns the reason.
-func (t *tunnel) run(ctx context.Context, first opened) verdict {
-	ctx, cancel := context.WithCancel(ctx)
-	v := verdict{cause: "client"}
-	if t.send(ctx, first) == nil {
-		v = t.carry(ctx)
+func (t *tunnel) run(ctx context.Context, first opened) socket.Verdict {
+	// The library breaks a WebSocket whose context ends. This one outlives the request, so that the client learns why that has ended.
+	wire, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	v := socket.Gone()
+	if t.send(wire, first) == nil {
+		v = t.carry(wire, ctx)
+	}
+	if err := api.Revoked(ctx); err != nil {
+		_ = t.conn.Abort()
+		v = refused(err)
 	}
 	t.close(v)
 	cancel()
@@ -110,19 +103,19 @@ func (t *tunnel) run(ctx context.Context, first opened) verdict {
 }
 
 // carry moves bytes until both directions have ended, or one has failed.
-func (t *tunnel) carry(ctx context.Context) verdict {
-	up, down := make(chan *verdict, 1), make(chan *verdict, 1)
+func (t *tunnel) carry(ctx, request context.Context) socket.Verdict {
+	up, down := make(chan *socket.Verdict, 1), make(chan *socket.Verdict, 1)
 	t.goroutines.Go(func() { up <- t.up(ctx) })
 	t.goroutines.Go(func() { down <- t.down(ctx) })
 	ping := time.NewTicker(t.door.opts.PingEvery)
 	defer ping.Stop()
 	finished := t.finished
-	var last *verdict // when down has ended
-	said := false     // down has ended with the program's end of file
+	var last *socket.Verdict // when down has ended
+	said := false            // down has ended with the program's end of file
 	for finished != nil || !said {
 		select {
 		case v := <-up:
-			if v.code != closeReset || said {
+			if v.Code != closeReset || said {
 				return *v
 			}
 			last = v // the program may have sent something before that
@@ -137,14 +130,14 @@ func (t *tunnel) carry(ctx context.Context) verdict {
 			}
 			said = true
 		case <-t.door.drain.Closing().Done():
-			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
-		case <-ctx.Done():
-			return verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
+			return shutdown()
+		case <-request.Done():
+			return shutdown()
 		case <-ping.C:
 			t.goroutines.Go(func() { t.ping(ctx) })
 		}
 	}
-	return verdict{websocket.StatusNormalClosure, "", nil, "end"}
+	return socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "both directions have ended"}
 }
 
 // ping keeps the connection alive at proxies. A side that is made to wait does not answer, which is no fault: TCP finds out about
@@ -156,7 +149,7 @@ func (t *tunnel) ping(ctx context.Context) {
 }
 
 // up moves bytes from the client to the program, until the client is gone or the program has reset the connection.
-func (t *tunnel) up(ctx context.Context) *verdict {
+func (t *tunnel) up(ctx context.Context) *socket.Verdict {
 	buf := make([]byte, pieceBytes)
 	for {
 		kind, message, err := t.ws.Reader(ctx)
@@ -194,12 +187,12 @@ func (t *tunnel) up(ctx context.Context) *verdict {
 }
 
 // command reads a text message, which can be an eof only.
-func (t *tunnel) command(message io.Reader) *verdict {
+func (t *tunnel) command(message io.Reader) *socket.Verdict {
 	raw, err := io.ReadAll(io.LimitReader(message, maxText+1))
 	if err != nil {
 		return lost(err)
 	}
-	var m signal
+	var m socket.Typed
 	if len(raw) > maxText || json.Unmarshal(raw, &m) != nil || m.Type != typeEOF {
 		return broken(`a text message must be {"type":"eof"}; bytes are binary messages`)
 	}
@@ -207,12 +200,13 @@ func (t *tunnel) command(message io.Reader) *verdict {
 }
 
 // broken is the verdict on an invalid message.
-func broken(text string) *verdict {
-	return &verdict{websocket.StatusPolicyViolation, text, failure{Type: "error", Code: belljar.CodeInvalidRequest, Message: text}, "protocol"}
+func broken(text string) *socket.Verdict {
+	v := refused(&belljar.Error{Code: belljar.CodeInvalidRequest, Message: text})
+	return &v
 }
 
 // down moves bytes from the program to the client. It returns nil after the end of file.
-func (t *tunnel) down(ctx context.Context) *verdict {
+func (t *tunnel) down(ctx context.Context) *socket.Verdict {
 	out := &writer{ctx: ctx, ws: t.ws}
 	_, err := io.Copy(out, t.conn)
 	switch {
@@ -220,8 +214,8 @@ func (t *tunnel) down(ctx context.Context) *verdict {
 		return lost(out.err)
 	case err != nil:
 		return reset(err)
-	case t.send(ctx, signal{typeEOF}) != nil:
-		return &verdict{cause: "client"}
+	case t.send(ctx, socket.Typed{Type: typeEOF}) != nil:
+		return lost(io.EOF)
 	}
 	return nil
 }
@@ -251,46 +245,45 @@ func (t *tunnel) send(ctx context.Context, m any) error {
 }
 
 // close sends the verdict and closes the WebSocket.
-func (t *tunnel) close(v verdict) {
-	if v.code != 0 {
+func (t *tunnel) close(v socket.Verdict) {
+	if v.Code != 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		defer cancel()
-		if v.code != websocket.StatusNormalClosure { // a client that does not read gets no more
+		if v.Code != websocket.StatusNormalClosure { // a client that does not read gets no more
 			late := time.AfterFunc(closeGrace, func() { _ = t.ws.CloseNow() })
 			defer late.Stop()
 		}
-		if v.message != nil {
-			_ = t.send(ctx, v.message) // best effort: the client may be gone
+		if v.Message != nil {
+			_ = t.send(ctx, v.Message) // best effort: the client may be gone
 		}
-		reason := v.reason
+		reason := v.Reason
 		if len(reason) > 120 { // a close frame takes 123 bytes
 			reason = reason[:100] + "…"
 		}
-		_ = t.ws.Close(v.code, reason)
+		_ = t.ws.Close(v.Code, reason)
 	}
 	_ = t.ws.CloseNow()
 }
 
 // reset is the verdict on an error of the program's connection.
-func reset(err error) *verdict {
+func reset(err error) *socket.Verdict {
 	var e *belljar.Error
 	if errors.As(err, &e) { // the session, or the server, has ended
 		v := refused(err)
 		if e.Code == belljar.CodeRuntimeUnavailable {
-			v = verdict{websocket.StatusGoingAway, "server is shutting down", nil, "shutdown"}
+			v = shutdown()
 		}
 		return &v
 	}
-	return &verdict{closeReset, "the program reset the connection", nil, "reset"}
+	return &socket.Verdict{Code: closeReset, Reason: "the program reset the connection"}
 }
 
 // lost is the verdict on a WebSocket that can no longer be read or written.
-func lost(err error) *verdict {
-	var failed net.Error
-	switch {
-	case websocket.CloseStatus(err) != -1, errors.As(err, &failed), errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
-		return &verdict{cause: "client"}
-	}
-	return &verdict{websocket.StatusProtocolError, "message breaks the protocol", nil, "protocol"}
+func lost(err error) *socket.Verdict {
+	v := socket.Lost(err)
+	return &v
+}
+
+func shutdown() socket.Verdict {
+	return socket.Verdict{Code: websocket.StatusGoingAway, Reason: "server is shutting down"}
 }

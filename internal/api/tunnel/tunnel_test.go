@@ -40,13 +40,22 @@ type bench struct {
 	door    *tunnel.Door
 	client  *client.Client
 	session string
+	uses    api.Uses
+}
+
+// Authenticate is that of callers whose credentials can be revoked.
+func (b *bench) Authenticate(r *http.Request) (belljar.Caller, error) {
+	caller, err := apitest.Callers().Authenticate(r)
+	b.uses.Note(r.Context(), b.uses.Revoked(), caller.ID)
+	return caller, err
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	w := apitest.NewWorld(t, nil)
+	b := &bench{t: t}
 	door, err := tunnel.New(tunnel.Options{
-		Engine: w.Service, Auth: apitest.Callers(),
+		Engine: w.Service, Auth: b,
 		OriginAllowed: func(r *http.Request) bool { return r.Header.Get("Origin") != "https://evil.example" },
 	})
 	if err != nil {
@@ -54,7 +63,11 @@ func newBench(t *testing.T) *bench {
 	}
 	mux := http.NewServeMux()
 	door.Register(mux)
-	server := httptest.NewServer(mux)
+	edge, err := api.NewEdge(api.EdgeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(edge.Wrap(mux))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { door.Close() })
 	s, err := w.Service.As(apitest.Callers()["alice"]).Sessions().Create(t.Context(), belljar.SessionRequest{
@@ -68,7 +81,8 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return &bench{t, server.URL, door, c, s.ID}
+	b.url, b.door, b.client, b.session = server.URL, door, c, s.ID
+	return b
 }
 
 func (b *bench) context() context.Context {
@@ -281,5 +295,29 @@ func TestEnds(t *testing.T) {
 	}
 	if _, err := b.client.Ports().Dial(b.context(), b.session, port); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
 		t.Errorf("after it: %v", err)
+	}
+}
+
+// A client whose credentials are revoked learns so, and the program's connection is reset.
+func TestRevoked(t *testing.T) {
+	b := newBench(t)
+	ended := make(chan error, 1)
+	port := b.listen(func(c *net.TCPConn) { defer c.Close(); _, err := io.Copy(io.Discard, c); ended <- err })
+	ws, _, err := websocket.Dial(b.context(), b.url+api.Prefix+"/sessions/"+b.session+"/ports/"+strconv.Itoa(port)+"/tunnel", &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {"alice"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	for _, want := range []string{`"type":"open"`, `"code":"unauthorized"`} {
+		if _, raw, err := ws.Read(b.context()); err != nil || !bytes.Contains(raw, []byte(want)) {
+			t.Errorf("%s, %v; want %s", raw, err, want)
+		}
+		b.uses.End("alice")
+	}
+	if _, _, err := ws.Read(b.context()); websocket.CloseStatus(err) != 4001 {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
 	}
 }

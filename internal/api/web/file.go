@@ -101,7 +101,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	if f.lasting {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	plain := !takesGzip(r.Header.Get("Accept-Encoding"))
+	plain := !api.TakesGzip(r.Header.Get("Accept-Encoding"))
 	tag := `"` + hash + `"`
 	if plain {
 		tag = `"` + hash + `-plain"`
@@ -138,18 +138,4 @@ func (f *file) sum() (string, error) {
 		return "", err
 	}
 	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16]), nil
-}
-
-// takesGzip reports whether an Accept-Encoding header names gzip, and not with q=0.
-func takesGzip(header string) bool {
-	for part := range strings.SplitSeq(header, ",") {
-		name, parameter, _ := strings.Cut(part, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			continue
-		}
-		text, weighted := strings.CutPrefix(strings.TrimSpace(parameter), "q=")
-		weight, err := strconv.ParseFloat(text, 64)
-		return !weighted || err == nil && weight > 0
-	}
-	return false
 }

@@ -246,9 +246,14 @@ func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
 		return err
 	}
 	defer unlock()
-	old := x.current()
-	if err := x.end(ctx, old.runID); err != nil {
+	runs, err := x.running(x.id) // another client may have restarted it meanwhile
+	if err != nil {
 		return err
+	}
+	for _, run := range runs {
+		if err := x.end(ctx, run.ID); err != nil {
+			return err
+		}
 	}
 	next, err := x.start(ctx, true)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // place checks a path of a request. It is relative to the workspace, and "." is the workspace.
@@ -59,7 +59,7 @@ type content struct {
 func contentOf(p string, b []byte, size int64) content {
 	out := content{Path: p, Truncated: size > int64(len(b))}
 	if out.Truncated {
-		b = b[:len(b)-api.Unfinished(b)]
+		b = b[:len(b)-char.Unfinished(b)]
 	}
 	text := string(b)
 	if !utf8.Valid(b) || strings.ContainsRune(text, 0) {

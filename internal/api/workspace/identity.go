@@ -3,10 +3,10 @@ package workspace
 import (
 	"cmp"
 	"crypto/rand"
-	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -17,11 +17,13 @@ const (
 	cookieName = "belljar_workspace"
 	cookieTime = 12 * time.Hour
 	maxCookies = 10_000
+	maxOwn     = 100         // of one user; the oldest gives way
 	source     = "workspace" // of a caller who names none
 )
 
 // login is the credential that a cookie stands for. Each use checks it again, so that a cookie ends with it.
 type login struct {
+	user          string
 	header, value string
 	expires       time.Time
 }
@@ -122,10 +124,10 @@ func (d *Door) logIn(w http.ResponseWriter, r *http.Request) {
 	now, cookie := d.opts.Now(), rand.Text()
 	expires := now.Add(cookieTime)
 	d.mu.Lock()
-	maps.DeleteFunc(d.logins, func(_ string, old login) bool { return !old.expires.After(now) })
+	d.makeRoom(caller.ID, now)
 	full := len(d.logins) >= maxCookies
 	if !full {
-		d.logins[cookie] = login{header, r.Header.Get(header), expires}
+		d.logins[cookie] = login{caller.ID, header, r.Header.Get(header), expires}
 	}
 	d.mu.Unlock()
 	if full {
@@ -137,6 +139,22 @@ func (d *Door) logIn(w http.ResponseWriter, r *http.Request) {
 		Success   bool      `json:"success"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}{true, expires.UTC().Truncate(time.Second)})
+}
+
+// makeRoom removes the logins that have expired, and the oldest of a user who has too many. The caller holds the lock.
+func (d *Door) makeRoom(user string, now time.Time) {
+	var own []string
+	for cookie, l := range d.logins {
+		switch {
+		case !l.expires.After(now):
+			delete(d.logins, cookie)
+		case l.user == user:
+			own = append(own, cookie)
+		}
+	}
+	if len(own) >= maxOwn {
+		delete(d.logins, slices.MinFunc(own, func(a, b string) int { return d.logins[a].expires.Compare(d.logins[b].expires) }))
+	}
 }
 
 // logOut ends a cookie.

@@ -1,11 +1,19 @@
 package workspace
 
 import (
+	"context"
+	"errors"
+	"io"
+	"iter"
 	"maps"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/workspace"
 )
 
 func TestStatusOf(t *testing.T) {
@@ -100,5 +108,49 @@ func TestLines(t *testing.T) {
 	}
 	if last := l.add(nil, true); len(last) != 1 || string(last[0]) != "z" || len(l.add(nil, true)) != 0 {
 		t.Errorf("at the end: %q", last)
+	}
+}
+
+// busy is an engine with two chats that run. No more can start.
+type busy struct {
+	workspace.Engine
+	runs *busyRuns
+}
+
+func (b busy) Runs() belljar.Runs { return b.runs }
+
+type busyRuns struct {
+	belljar.Runs
+	canceled []string
+}
+
+func (b *busyRuns) List(context.Context, belljar.RunQuery) (belljar.RunPage, error) {
+	return belljar.RunPage{Items: []belljar.Run{
+		{ID: "second", Labels: map[string]string{label: "chat", chatLabel: "c"}}, {ID: "another", Labels: map[string]string{label: "chat", chatLabel: "d"}},
+	}}, nil
+}
+
+func (b *busyRuns) Cancel(_ context.Context, id string) error {
+	b.canceled = append(b.canceled, id)
+	return nil
+}
+
+func (b *busyRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
+	return func(func(belljar.Frame, error) bool) {}
+}
+
+func (b *busyRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+	return belljar.Run{}, io.EOF
+}
+
+// A restart ends the program that another client's restart has started, and not the one before it.
+func TestRestartEndsWhatRuns(t *testing.T) {
+	b := &busyRuns{}
+	x := &chat{
+		call: &call{Workspace: workspace.Workspace{Engine: busy{runs: b}}, door: &Door{}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)},
+		id:   "c", program: &program{runID: "first"},
+	}
+	if err := x.restart(t.Context(), nil); !errors.Is(err, io.EOF) || !slices.Equal(b.canceled, []string{"second"}) {
+		t.Errorf("%v ended, %v", b.canceled, err)
 	}
 }

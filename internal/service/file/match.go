@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // matcher searches a line.
@@ -146,31 +147,9 @@ func around(line []byte, from, to int) string {
 		from = max(0, min(from-before, len(line)-maxMatchedBytes))
 		line = line[from:]
 		if from > 0 {
-			line = wholeStart(line)
+			line = char.WholeStart(line)
 		}
-		line = wholeEnd(line[:min(len(line), maxMatchedBytes)])
+		line = char.WholeEnd(line[:min(len(line), maxMatchedBytes)])
 	}
 	return strings.ToValidUTF8(string(line), "�")
-}
-
-// wholeStart drops an incomplete character at the beginning.
-func wholeStart(b []byte) []byte {
-	for n := 0; n < utf8.UTFMax-1 && len(b) > 0 && !utf8.RuneStart(b[0]); n++ {
-		b = b[1:]
-	}
-	return b
-}
-
-// wholeEnd drops an incomplete character at the end.
-func wholeEnd(b []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		last := b[len(b)-n:]
-		if utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return b[:len(b)-n]
-			}
-			break
-		}
-	}
-	return b
 }

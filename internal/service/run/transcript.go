@@ -3,10 +3,10 @@ package run
 import (
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/admission"
@@ -85,7 +85,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 		}
 		return end, nil
 	}
-	if n := incomplete(b); n > 0 {
+	if n := char.Unfinished(b); n > 0 {
 		t.tail = append([]byte(nil), b[len(b)-n:]...)
 		b = b[:len(b)-n]
 	}
@@ -195,24 +195,10 @@ func (t *transcript) frames(frames []belljar.Frame, s wire.Stream, b []byte) []b
 	for len(b) > 0 {
 		n := min(len(b), belljar.MaxFrameBytes)
 		if n < len(b) {
-			n -= incomplete(b[:n])
+			n -= char.Unfinished(b[:n])
 		}
 		frames = append(frames, belljar.Frame{Type: kind, Step: t.step, Output: b[:n]})
 		b = b[n:]
 	}
 	return frames
-}
-
-// incomplete returns how many bytes at the end of b begin a character whose rest is missing: 0 to 3.
-func incomplete(b []byte) int {
-	for n := 1; n <= min(utf8.UTFMax-1, len(b)); n++ {
-		tail := b[len(b)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }

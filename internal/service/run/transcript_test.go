@@ -230,14 +230,3 @@ func TestTranscriptCap(t *testing.T) {
 		}
 	})
 }
-
-func TestIncomplete(t *testing.T) {
-	for in, want := range map[string]int{
-		"": 0, "a": 0, "é": 0, "a\xc3": 1, "\xe2\x82": 2, "\xf0\x9f\x98": 3, "\xf0\x9f\x98\x80": 0, "\x80\x80\x80\x80": 0, "\xff": 0,
-		"\xc3a": 0, "\xe2": 1, "\xed\xa0": 0, "€\xe2": 1, "\xc0": 0,
-	} {
-		if got := incomplete([]byte(in)); got != want {
-			t.Errorf("incomplete(%q) = %d, want %d", in, got, want)
-		}
-	}
-}

@@ -1,0 +1,31 @@
+// Package char keeps the characters of UTF-8 whole where bytes are cut.
+package char
+
+import "unicode/utf8"
+
+// Unfinished returns how many bytes at the end of b begin a character whose rest is missing: 0 to 3.
+func Unfinished(b []byte) int {
+	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
+		tail := b[len(b)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// WholeEnd returns b without an incomplete character at its end.
+func WholeEnd(b []byte) []byte { return b[:len(b)-Unfinished(b)] }
+
+// WholeStart returns b without an incomplete character at its start.
+func WholeStart(b []byte) []byte {
+	for i := range min(len(b), utf8.UTFMax) {
+		if utf8.RuneStart(b[i]) {
+			return b[i:]
+		}
+	}
+	return b
+}

@@ -1,0 +1,24 @@
+package char
+
+import "testing"
+
+func TestUnfinished(t *testing.T) {
+	for in, want := range map[string]int{
+		"": 0, "a": 0, "é": 0, "a\xc3": 1, "\xe2\x82": 2, "\xf0\x9f\x98": 3, "\xf0\x9f\x98\x80": 0, "\x80\x80\x80\x80": 0, "\xff": 0,
+		"\xc3a": 0, "\xe2": 1, "\xed\xa0": 0, "€\xe2": 1, "\xc0": 0,
+	} {
+		if got := Unfinished([]byte(in)); got != want {
+			t.Errorf("Unfinished(%q) = %d, want %d", in, got, want)
+		}
+	}
+}
+
+func TestWhole(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a€": "a€", "\x82\xaca\xe2\x82": "a", "\xac€": "€", "\x80\x80\x80\x80a": "\x80\x80\x80\x80a",
+	} {
+		if got := string(WholeEnd(WholeStart([]byte(in)))); got != want {
+			t.Errorf("%q of %q, want %q", got, in, want)
+		}
+	}
+}
