@@ -39,20 +39,17 @@ func pageURL(cfg *config.Config, edge *api.Edge) func(*http.Request, string) str
 	return func(r *http.Request, path string) string { return edge.URL(r, webdoor.Root+path) }
 }
 
-// announcePage prints the address of the web page, with a code that signs in once. A service manager keeps what its services print, so
-// that it gets no code.
-func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string) error {
+// announcePage prints the address of the web page, with a code that signs in once unless what it prints is kept.
+func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string, kept bool) error {
 	if !cfg.WebUI || !strings.HasPrefix(url, "http") {
 		return nil
 	}
 	if cfg.PublicURL != "" {
 		url = strings.TrimRight(cfg.PublicURL, "/")
 	}
-	for _, set := range h.Env {
-		if strings.HasPrefix(set, "JOURNAL_STREAM=") {
-			h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
-			return nil
-		}
+	if kept {
+		h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
+		return nil
 	}
 	code, err := n.known.OperatorCode(ctx)
 	if err != nil {

@@ -178,7 +178,8 @@ type served struct {
 	PID     int    `json:"pid"`
 }
 
-// announce prints that the server is ready, and how to use it.
+// announce prints that the server is ready, and how to use it. A service manager keeps what its services print, so that it gets no
+// secret.
 func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
 	if asJSON {
 		return json.NewEncoder(h.Stdout).Encode(served{
@@ -187,11 +188,17 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	}
 	h.Print("serving on %s", url)
 	key := "$SANDBOX_API_KEY"
-	if n.madeKey != "" {
+	_, kept := h.Getenv("JOURNAL_STREAM")
+	switch {
+	case n.madeKey == "":
+	case kept:
+		key = "$(cat " + n.keyFile + ")"
+		h.Print("the API key is in %s", n.keyFile)
+	default:
 		key = n.madeKey
 		h.Print("API key %s (kept in %s)", n.madeKey, n.keyFile)
 	}
-	if err := announcePage(ctx, h, cfg, n, url); err != nil {
+	if err := announcePage(ctx, h, cfg, n, url, kept); err != nil {
 		return err
 	}
 	if exposed(cfg.Listen, url) {
