@@ -40,21 +40,20 @@ func pageURL(cfg *config.Config, edge *api.Edge) func(*http.Request, string) str
 }
 
 // announcePage prints the address of the web page, with a code that signs in once unless what it prints is kept.
-func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string, kept bool) error {
+func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string, kept bool) {
 	if !cfg.WebUI || !strings.HasPrefix(url, "http") {
-		return nil
+		return
 	}
 	if cfg.PublicURL != "" {
 		url = strings.TrimRight(cfg.PublicURL, "/")
 	}
-	if kept {
-		h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
-		return nil
+	if !kept {
+		code, err := n.known.OperatorCode(ctx)
+		if err == nil {
+			h.Print("web page %s%s%s (signs in once, within 5 minutes)", url, webdoor.Root, auth.CodeFragment(code))
+			return
+		}
+		h.Print("warning: no code for the web page can be made: %v", err)
 	}
-	code, err := n.known.OperatorCode(ctx)
-	if err != nil {
-		return err
-	}
-	h.Print("web page %s%s%s (signs in once, within 5 minutes)", url, webdoor.Root, auth.CodeFragment(code))
-	return nil
+	h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
 }

@@ -198,9 +198,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 		key = n.madeKey
 		h.Print("API key %s (kept in %s)", n.madeKey, n.keyFile)
 	}
-	if err := announcePage(ctx, h, cfg, n, url, kept); err != nil {
-		return err
-	}
+	announcePage(ctx, h, cfg, n, url, kept)
 	if exposed(cfg.Listen, url) {
 		h.Print("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -24,25 +25,27 @@ func (s signIns) AddCode(context.Context, belljar.Caller, string, string) (time.
 	return time.Now().Add(time.Minute), s.err
 }
 
-// A server prints its key, and a code, to a terminal alone.
+// A server prints its key, and a code, to a terminal alone. It serves without a code that cannot be stored.
 func TestAnnounce(t *testing.T) {
 	for name, c := range map[string]struct {
 		env       []string
+		full      error
 		key, code bool
 	}{
 		"terminal": {key: true, code: true},
 		"journal":  {env: []string{"JOURNAL_STREAM=8:1"}},
+		"full":     {full: errors.New("store is full"), key: true},
 	} {
 		var said strings.Builder
 		h := New(Options{Environment: local.Environment{Env: c.env, Stderr: &said}})
 		n := &server{madeKey: "blj_secret", keyFile: "/data/api-key"}
 		var err error
-		if n.known, err = auth.New(auth.Options{Key: n.madeKey, SignIns: signIns{}, Secret: make([]byte, 32)}); err != nil {
+		if n.known, err = auth.New(auth.Options{Key: n.madeKey, SignIns: signIns{err: c.full}, Secret: make([]byte, 32)}); err != nil {
 			t.Fatal(err)
 		}
 		err = announce(t.Context(), h, false, &config.Config{WebUI: true, Listen: "127.0.0.1:80"}, n, "http://127.0.0.1:80")
 		if got := said.String(); err != nil || strings.Contains(got, n.madeKey) != c.key || strings.Contains(got, "/webui/#k=") != c.code ||
-			!strings.Contains(got, n.keyFile) || !strings.Contains(got, "web page http://127.0.0.1:80/webui/") {
+			strings.Contains(got, "store is full") != (c.full != nil) || !strings.Contains(got, n.keyFile) || !strings.Contains(got, "web page http://127.0.0.1:80/webui/") {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
 	}
