@@ -212,6 +212,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 // drain ends a server: it refuses new runs, waits for the active ones up to grace, and cancels the rest. A second signal ends
 // the wait.
 func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.Signal) error {
+	n.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	go func() {
