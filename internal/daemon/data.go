@@ -94,11 +94,11 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	return value, true, nil
 }
 
-// damagedSecret returns the error for a file that holds no valid secret.
-func damagedSecret(path string, err error) error {
+// damagedSecret returns the error for a file that holds no valid secret. loss says what a new one costs.
+func damagedSecret(path, loss string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,
-		Hint: "restore it from a backup, or remove it: a new one is made, which invalidates what the old one signed",
+		Hint: "restore it from a backup, or remove it: a new one is made, and " + loss,
 	}
 }
 

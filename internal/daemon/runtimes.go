@@ -23,7 +23,7 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 		return nil, err
 	}
 	if !belljar.ValidID(installation) {
-		return nil, damagedSecret(data.in("installation"), fmt.Errorf("%.40q is not a name", installation))
+		return nil, damagedSecret(data.in("installation"), "live sessions are lost", fmt.Errorf("%.40q is not a name", installation))
 	}
 	names, err := servedRuntimes(cfg, defaultRuntime(cfg))
 	if err != nil {

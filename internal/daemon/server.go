@@ -186,7 +186,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
 	opts.Revoked = d.uses.End
-	if opts.Vault, err = openVault(ctx, data, records, cfg.SecretsKeyRotate); err != nil {
+	if opts.Vault, err = openVault(ctx, data, records, cfg.SecretsKeyRotate, d.log); err != nil {
 		return nil, err
 	}
 	opts.GoCache = d.goCache(cfg, m.images)
@@ -232,7 +232,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 			return err
 		}
 		if secret, err = hex.DecodeString(made); err != nil {
-			return damagedSecret(data.in("signing-secret"), err)
+			return damagedSecret(data.in("signing-secret"), "signed URLs and sign-ins end", err)
 		}
 	}
 	limits := api.NewLimits(api.LimitsOptions{
