@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 
 	"github.com/belljar/belljar"
 )
@@ -69,6 +70,12 @@ func unusable(path string, err error) error {
 
 // Close releases the lock.
 func (d *dataDir) Close() error { return d.lock.Close() }
+
+// open reports whether every user of this machine can write in the folder. A volume of a container may have to be so.
+func (d *dataDir) open() bool {
+	info, err := os.Stat(d.path)
+	return err == nil && goruntime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
+}
 
 // in returns a path below the folder.
 func (d *dataDir) in(name ...string) string {

@@ -48,6 +48,9 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
+	if data.open() {
+		h.Print("warning: others can write in the data folder, and replace its keys: chmod o-w %s", data.path)
+	}
 
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
