@@ -79,7 +79,8 @@ func TestOpenVault(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := keys()
-		if _, err := openVault(t.Context(), data, records, true, log); err == nil || len(before) == 1 && !strings.Contains(belljar.HintOf(err), "cannot be decrypted") {
+		_, err := openVault(t.Context(), data, records, true, log)
+		if err == nil || len(before) == 1 && !strings.Contains(belljar.HintOf(err), "cannot be decrypted") {
 			t.Errorf("%q is a key: %v", damaged, err)
 		}
 		if len(before) == 1 && len(keys()) != 1 {
