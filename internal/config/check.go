@@ -168,6 +168,10 @@ func (c *Config) Warnings() []string {
 	if c.Store == "memory" {
 		warnings = append(warnings, "SANDBOX_STORE_BACKEND=memory forgets runs and sessions when the server stops")
 	}
+	if c.NodeMemoryMB > 0 && c.NodeMemoryMB < c.DefaultMemMB {
+		warnings = append(warnings, fmt.Sprintf(
+			"SANDBOX_NODE_MEMORY_MB gives all sandboxes together %d MiB, less than the %d of one run (SANDBOX_DEFAULT_MEM_MB)", c.NodeMemoryMB, c.DefaultMemMB))
+	}
 	return warnings
 }
 

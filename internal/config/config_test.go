@@ -294,14 +294,14 @@ func TestWarnings(t *testing.T) {
 	if err := os.Chmod(name, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := load(t, Sources{File: name, Env: []string{"SANDBOX_ALLOWED_ORIGINS=*", "SANDBOX_STORE_BACKEND=memory"}})
+	c := load(t, Sources{File: name, Env: []string{"SANDBOX_ALLOWED_ORIGINS=*", "SANDBOX_STORE_BACKEND=memory", "SANDBOX_NODE_MEMORY_MB=511"}})
 	got := strings.Join(c.Warnings(), "\n")
-	for _, want := range []string{"can be read by others", "fewer than 16", "every web page", "memory forgets"} {
+	for _, want := range []string{"can be read by others", "fewer than 16", "every web page", "memory forgets", "SANDBOX_NODE_MEMORY_MB gives"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no word of %q in:\n%s", want, got)
 		}
 	}
-	c = load(t, Sources{})
+	c = load(t, Sources{Env: []string{"SANDBOX_NODE_MEMORY_MB=512"}})
 	if got := c.Warnings(); len(got) != 0 {
 		t.Errorf("warnings about nothing: %q", got)
 	}

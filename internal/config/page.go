@@ -31,7 +31,7 @@ max_concurrent_runs: 16
 
 | subject | rule |
 |---|---|
-| an unknown key, or a value out of range | is refused, in the file and in the environment, so that no server starts with a limit that a typing error made; all mistakes are reported at once |
+| an unknown key, or a value out of range | is refused, in the file and in the environment, so that no server starts with a limit that a typing error made; all of these are reported at once; rules, files and names of protections are checked after that, one at a time |
 | an empty value | means unset |
 | lists | ` + "`a, b`" + ` or JSON ` + "`[\"a\", \"b\"]`" + `; the empty list is ` + "`[]`" + ` |
 | booleans | true and false; also yes and no, on and off, 1 and 0 |

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 
 	"github.com/belljar/belljar"
 )
@@ -70,6 +71,12 @@ func unusable(path string, err error) error {
 // Close releases the lock.
 func (d *dataDir) Close() error { return d.lock.Close() }
 
+// open reports whether every user of this machine can write in the folder. A volume of a container may have to be so.
+func (d *dataDir) open() bool {
+	info, err := os.Stat(d.path)
+	return err == nil && goruntime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
+}
+
 // in returns a path below the folder.
 func (d *dataDir) in(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
@@ -94,11 +101,11 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	return value, true, nil
 }
 
-// damagedSecret returns the error for a file that holds no valid secret.
-func damagedSecret(path string, err error) error {
+// damagedSecret returns the error for a file that holds no valid secret. loss says what a new one costs.
+func damagedSecret(path, loss string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,
-		Hint: "restore it from a backup, or remove it: a new one is made, which invalidates what the old one signed",
+		Hint: "restore it from a backup, or remove it: a new one is made, and " + loss,
 	}
 }
 

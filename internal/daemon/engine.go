@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -165,19 +164,9 @@ func (t selfTested) Probe(ctx context.Context) (runtime.Capabilities, error) {
 // candidates returns the runtimes to open, the requested one or the default first. Opening takes time, so others follow only if
 // the request can select or list them.
 func candidates(want local.Needs, cfg *config.Config) ([]string, error) {
-	first := cmp.Or(want.Runtime, defaultRuntime(cfg))
-	if !slices.Contains(runtimeNames(cfg), first) {
-		return nil, noRuntime(cfg, first)
+	names, err := servedRuntimes(cfg, cmp.Or(want.Runtime, defaultRuntime(cfg)))
+	if err == nil && !want.Choose && cfg.DefaultTrustLevel == "" {
+		names = names[:1]
 	}
-	names := servedRuntimes(cfg)
-	if !slices.Contains(names, first) {
-		return nil, &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + first + " is not among SANDBOX_RUNTIMES",
-			Hint: "one of: " + strings.Join(names, " "),
-		}
-	}
-	if !want.Choose && cfg.DefaultTrustLevel == "" {
-		return []string{first}, nil
-	}
-	return append([]string{first}, slices.DeleteFunc(names, func(name string) bool { return name == first })...), nil
+	return names, err
 }

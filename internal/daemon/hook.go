@@ -23,7 +23,7 @@ func openHook(cfg *config.Config, data *dataDir, net service.EgressOptions, even
 	}
 	key, err := hook.ParseKey(text)
 	if err != nil {
-		return nil, damagedSecret(data.in(hookKey), err)
+		return nil, damagedSecret(data.in(hookKey), "the webhook's receiver needs it", err)
 	}
 	roots, err := net.Roots()
 	if err != nil {

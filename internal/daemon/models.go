@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/mcp"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -37,6 +38,10 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	if !cfg.MCP {
 		return nil
 	}
+	terms := termsOf(cfg)
+	if _, err := egress.ParseRules(terms.Egress); err != nil {
+		return ofSetting("SANDBOX_MCP_ALLOW", err)
+	}
 	kit, err := mcp.New(mcp.Options{
 		Version: d.version, Runtimes: d.runtimes, Image: cfg.DefaultImage, Logger: slog.New(warnings{d.log.Handler()}),
 	})
@@ -45,14 +50,19 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	}
 	d.models, err = mcp.NewDoor(mcp.DoorOptions{
 		Kit: kit, Engine: d.service, Auth: callers, Secret: secret, Bodies: bodies, OriginAllowed: edge.OriginAllowed,
-		StreamURL: d.streams.RunURL, Terms: termsOf(cfg), Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
+		StreamURL: d.streams.RunURL, Terms: terms, Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
 	})
 	if err != nil {
-		return err
+		return ofSetting("SANDBOX_MCP_TOOLS", err) // the others are valid
 	}
 	d.closers = append(d.closers, d.models.Close)
 	d.models.Register(mux)
 	return nil
+}
+
+// ofSetting names the setting that an error is about.
+func ofSetting(name string, err error) error {
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: name, Err: err, Hint: belljar.HintOf(err)}
 }
 
 // termsOf returns the configuration's limits for models.

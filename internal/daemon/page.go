@@ -39,25 +39,21 @@ func pageURL(cfg *config.Config, edge *api.Edge) func(*http.Request, string) str
 	return func(r *http.Request, path string) string { return edge.URL(r, webdoor.Root+path) }
 }
 
-// announcePage prints the address of the web page, with a code that signs in once. A service manager keeps what its services print, so
-// that it gets no code.
-func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string) error {
+// announcePage prints the address of the web page, with a code that signs in once unless what it prints is kept.
+func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string, kept bool) {
 	if !cfg.WebUI || !strings.HasPrefix(url, "http") {
-		return nil
+		return
 	}
 	if cfg.PublicURL != "" {
 		url = strings.TrimRight(cfg.PublicURL, "/")
 	}
-	for _, set := range h.Env {
-		if strings.HasPrefix(set, "JOURNAL_STREAM=") {
-			h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
-			return nil
+	if !kept {
+		code, err := n.known.OperatorCode(ctx)
+		if err == nil {
+			h.Print("web page %s%s%s (signs in once, within 5 minutes)", url, webdoor.Root, auth.CodeFragment(code))
+			return
 		}
+		h.Print("warning: no code for the web page can be made: %v", err)
 	}
-	code, err := n.known.OperatorCode(ctx)
-	if err != nil {
-		return err
-	}
-	h.Print("web page %s%s%s (signs in once, within 5 minutes)", url, webdoor.Root, auth.CodeFragment(code))
-	return nil
+	h.Print("web page %s%s, where the API key signs in", url, webdoor.Root)
 }

@@ -23,9 +23,13 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 		return nil, err
 	}
 	if !belljar.ValidID(installation) {
-		return nil, damagedSecret(data.in("installation"), fmt.Errorf("%.40q is not a name", installation))
+		return nil, damagedSecret(data.in("installation"), "live sessions are lost", fmt.Errorf("%.40q is not a name", installation))
 	}
-	units, err := openUnits(h, servedRuntimes(cfg), openOptions{installation: installation, cfg: cfg, log: d.log, state: data.in("sprites"), observe: d.observe})
+	names, err := servedRuntimes(cfg, defaultRuntime(cfg))
+	if err != nil {
+		return nil, err
+	}
+	units, err := openUnits(h, names, openOptions{installation: installation, cfg: cfg, log: d.log, state: data.in("sprites"), observe: d.observe})
 	if err != nil {
 		return nil, err
 	}

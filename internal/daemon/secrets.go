@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar/internal/secret"
@@ -16,9 +18,12 @@ import (
 // that a rotation has not replaced everywhere yet.
 const secretsKey = "secrets-key"
 
+// lostSecrets says what is lost without the key.
+const lostSecrets = "secrets on record cannot be decrypted: each must be stored again"
+
 // openVault returns the vault with the keys of a data folder. With rotate, or after a rotation that was interrupted, everything on
 // record is encrypted with the current key, and the older keys are removed.
-func openVault(ctx context.Context, data *dataDir, records store.Store, rotate bool) (*secret.Vault, error) {
+func openVault(ctx context.Context, data *dataDir, records store.Store, rotate bool, log *slog.Logger) (*secret.Vault, error) {
 	fresh := func() string { return hex.EncodeToString(secret.NewKey()) }
 	text, made, err := data.secret(secretsKey, fresh)
 	if err != nil {
@@ -32,16 +37,16 @@ func openVault(ctx context.Context, data *dataDir, records store.Store, rotate b
 	for _, line := range lines {
 		key, err := hex.DecodeString(line)
 		if err != nil {
-			return nil, damagedSecret(data.in(secretsKey), errors.New("a line is not hexadecimal"))
+			return nil, damagedSecret(data.in(secretsKey), lostSecrets, errors.New("a line is not hexadecimal"))
 		}
 		keys = append(keys, key)
 	}
 	vault, err := secret.New(keys...)
 	if err != nil {
-		return nil, damagedSecret(data.in(secretsKey), err)
+		return nil, damagedSecret(data.in(secretsKey), lostSecrets, err)
 	}
 	if len(keys) == 1 {
-		return vault, nil
+		return vault, warnSealed(ctx, records, vault, log)
 	}
 	// The new key is on disk before anything is encrypted with it, and the older ones until nothing is.
 	if err := writeSynced(data.in(secretsKey), strings.Join(lines, "\n")+"\n"); err != nil {
@@ -54,4 +59,15 @@ func openVault(ctx context.Context, data *dataDir, records store.Store, rotate b
 		return nil, unusable(data.path, err)
 	}
 	return secret.New(keys[0])
+}
+
+// warnSealed warns about stored secrets that were encrypted with another key.
+func warnSealed(ctx context.Context, records store.Store, vault *secret.Vault, log *slog.Logger) error {
+	stored, err := records.Secrets().All(ctx)
+	lost := slices.DeleteFunc(stored, func(s store.Secret) bool { return vault.Current(s.Sealed) })
+	if len(lost) > 0 {
+		log.Warn("stored secrets were encrypted with another key than the one in "+secretsKey, "secrets", len(lost),
+			"hint", "restore that file from a backup, or store them again")
+	}
+	return err
 }

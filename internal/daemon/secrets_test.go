@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
 )
@@ -17,6 +19,8 @@ func TestOpenVault(t *testing.T) {
 	}
 	defer data.Close()
 	records := memory.New()
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(&said, nil))
 	keys := func() []string {
 		raw, err := os.ReadFile(data.in(secretsKey))
 		if err != nil {
@@ -24,7 +28,7 @@ func TestOpenVault(t *testing.T) {
 		}
 		return strings.Fields(string(raw))
 	}
-	v, err := openVault(t.Context(), data, records, true)
+	v, err := openVault(t.Context(), data, records, true, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +40,7 @@ func TestOpenVault(t *testing.T) {
 	if _, err := records.Secrets().Put(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openVault(t.Context(), data, records, false); err != nil || keys()[0] != first[0] {
+	if _, err := openVault(t.Context(), data, records, false, log); err != nil || keys()[0] != first[0] {
 		t.Errorf("%v, the key has changed without a rotation", err)
 	}
 	check := func(former string) {
@@ -45,7 +49,7 @@ func TestOpenVault(t *testing.T) {
 		if len(now) != 1 || now[0] == former {
 			t.Errorf("%d keys", len(now))
 		}
-		v, err := openVault(t.Context(), data, records, false)
+		v, err := openVault(t.Context(), data, records, false, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +61,7 @@ func TestOpenVault(t *testing.T) {
 			t.Errorf("%q, %v", plain, err)
 		}
 	}
-	if _, err := openVault(t.Context(), data, records, true); err != nil {
+	if _, err := openVault(t.Context(), data, records, true, log); err != nil {
 		t.Fatal(err)
 	}
 	check(first[0])
@@ -65,7 +69,7 @@ func TestOpenVault(t *testing.T) {
 	if err := os.WriteFile(data.in(secretsKey), []byte(strings.Repeat("ab", 32)+"\n"+second+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openVault(t.Context(), data, records, false); err != nil {
+	if _, err := openVault(t.Context(), data, records, false, log); err != nil {
 		t.Fatal(err)
 	}
 	check(second)
@@ -75,11 +79,25 @@ func TestOpenVault(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := keys()
-		if _, err := openVault(t.Context(), data, records, true); err == nil {
-			t.Errorf("%q is a key", damaged)
+		_, err := openVault(t.Context(), data, records, true, log)
+		if err == nil || len(before) == 1 && !strings.Contains(belljar.HintOf(err), "cannot be decrypted") {
+			t.Errorf("%q is a key: %v", damaged, err)
 		}
 		if len(before) == 1 && len(keys()) != 1 {
 			t.Errorf("%q: a damaged file was changed", damaged)
+		}
+	}
+
+	if said.Len() > 0 {
+		t.Errorf("it warns of secrets that it can decrypt: %s", &said)
+	}
+	if err := os.Remove(data.in(secretsKey)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second start has the new key
+		said.Reset()
+		if _, err := openVault(t.Context(), data, records, false, log); err != nil || !strings.Contains(said.String(), "secrets=1") {
+			t.Errorf("a lost key: %v, %q", err, &said)
 		}
 	}
 }

@@ -48,6 +48,9 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
+	if data.open() {
+		h.Print("warning: others can write in the data folder, and replace its keys: chmod o-w %s", data.path)
+	}
 
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -178,7 +181,8 @@ type served struct {
 	PID     int    `json:"pid"`
 }
 
-// announce prints that the server is ready, and how to use it.
+// announce prints that the server is ready, and how to use it. A service manager keeps what its services print, so that it gets no
+// secret.
 func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
 	if asJSON {
 		return json.NewEncoder(h.Stdout).Encode(served{
@@ -187,13 +191,17 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	}
 	h.Print("serving on %s", url)
 	key := "$SANDBOX_API_KEY"
-	if n.madeKey != "" {
+	_, kept := h.Getenv("JOURNAL_STREAM")
+	switch {
+	case n.madeKey == "":
+	case kept:
+		key = "$(cat " + n.keyFile + ")"
+		h.Print("the API key is in %s", n.keyFile)
+	default:
 		key = n.madeKey
 		h.Print("API key %s (kept in %s)", n.madeKey, n.keyFile)
 	}
-	if err := announcePage(ctx, h, cfg, n, url); err != nil {
-		return err
-	}
+	announcePage(ctx, h, cfg, n, url, kept)
 	if exposed(cfg.Listen, url) {
 		h.Print("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
 	}
@@ -207,6 +215,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 // drain ends a server: it refuses new runs, waits for the active ones up to grace, and cancels the rest. A second signal ends
 // the wait.
 func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.Signal) error {
+	n.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	go func() {

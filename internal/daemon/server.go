@@ -47,6 +47,7 @@ type server struct {
 	service  *service.Service
 	known    *auth.Authenticator
 	uses     api.Uses // of credentials
+	draining atomic.Bool
 	streams  *stream.Door
 	previews *preview.Door // nil if disabled
 	models   *mcp.Door     // nil if disabled
@@ -185,7 +186,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
 	opts.Revoked = d.uses.End
-	if opts.Vault, err = openVault(ctx, data, records, cfg.SecretsKeyRotate); err != nil {
+	if opts.Vault, err = openVault(ctx, data, records, cfg.SecretsKeyRotate, d.log); err != nil {
 		return nil, err
 	}
 	opts.GoCache = d.goCache(cfg, m.images)
@@ -231,7 +232,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 			return err
 		}
 		if secret, err = hex.DecodeString(made); err != nil {
-			return damagedSecret(data.in("signing-secret"), err)
+			return damagedSecret(data.in("signing-secret"), "signed URLs and sign-ins end", err)
 		}
 	}
 	limits := api.NewLimits(api.LimitsOptions{
@@ -391,14 +392,21 @@ func logger(h *Host, cfg *config.Config) *slog.Logger {
 // ready returns the readiness checks.
 func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
 	return func(ctx context.Context) map[string]rest.Check {
-		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}}
+		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}, "runs": {OK: true}}
 		// The route needs no key, so the cause, which may name paths, goes to the log only.
 		fail := func(name string, err error) {
 			d.log.Error("not ready", "check", name, "err", err)
 			checks[name] = rest.Check{Detail: "does not work; see the server's log"}
 		}
-		if err := d.service.Ping(ctx); err != nil {
-			fail("store", err)
+		records, isolation := d.service.Faults(ctx)
+		if records != nil {
+			fail("store", records)
+		}
+		if isolation != nil {
+			fail("runtime", isolation)
+		}
+		if d.draining.Load() {
+			checks["runs"] = rest.Check{Detail: "belljar is shutting down"}
 		}
 		switch free, err := freeBytes(data.path); {
 		case err != nil:

@@ -57,18 +57,24 @@ func defaultRuntime(cfg *config.Config) string {
 	return platformRuntime
 }
 
-// servedRuntimes returns the runtimes that requests may use, the default first.
-func servedRuntimes(cfg *config.Config) []string {
-	names := []string{defaultRuntime(cfg)}
-	for _, name := range cfg.Runtimes {
-		if name != names[0] && slices.Contains(runtimeNames(cfg), name) {
-			names = append(names, name)
-		}
+// servedRuntimes returns the runtimes that requests may use, first before the others. It is an error if first is none of them.
+func servedRuntimes(cfg *config.Config, first string) ([]string, error) {
+	known, names := runtimeNames(cfg), slices.Clone(cfg.Runtimes)
+	if !slices.Contains(known, first) {
+		return nil, noRuntime(cfg, first)
 	}
 	if cfg.SpritesBaseURL != "" {
 		names = append(names, sprites.Name)
 	}
-	return names
+	names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(known, name) })
+	i := slices.Index(names, first)
+	if i < 0 {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + first + " is not among SANDBOX_RUNTIMES",
+			Hint: "one of: " + strings.Join(names, " ") + "; SANDBOX_DEFAULT_RUNTIME is for requests that name none",
+		}
+	}
+	return append([]string{first}, slices.Delete(names, i, i+1)...), nil
 }
 
 // opener opens a runtime. It also opens one that is unavailable on this host, whose probe then returns the reason.

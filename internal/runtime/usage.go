@@ -1,10 +1,10 @@
 package runtime
 
 // LessAgent leaves the agent's own tasks out of figures that count all tasks of a sandbox. The agent is counted now and not at
-// the peak, so that it may have started a few tasks since. limit is how many processes programs may have, 0 for no limit;
-// among means that the agent's tasks count toward it. A limit on a user's processes announces no refusal, so a peak that
-// reaches it counts as one, unless the limit is so low that every program does.
-func (u *Usage) LessAgent(tasks, limit int64, among bool) {
+// the peak, so that it may have started a few tasks since. limit is how many processes programs may have, 0 for no limit. A limit
+// on a user's processes announces no refusal, so a peak that reaches it counts as one, unless the limit is so low that every
+// program does.
+func (u *Usage) LessAgent(tasks, limit int64) {
 	if tasks == 0 {
 		return
 	}
@@ -18,16 +18,11 @@ func (u *Usage) LessAgent(tasks, limit int64, among bool) {
 		return
 	}
 	const keeper = 1
-	total := *u.PeakPids
-	n := max(total-tasks-keeper, 0)
+	n := max(*u.PeakPids-tasks-keeper, 0)
 	u.PeakPids = &n
 	u.Sources["peak_pids"] += less
-	reached := n
-	if among {
-		reached = total
-	}
 	drift := min(3, limit/8)
-	if drift > 0 && reached >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
+	if drift > 0 && n >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
 		one := int64(1)
 		u.PidsRefused = &one
 		u.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"

@@ -9,7 +9,6 @@ import (
 func TestLessAgent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pids, peak, tasks, limit int64
-		among                    bool
 		wantPids, wantPeak       int64
 		refused                  bool
 	}{
@@ -19,20 +18,19 @@ func TestLessAgent(t *testing.T) {
 		"a few tasks less":    {pids: 66, peak: 67, tasks: 5, limit: 64, wantPids: 61, wantPeak: 61, refused: true},
 		"a small limit":       {pids: 8, peak: 8, tasks: 5, limit: 4, wantPids: 3, wantPeak: 2},
 		"a program of one":    {pids: 6, peak: 7, tasks: 5, limit: 1, wantPids: 1, wantPeak: 1},
-		"among the limit":     {pids: 62, peak: 62, tasks: 5, limit: 64, among: true, wantPids: 57, wantPeak: 56, refused: true},
 		"no limit":            {pids: 70, peak: 70, tasks: 5, wantPids: 65, wantPeak: 64},
 		"the agent has ended": {pids: 2, peak: 3, tasks: 5, limit: 64, wantPids: 0, wantPeak: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := runtime.Usage{Pids: &tt.pids, PeakPids: &tt.peak, Sources: map[string]string{}}
-			u.LessAgent(tt.tasks, tt.limit, tt.among)
+			u.LessAgent(tt.tasks, tt.limit)
 			if *u.Pids != tt.wantPids || *u.PeakPids != tt.wantPeak || (u.PidsRefused != nil) != tt.refused {
 				t.Errorf("%d now, %d at most, refused %v", *u.Pids, *u.PeakPids, u.PidsRefused != nil)
 			}
 		})
 	}
 	empty := runtime.Usage{Sources: map[string]string{}}
-	empty.LessAgent(5, 64, true)
+	empty.LessAgent(5, 64)
 	if empty.Pids != nil || empty.PeakPids != nil || len(empty.Sources) > 0 {
 		t.Errorf("%+v", empty)
 	}

@@ -1,6 +1,9 @@
 package service
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Drain refuses new runs and sessions, waits until no run is under way or ctx ends, and then closes the service. Runs in the queue do
 // not begin: they stay on record for [Service.Recover] of the next process, or are cancelled. What outlives the process
@@ -14,5 +17,13 @@ func (s *Service) Drain(ctx context.Context) error {
 	return s.Close()
 }
 
-// Ping reports whether the store works.
-func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }
+// Faults returns what is wrong with the store and with the default runtime, nil if they work. A runtime works if it was available
+// when last probed; one that was not is probed again.
+func (s *Service) Faults(ctx context.Context) (store, runtime error) {
+	h := s.hosts[0]
+	caps, runtime := h.Capabilities(ctx)
+	if runtime == nil && !caps.Available {
+		runtime = fmt.Errorf("runtime %s: %+v", h.Name(), caps.Reasons)
+	}
+	return s.opts.Store.Ping(ctx), runtime
+}

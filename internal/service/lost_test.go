@@ -73,7 +73,7 @@ func (s stocked) Pull(context.Context, string, func(belljar.ImageProgress)) (run
 
 func (s stocked) Images(context.Context) ([]belljar.Image, error) { return nil, nil }
 
-// Who names an image of an engine that is gone hears what is the matter with it, and what to do.
+// Who names an image of an engine that is gone hears what is the matter with it, and what to do. The service knows it from then on.
 func TestEngineLost(t *testing.T) {
 	gone := &atomic.Bool{}
 	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = stocked{losing{o.Runtimes[0], gone}} })
@@ -81,8 +81,18 @@ func TestEngineLost(t *testing.T) {
 	request.BaseImage = "example.org/none:1"
 	b.start(shell("true")) // so that it is known to work
 	gone.Store(true)
+	if _, err := b.service.Faults(b.context()); err != nil {
+		t.Errorf("an engine that worked when it was last asked: %v", err)
+	}
 	_, err := b.Start(b.context(), request)
 	if belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(err) != "start it" || !strings.Contains(err.Error(), "the engine is gone") {
 		t.Errorf("%v, hint %q", err, belljar.HintOf(err))
+	}
+	if _, err := b.service.Faults(b.context()); err == nil || !strings.Contains(err.Error(), "the engine is gone") {
+		t.Errorf("an engine that is gone: %v", err)
+	}
+	gone.Store(false)
+	if _, err := b.service.Faults(b.context()); err != nil {
+		t.Errorf("an engine that is back: %v", err)
 	}
 }

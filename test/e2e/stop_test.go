@@ -76,6 +76,9 @@ func TestStop(t *testing.T) {
 		status, answer := s.ask(http.MethodPost, api+"/runs", oneShot("true"))
 		return status == http.StatusServiceUnavailable && answer["error"] != nil
 	})
+	if status, answer := s.ask(http.MethodGet, "/readyz", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("it says that it is ready: %d %v", status, answer)
+	}
 	req, err := http.NewRequest(http.MethodPost, s.URL+api+"/sessions", strings.NewReader(`{"spec_version":"1.0","base_image":"host"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func checkExec(spec wire.Exec) error {
 		}
 	}
 	for name := range spec.Rlimits {
-		if _, ok := rlimit(name); !ok {
+		if _, ok := rlimits[name]; !ok {
 			return fault.Invalid("unknown rlimit %q", name)
 		}
 	}
@@ -72,24 +72,10 @@ func checkExec(spec wire.Exec) error {
 	return nil
 }
 
-func rlimit(name string) (int, bool) {
-	switch name {
-	case "nofile":
-		return unix.RLIMIT_NOFILE, true
-	case "nproc":
-		return unix.RLIMIT_NPROC, true
-	case "core":
-		return unix.RLIMIT_CORE, true
-	case "fsize":
-		return unix.RLIMIT_FSIZE, true
-	case "cpu":
-		return unix.RLIMIT_CPU, true
-	case "stack":
-		return unix.RLIMIT_STACK, true
-	case "data":
-		return unix.RLIMIT_DATA, true
-	}
-	return 0, false
+// rlimits are the limits that a command can have, by name.
+var rlimits = map[string]int{
+	"nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC, "core": unix.RLIMIT_CORE, "fsize": unix.RLIMIT_FSIZE, "cpu": unix.RLIMIT_CPU,
+	"stack": unix.RLIMIT_STACK, "data": unix.RLIMIT_DATA,
 }
 
 // launch starts the command. After an error nothing of it is left.
@@ -320,8 +306,10 @@ func (l *launcher) program(status int) *forkexec.Program {
 	stdio := l.place(p)
 	p.Step(stepRlimits)
 	for name, value := range e.spec.Rlimits {
-		resource, _ := rlimit(name)
-		p.Call(unix.SYS_PRLIMIT64, num(0), num(resource), forkexec.Ptr(p, &unix.Rlimit{Cur: value, Max: value}), num(0))
+		if name == "nproc" && l.user == e.a.own.ID { // then it counts the agent's tasks, this command's keeper among them
+			value += uint64(process.Threads() + len(e.a.keepers()) + 1)
+		}
+		p.Call(unix.SYS_PRLIMIT64, num(0), num(rlimits[name]), forkexec.Ptr(p, &unix.Rlimit{Cur: value, Max: value}), num(0))
 	}
 	p.Step(stepStdio)
 	for fd, from := range stdio {

@@ -113,11 +113,10 @@ func theirs(u *runtime.Usage) {
 	}
 }
 
-// settle makes figures of a container those of the programs in it. The agent's tasks are the same user's, so the limit is for
-// all of them. A peak never shrinks.
+// settle makes figures of a container those of the programs in it. A peak never shrinks.
 func (m *meter) settle(u *runtime.Usage, limit int) {
 	own := m.group.tasks()
-	u.LessAgent(own, int64(limit), true)
+	u.LessAgent(own, int64(limit))
 	if own == 0 || u.PeakPids == nil {
 		return
 	}

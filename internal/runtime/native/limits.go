@@ -88,7 +88,7 @@ func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
 		OOMKills: u.OOMKills, LimitHits: u.LimitHits, PidsRefused: u.PidsRefused, Sources: u.Sources,
 	}
-	out.LessAgent(own, limit, false)
+	out.LessAgent(own, limit)
 	return out
 }
 

@@ -132,6 +132,15 @@ func Children(parent int) (pids []int) {
 	return pids
 }
 
+// Threads returns the number of this process's threads.
+func Threads() int {
+	var info unix.Stat_t
+	if err := unix.Stat("/proc/self/task", &info); err != nil {
+		return 0
+	}
+	return max(int(info.Nlink)-2, 0)
+}
+
 // LastJob returns the process group of the child that a process started last, without those of except, by their start times; 0 if
 // there is none.
 func LastJob(parent int, except map[int]uint64) int {
