@@ -193,13 +193,13 @@ func (f *feed) verdict(ctx context.Context, in *stdin, sent int64) error {
 		}
 		return &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "the connection broke while the program's input was being sent",
-			Details: map[string]any{"run_id": f.run, "sent_bytes": sent},
+			Details: map[string]any{"run_id": f.id, "sent_bytes": sent},
 			Hint:    "send the input as a file",
 		}
 	default:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the server took only a part of the program's input: %s", reason),
-			Details: map[string]any{"run_id": f.run, "reason": reason, "stdin_max_bytes": f.spec.StdinMaxBytes, "sent_bytes": sent},
+			Details: map[string]any{"run_id": f.id, "reason": reason, "stdin_max_bytes": f.spec.StdinMaxBytes, "sent_bytes": sent},
 			Hint:    fmt.Sprintf("send the input as a file; a program reads at most %d bytes here", f.spec.StdinMaxBytes),
 		}
 	}

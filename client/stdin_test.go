@@ -53,14 +53,14 @@ func TestPlainStdinTooLarge(t *testing.T) {
 	}).client()
 	req := shell("cat >/dev/null; sleep 1000")
 	req.Input = bytes.NewReader(make([]byte, 2<<20+1))
-	run, _, err := tryFinish(t, c, req)
-	if e := want(t, err, belljar.CodeQuotaExceeded); e.Details["reason"] != "stdin_max_bytes" {
-		t.Errorf("%+v", e)
-	}
-	_ = run
+	_, _, err := tryFinish(t, c, req)
+	e := want(t, err, belljar.CodeQuotaExceeded)
 	page, err := c.Runs().List(within(t), belljar.RunQuery{})
 	if err != nil || len(page.Items) != 1 || page.Items[0].Phase != belljar.PhaseKilled {
-		t.Errorf("%+v, %v", page, err)
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if e.Details["reason"] != "stdin_max_bytes" || e.Details["run_id"] != page.Items[0].ID {
+		t.Errorf("%+v", e)
 	}
 	req = shell("wc -c")
 	req.Input = bytes.NewReader(make([]byte, 2<<20))
