@@ -220,7 +220,8 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 }
 
 func (s *Server) cancelProgress(p progressCancelled) {
-	switch r := s.begun[p.Token]; {
+	token, _ := p.Token.(string)
+	switch r := s.begun[token]; {
 	case r == nil:
 	case r.id == "":
 		r.quit()

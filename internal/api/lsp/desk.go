@@ -23,7 +23,7 @@ type desk struct {
 	shown    map[string]diagnostics // by file and target
 	marks    map[string]string      // titles of lenses, by target
 	tokens   int
-	begun    map[any]*run // whose progress is shown, by its token
+	begun    map[string]*run // whose progress is shown, by its token
 }
 
 // reporter tells the editor about runs.

@@ -172,6 +172,9 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("%+v", m.Error)
 	}
 	e.notify("$/unknown", map[string]any{})
+	for _, token := range []any{[]any{}, map[string]any{}, 1, nil} {
+		e.notify("window/workDoneProgress/cancel", map[string]any{"token": token}) // of no run
+	}
 	e.raw("{not json")
 	if m := e.wait(func(m message) bool { return m.Error != nil }); m.Error.Code != -32700 {
 		t.Errorf("%+v", m.Error)
