@@ -253,13 +253,14 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A client may send everything without a wait: what depends on another message comes after its answer.
+// A client may send everything without a wait: what depends on another message comes after its answer, if it has one.
 func TestWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	var in, out strings.Builder
 	for _, m := range []string{
+		`{"jsonrpc":"2.0","id":{},"method":"initialize"}`, `{"jsonrpc":"2.0","id":true,"method":"shutdown"}`, `{"jsonrpc":"2.0","ID":9,"Method":"shutdown"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}`, `{"jsonrpc":"2.0","method":"initialized","params":{}}`,
-		`{"jsonrpc":"2.0","id":2,"method":"shutdown"}`, `{"jsonrpc":"2.0","method":"exit"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"shutdown"}`, `{"jsonrpc":"2.0","id":null,"method":"shutdown"}`, `{"jsonrpc":"2.0","method":"exit"}`,
 	} {
 		fmt.Fprintf(&in, "Content-Length: %d\r\n\r\n%s", len(m), m)
 	}
