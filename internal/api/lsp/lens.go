@@ -2,6 +2,7 @@ package lsp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -96,11 +97,12 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	if only := p.Context.Only; len(only) > 0 && !slices.Contains(only, quickFix) {
 		return actions, nil
 	}
-	for _, d := range p.Context.Diagnostics {
-		data := d.Data
-		if d.Source != source {
+	for _, raw := range p.Context.Diagnostics {
+		var d diagnostic
+		if json.Unmarshal(raw, &d) != nil || d.Source != source {
 			continue
 		}
+		data := d.Data
 		if data == nil { // clients of old versions do not send it
 			data = s.dataOf(p.TextDocument.URI, d)
 		}

@@ -68,7 +68,11 @@ func TestScenario(t *testing.T) {
 	if !strings.Contains(e.printed(id, "stderr"), "ZeroDivisionError") {
 		t.Error("stderr was not forwarded")
 	}
-	actions := e.call("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": d["range"], "context": map[string]any{"diagnostics": found}})
+	with := []any{d} // those of another server have data of their own
+	for _, data := range []any{[]string{"x"}, "x", map[string]any{"run_id": 5}} {
+		with = append(with, map[string]any{"source": "jdt", "range": d["range"], "message": "m", "code": 7, "data": data})
+	}
+	actions := e.call("textDocument/codeAction", map[string]any{"textDocument": map[string]any{"uri": uri}, "range": d["range"], "context": map[string]any{"diagnostics": with}})
 	for _, title := range []string{"Re-run in Sandbox", "View full logs in Web UI", "Reveal in artifacts", id} {
 		if !strings.Contains(string(actions.Result), title) {
 			t.Errorf("actions have no %s: %s", title, actions.Result)
