@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -70,6 +71,25 @@ func TestPlainStdinTooLarge(t *testing.T) {
 	req.StdinMaxBytes = 3 << 20 // an explicit value above the server's cap is refused
 	_, err = c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodePolicyDenied)
+}
+
+// TestStdinBreaks: nor does it with what came before its source broke.
+func TestStdinBreaks(t *testing.T) {
+	c := newWorld(t, nil).client()
+	broken := errors.New("the disk is broken")
+	req := shell("cat")
+	req.Input = io.MultiReader(strings.NewReader("half"), failing{broken})
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = belljar.Collect(within(t), c.Runs(), run.ID)
+	if e := want(t, err, belljar.CodeInvalidRequest); !errors.Is(err, broken) || e.Details["run_id"] != run.ID || e.Details["sent_bytes"] != int64(4) {
+		t.Errorf("%+v", e)
+	}
+	if run, err = c.Runs().Get(within(t), run.ID); err != nil || run.Phase != belljar.PhaseKilled {
+		t.Errorf("%+v, %v", run, err)
+	}
 }
 
 // blocking is a reader that blocks forever and reports the first read.
