@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 
@@ -55,11 +54,7 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	if !isFile {
 		return "", "", false
 	}
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > mostScan {
-		return "", "", false
-	}
-	raw, err := os.ReadFile(file)
+	raw, err := onDisk(file, mostScan)
 	return file, string(raw), err == nil
 }
 

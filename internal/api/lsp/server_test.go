@@ -461,6 +461,21 @@ func TestInput(t *testing.T) {
 	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "reads no input")
 }
 
+// A text that the editor opens without having saved it is what runs. The bytes of a file stay as they are if the editor only shows them in another
+// form.
+func TestOpenedUnsaved(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"a.sh": "echo disk\n", "same": "1\r\n2", "mark": "\ufeff1\n", "latin": "\xe9\n"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	for name, text := range map[string]string{"a.sh": "echo unsaved; cat new same mark latin | od -An -tx1", "new": "n", "same": "1\n2\n", "mark": "1\n", "latin": "é\n"} {
+		e.open("file://"+dir+"/"+name, "text", text)
+	}
+	run := e.run(map[string]any{"uri": "file://" + dir + "/a.sh"})
+	if out := e.printed(run["run_id"], "stdout"); out != "unsaved\n 6e 31 0d 0a 32 ef bb bf 31 0a e9 0a\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 func TestConfigure(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"x.txt": "", "b.bin": "1"})
 	e := start(t, with(service(t)))
