@@ -404,6 +404,15 @@ func tooLarge(files Manifest, total, most int64) error {
 	}
 }
 
+// Doubt is what is known of the sandbox while the plan is carried out: a file that it sends or deletes may be there in any form.
+func (p *Plan) Doubt() Manifest {
+	m := maps.Clone(p.Next)
+	for _, name := range slices.Concat(p.Upload, p.Delete) {
+		m[name] = File{}
+	}
+	return m
+}
+
 // content reads what is sent of a file.
 func (p *Plan) content(name string) ([]byte, error) {
 	if text, ok := p.buffers[name]; ok {

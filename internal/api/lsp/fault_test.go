@@ -4,6 +4,7 @@ package lsp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -201,6 +202,54 @@ func TestSessionEndsInMidRun(t *testing.T) {
 	if next["exit_code"] != 0.0 || next["session_id"] == run["session_id"] {
 		t.Errorf("%v", next)
 	}
+}
+
+// fullService is a server that takes uploads while full does not say otherwise.
+type fullService struct {
+	belljar.Service
+	full *error
+}
+
+// Sessions gives access to sessions.
+func (s fullService) Sessions() belljar.Sessions { return fullSessions{s.Service.Sessions(), s.full} }
+
+type fullSessions struct {
+	belljar.Sessions
+	full *error
+}
+
+// Upload fails or uploads.
+func (s fullSessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
+	if *s.full != nil {
+		return belljar.UploadResult{}, *s.full
+	}
+	return s.Sessions.Upload(ctx, id, u)
+}
+
+// After files could not be sent, the next run sends them, and those that were deleted for them.
+func TestSentInPart(t *testing.T) {
+	var full error
+	dir := makeFolder(t, map[string]string{"old/a": "a"})
+	e := start(t, with(fullService{service(t), &full}))
+	e.initialize([]string{dir}, nil)
+	prints := func(want string, command ...string) {
+		t.Helper()
+		if got := e.run(map[string]any{"command": command}); e.printed(got["run_id"], "stdout") != want {
+			t.Errorf("%q, want %q", e.printed(got["run_id"], "stdout"), want)
+		}
+	}
+	prints("a", "cat", "old/a")
+	if err := errors.Join(os.Rename(filepath.Join(dir, "old"), filepath.Join(dir, "new")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	full = &belljar.Error{Code: belljar.CodeDiskFull, Message: "the workspace is full"}
+	e.refused("tldw.sandbox.run", map[string]any{"command": []string{"true"}}, -32057, "full")
+	full = nil
+	if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	prints("a", "cat", "old/a")
+	prints("b\nold\n", "ls")
 }
 
 // What a program prints cannot lead out of the folder, or make the editor show more than it does of any failure.

@@ -280,6 +280,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	if want.note != nil {
 		want.note(fmt.Sprintf("sending %d files", len(plan.Upload)))
 	}
+	x.files = plan.Doubt()
 	for _, name := range plan.Delete {
 		if err := service.Files().Delete(ctx, x.id, name, true); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
 			return err
