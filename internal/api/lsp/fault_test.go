@@ -252,6 +252,27 @@ func TestSentInPart(t *testing.T) {
 	prints("b\nold\n", "ls")
 }
 
+// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, whoever has made them.
+func TestInTheWay(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"was/a": "a"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	e.run(map[string]any{"command": []string{"sh", "-c", "mkdir -p was/made made/by; touch deep; ln -s /tmp to"}})
+	if err := os.RemoveAll(filepath.Join(dir, "was")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"was": "1", "made/by": "2", "deep/er/x": "3", "deep/y": "4", "to/z": "5"} {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := e.run(map[string]any{"command": []string{"cat", "was", "made/by", "deep/er/x", "deep/y", "to/z"}})
+	if out := e.printed(got["run_id"], "stdout"); out != "12345" {
+		t.Errorf("%q %s", out, e.printed(got["run_id"], "stderr"))
+	}
+}
+
 // What a program prints cannot lead out of the folder, or make the editor show more than it does of any failure.
 func TestHostileOutput(t *testing.T) {
 	secret := makeFolder(t, map[string]string{"key.py": "secret\n"})

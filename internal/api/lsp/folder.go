@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -294,13 +296,44 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 		size = min(size, int64(info.MaxUploadMB)<<20)
 	}
 	for _, names := range plan.Archives(files, size) {
-		if err := upload(ctx, service, x.id, plan, names); err != nil {
+		err := upload(ctx, service, x.id, plan, names)
+		if belljar.CodeOf(err) == belljar.CodeConflict {
+			if err = clearWay(ctx, service.Files(), x.id, names); err == nil {
+				err = upload(ctx, service, x.id, plan, names)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 	x.files = plan.Next
 	// Without the file the next process sends everything again, which is right too.
 	_ = f.store.save("."+want.settings.terms()+".sent", sent{x.id, x.files})
+	return nil
+}
+
+// clearWay deletes what stands in the way of files: folders in their places, and files in the places of their folders.
+func clearWay(ctx context.Context, files belljar.Files, id string, names []string) error {
+	folder := map[string]bool{".": true} // whether what is sent is one
+	for _, name := range names {
+		for is := false; name != "."; name, is = path.Dir(name), true {
+			folder[name] = is
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(folder)) { // a folder before what is in it
+		if !folder[name] {
+			continue
+		}
+		list, err := files.List(ctx, id, belljar.FileQuery{Path: name, Limit: 10_000})
+		for _, there := range list.Entries {
+			if is, sent := folder[there.Path]; sent && err == nil && is != (there.Type == "dir") {
+				err = files.Delete(ctx, id, there.Path, true)
+			}
+		}
+		if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+			return err
+		}
+	}
 	return nil
 }
 
