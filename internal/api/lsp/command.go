@@ -114,7 +114,7 @@ func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error
 	if err := next.check(); err != nil {
 		return nil, err
 	}
-	if err := f.store.save(".json", next); err != nil {
+	if err := f.store.save(next); err != nil {
 		return nil, fmt.Errorf("the settings cannot be stored: %w", err)
 	}
 	if before.terms() != next.terms() {

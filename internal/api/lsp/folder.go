@@ -21,6 +21,7 @@ import (
 // folder is a folder of the editor, with the sessions that its runs use.
 type folder struct {
 	uri, dir, name string
+	id             string // of its sessions' scope: another editor on the same folder may have other texts
 	store          store
 
 	mu       gosync.Mutex // held while files are sent
@@ -58,7 +59,8 @@ func (s *Server) addFolder(w workspaceFolder) {
 		name = filepath.Base(dir)
 	}
 	s.folders = append(s.folders, &folder{
-		uri: w.URI, dir: dir, name: name, store: store{s.o.Config, hashOf(dir)}, sessions: map[string]*session{}, told: map[string]bool{},
+		uri: w.URI, dir: dir, name: name, id: "lsp-" + belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
+		sessions: map[string]*session{}, told: map[string]bool{},
 	})
 }
 
@@ -210,9 +212,9 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 	if x, ok := f.sessions[terms]; ok {
 		return x, nil
 	}
-	opened, created, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+	opened, _, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: s.image(c), TrustLevel: c.Policy.TrustLevel, Isolation: c.Policy.Isolation,
-		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms},
+		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: f.id, Key: terms},
 	}})
 	if err == nil {
 		opened, err = belljar.Approved(ctx, service.Sessions(), opened)
@@ -221,9 +223,6 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 		return nil, err
 	}
 	x := &session{id: opened.ID, limits: opened.Limits}
-	if !created {
-		x.files = f.store.sent(terms, opened.ID)
-	}
 	f.sessions[terms] = x
 	return x, nil
 }
@@ -307,8 +306,6 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 		}
 	}
 	x.files = plan.Next
-	// Without the file the next process sends everything again, which is right too.
-	_ = f.store.save("."+want.settings.terms()+".sent", sent{x.id, x.files})
 	return nil
 }
 
