@@ -80,7 +80,7 @@ func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
 }
 
 // begin begins the run's progress, if the editor shows any.
-func (s *reporter) begin(r *run) {
+func (s *reporter) begin(ctx context.Context, r *run) {
 	if !s.client.Window.WorkDoneProgress {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *reporter) begin(r *run) {
 	s.tokens++
 	token := fmt.Sprintf("belljar-run-%d", s.tokens)
 	s.mu.Unlock()
-	if err := s.ask(s.ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
+	if err := s.ask(ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
 		return // the editor will not show it
 	}
 	r.token = token

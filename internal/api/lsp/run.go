@@ -248,7 +248,7 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	r := &run{plan: p, service: service, done: make(chan struct{})}
 	ctx, r.quit = context.WithCancel(ctx)
 	defer r.quit()
-	s.begin(r)
+	s.begin(ctx, r)
 	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	switch {
 	case p.folder == nil:
