@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/archive"
 )
 
 // File is what is known of a file in the sandbox.
@@ -240,6 +241,10 @@ func (w *walk) skip(name, reason string) { w.plan.Skipped = append(w.plan.Skippe
 
 // file decides about one file.
 func (w *walk) file(name string, allowed bool) error {
+	if err := archive.CheckName(name); err != nil {
+		w.skip(name, err.Message)
+		return nil
+	}
 	text, open := w.o.Buffers[name]
 	info, err := fs.Stat(w.fsys, name)
 	if err != nil {
