@@ -4,7 +4,6 @@ package lsp_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -201,75 +200,6 @@ func TestSessionEndsInMidRun(t *testing.T) {
 	next := e.run(map[string]any{"command": []string{"cat", "x.sh"}})
 	if next["exit_code"] != 0.0 || next["session_id"] == run["session_id"] {
 		t.Errorf("%v", next)
-	}
-}
-
-// fullService is a server that takes uploads while full does not say otherwise.
-type fullService struct {
-	belljar.Service
-	full *error
-}
-
-// Sessions gives access to sessions.
-func (s fullService) Sessions() belljar.Sessions { return fullSessions{s.Service.Sessions(), s.full} }
-
-type fullSessions struct {
-	belljar.Sessions
-	full *error
-}
-
-// Upload fails or uploads.
-func (s fullSessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
-	if *s.full != nil {
-		return belljar.UploadResult{}, *s.full
-	}
-	return s.Sessions.Upload(ctx, id, u)
-}
-
-// After files could not be sent, the next run sends them, and those that were deleted for them.
-func TestSentInPart(t *testing.T) {
-	var full error
-	dir := makeFolder(t, map[string]string{"old/a": "a"})
-	e := start(t, with(fullService{service(t), &full}))
-	e.initialize([]string{dir}, nil)
-	prints := func(want string, command ...string) {
-		t.Helper()
-		if got := e.run(map[string]any{"command": command}); e.printed(got["run_id"], "stdout") != want {
-			t.Errorf("%q, want %q", e.printed(got["run_id"], "stdout"), want)
-		}
-	}
-	prints("a", "cat", "old/a")
-	if err := errors.Join(os.Rename(filepath.Join(dir, "old"), filepath.Join(dir, "new")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	full = &belljar.Error{Code: belljar.CodeDiskFull, Message: "the workspace is full"}
-	e.refused("tldw.sandbox.run", map[string]any{"command": []string{"true"}}, -32057, "full")
-	full = nil
-	if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old")); err != nil {
-		t.Fatal(err)
-	}
-	prints("a", "cat", "old/a")
-	prints("b\nold\n", "ls")
-}
-
-// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, whoever has made them.
-func TestInTheWay(t *testing.T) {
-	dir := makeFolder(t, map[string]string{"was/a": "a"})
-	e := start(t, with(service(t)))
-	e.initialize([]string{dir}, nil)
-	e.run(map[string]any{"command": []string{"sh", "-c", "mkdir -p was/made made/by; touch deep; ln -s /tmp to"}})
-	if err := os.RemoveAll(filepath.Join(dir, "was")); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"was": "1", "made/by": "2", "deep/er/x": "3", "deep/y": "4", "to/z": "5"} {
-		name = filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := e.run(map[string]any{"command": []string{"cat", "was", "made/by", "deep/er/x", "deep/y", "to/z"}})
-	if out := e.printed(got["run_id"], "stdout"); out != "12345" {
-		t.Errorf("%q %s", out, e.printed(got["run_id"], "stderr"))
 	}
 }
 

@@ -469,47 +469,6 @@ func TestInput(t *testing.T) {
 	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "reads no input")
 }
 
-// A text that the editor opens without having saved it is what runs. The bytes of a file stay as they are if the editor only shows them in another
-// form.
-func TestOpenedUnsaved(t *testing.T) {
-	dir := makeFolder(t, map[string]string{"a.sh": "echo disk\n", "same": "1\r\n2", "mark": "\ufeff1\n", "latin": "\xe9\n"})
-	e := start(t, with(service(t)))
-	e.initialize([]string{dir}, nil)
-	for name, text := range map[string]string{"a.sh": "echo unsaved; cat new same mark latin | od -An -tx1", "new": "n", "same": "1\n2\n", "mark": "1\n", "latin": "é\n"} {
-		e.open("file://"+dir+"/"+name, "text", text)
-	}
-	run := e.run(map[string]any{"uri": "file://" + dir + "/a.sh"})
-	if out := e.printed(run["run_id"], "stdout"); out != "unsaved\n 6e 31 0d 0a 32 ef bb bf 31 0a e9 0a\n" {
-		t.Errorf("%q", out)
-	}
-}
-
-// Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, unless something still runs there.
-func TestTwoEditors(t *testing.T) {
-	s := service(t)
-	dir := makeFolder(t, map[string]string{"a.sh": "echo disk; read a\n"})
-	uri := "file://" + dir + "/a.sh"
-	one, two := start(t, with(s)), start(t, with(s))
-	one.initialize([]string{dir}, nil)
-	two.initialize([]string{dir}, nil)
-	one.open(uri, "sh", "echo disk; read a\n")
-	one.change(uri, 2, nil, "echo unsaved\n")
-	two.run(map[string]any{"uri": uri})
-	first, second := one.run(map[string]any{"uri": uri}), two.command("tldw.sandbox.run", map[string]any{"uri": uri, "interactive": true}).object(t)
-	said := two.wait(func(m message) bool { return m.Method == "belljar/log" && m.object(t)["run_id"] == second["run_id"] })
-	if text := said.object(t)["data"]; text != "disk\n" {
-		t.Errorf("%q", text)
-	}
-	for e, session := range map[*editor]any{one: first["session_id"], two: second["session_id"]} {
-		if err := e.close(); err != nil {
-			t.Error(err)
-		}
-		if got, err := s.Sessions().Get(t.Context(), session.(string)); err != nil || got.State.Ended() != (e == one) {
-			t.Errorf("%+v, %v", got, err)
-		}
-	}
-}
-
 func TestConfigure(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"x.txt": "", "b.bin": "1"})
 	e := start(t, with(service(t)))
