@@ -427,32 +427,6 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
-// A start can be cancelled, too, whatever the editor has not answered yet.
-func TestCancelledStart(t *testing.T) {
-	dir := makeFolder(t, nil)
-	t.Setenv("HOME", dir) // so that the editor is asked before the folder is sent
-	e := start(t, with(service(t)))
-	e.initialize([]string{dir}, nil)
-	run := map[string]any{"command": "tldw.sandbox.run", "arguments": []any{map[string]any{"command": []string{"true"}}}}
-	id := e.ask("workspace/executeCommand", run)
-	for e.read().Method != "window/workDoneProgress/create" {
-	}
-	e.notify("$/cancelRequest", map[string]any{"id": id})
-	if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
-		t.Errorf("%+v", m)
-	}
-	id = e.ask("workspace/executeCommand", run)
-	for m := e.read(); m.Method != "window/showMessageRequest"; m = e.read() { // it is not answered
-		if m.Method == "window/workDoneProgress/create" {
-			e.send(map[string]any{"id": m.ID, "result": nil})
-		}
-	}
-	e.notify("window/workDoneProgress/cancel", map[string]any{"token": "belljar-run-2"})
-	if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
-		t.Errorf("%+v", m)
-	}
-}
-
 func TestInput(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"x.sh": "read a; echo got $a; cat\n"})
 	e := start(t, with(service(t)))
