@@ -43,7 +43,6 @@ type Options struct {
 
 	MaxFile  int64 // bytes of one file; larger ones are skipped
 	MaxTotal int64 // bytes of all; more is an error
-	MaxDepth int   // folders above a file; deeper ones are skipped
 }
 
 // Skip is a file that was left out, though no ignore file says so.
@@ -76,7 +75,7 @@ func Scan(ctx context.Context, root *os.Root, o Options, last Manifest) (*Plan, 
 		err = w.only()
 	} else {
 		w.above(root.Name())
-		if err = w.dir(".", false, 0); err == nil {
+		if err = w.dir(".", false); err == nil {
 			err = w.rest()
 		}
 	}
@@ -168,7 +167,7 @@ func (w *walk) ignored(name string, dir bool) bool {
 }
 
 // dir walks one directory. With taken, no rule applies to what is in it.
-func (w *walk) dir(at string, taken bool, depth int) error {
+func (w *walk) dir(at string, taken bool) error {
 	entries, err := fs.ReadDir(w.fsys, at)
 	if err != nil {
 		if at == "." {
@@ -192,14 +191,14 @@ func (w *walk) dir(at string, taken bool, depth int) error {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.entry(path.Join(at, entry.Name()), entry, taken, depth); err != nil {
+		if err := w.entry(path.Join(at, entry.Name()), entry, taken); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walk) entry(name string, entry fs.DirEntry, taken bool, depth int) error {
+func (w *walk) entry(name string, entry fs.DirEntry, taken bool) error {
 	if control(entry.Name()) {
 		return nil
 	}
@@ -210,11 +209,7 @@ func (w *walk) entry(name string, entry fs.DirEntry, taken bool, depth int) erro
 	}
 	switch {
 	case dir:
-		if depth >= w.o.MaxDepth && w.o.MaxDepth > 0 {
-			w.skip(name, fmt.Sprintf("it is deeper than %d folders", w.o.MaxDepth))
-			return nil
-		}
-		return w.dir(name, allowed, depth+1)
+		return w.dir(name, allowed)
 	case entry.Type()&fs.ModeSymlink != 0:
 		return w.link(name, allowed)
 	case entry.Type().IsRegular():

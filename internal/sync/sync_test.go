@@ -142,18 +142,18 @@ func TestWhatIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, err := scan(t, dir, Options{MaxDepth: 3, MaxFile: 2000}, nil)
+	plan, err := scan(t, dir, Options{MaxFile: 2000}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{".belljarignore", "a/b.txt", "in", "main.py"}, names(plan.Next)); d != "" {
+	if d := cmp.Diff([]string{".belljarignore", "a/b.txt", "deep/1/2/3/x", "in", "main.py"}, names(plan.Next)); d != "" {
 		t.Error(d)
 	}
 	var skipped []string
 	for _, s := range plan.Skipped {
 		skipped = append(skipped, s.Path)
 	}
-	if d := cmp.Diff([]string{"a/c.png", "a/data", `back\slash`, "deep/1/2/3", "gone", "huge.txt", "indir", "line\nbreak", "out", "outdir", "up"}, skipped); d != "" {
+	if d := cmp.Diff([]string{"a/c.png", "a/data", `back\slash`, "gone", "huge.txt", "indir", "line\nbreak", "out", "outdir", "up"}, skipped); d != "" {
 		t.Error(d)
 	}
 	plan, err = scan(t, dir, Options{Ignore: []string{"*.py"}, Allow: []string{"node_modules/", "*.png", ".git", "skip"}, Must: []string{"dist/o.js"}}, nil)
@@ -219,7 +219,7 @@ func TestChanges(t *testing.T) {
 		t.Error(d)
 	}
 	var packed bytes.Buffer
-	if err := next.Pack(&packed, next.Upload); err != nil {
+	if err := next.Pack(&packed, Archive{Names: next.Upload}); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -247,10 +247,15 @@ func TestChanges(t *testing.T) {
 	}
 	next.Next = Manifest{"a": {Size: 6}, "b": {Size: 6}, "c": {Size: 20}, "d": {Size: 1}}
 	next.Upload = []string{"a", "b", "c", "d"}
-	if d := cmp.Diff([][]string{{"a"}, {"b"}, {"c"}, {"d"}}, next.Archives(9, 10)); d != "" {
+	if d := cmp.Diff([]Archive{{"", []string{"a"}}, {"", []string{"b"}}, {"", []string{"c"}}, {"", []string{"d"}}}, next.Archives(Bounds{9, 10, 0})); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([][]string{{"a", "b"}, {"c", "d"}}, next.Archives(2, 100)); d != "" {
+	if d := cmp.Diff([]Archive{{"", []string{"a", "b"}}, {"", []string{"c", "d"}}}, next.Archives(Bounds{2, 100, 0})); d != "" {
+		t.Error(d)
+	}
+	next.Upload = []string{"1/2/3/a", "1/2/b", "1/2/c/d", "1/2/3/4/5", "z"}
+	want := []Archive{{"", []string{"1/2/b", "z"}}, {"1/2/", []string{"1/2/3/a", "1/2/c/d", "1/2/3/4/5"}}}
+	if d := cmp.Diff(want, next.Archives(Bounds{9, 9, 2})); d != "" {
 		t.Error(d)
 	}
 }

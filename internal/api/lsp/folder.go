@@ -263,7 +263,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	s.mu.Unlock()
 	plan, err := sync.Scan(ctx, root, sync.Options{
 		Ignore: want.settings.Sync.Ignore, Allow: want.settings.Sync.Allow, Buffers: want.buffers, Must: want.must, Only: want.only,
-		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
+		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20,
 	}, x.files)
 	if err != nil {
 		return err
@@ -287,18 +287,18 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 			return err
 		}
 	}
-	files, size := mostArchiveFiles, int64(mostArchiveBytes)
+	bounds := sync.Bounds{Files: mostArchiveFiles, Bytes: mostArchiveBytes, Depth: info.MaxUploadDepth}
 	if info.MaxUploadFiles > 0 {
-		files = min(files, info.MaxUploadFiles)
+		bounds.Files = min(bounds.Files, info.MaxUploadFiles)
 	}
 	if info.MaxUploadMB > 0 {
-		size = min(size, int64(info.MaxUploadMB)<<20)
+		bounds.Bytes = min(bounds.Bytes, int64(info.MaxUploadMB)<<20)
 	}
-	for _, names := range plan.Archives(files, size) {
-		err := upload(ctx, service, x.id, plan, names)
+	for _, a := range plan.Archives(bounds) {
+		err := upload(ctx, service, x.id, plan, a)
 		if belljar.CodeOf(err) == belljar.CodeConflict {
-			if err = clearWay(ctx, service.Files(), x.id, names); err == nil {
-				err = upload(ctx, service, x.id, plan, names)
+			if err = clearWay(ctx, service.Files(), x.id, a.Names); err == nil {
+				err = upload(ctx, service, x.id, plan, a)
 			}
 		}
 		if err != nil {
@@ -335,18 +335,18 @@ func clearWay(ctx context.Context, files belljar.Files, id string, names []strin
 }
 
 // upload sends one archive.
-func upload(ctx context.Context, service belljar.Service, id string, plan *sync.Plan, names []string) error {
+func upload(ctx context.Context, service belljar.Service, id string, plan *sync.Plan, a sync.Archive) error {
 	read, write := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := plan.Pack(write, names)
+		err := plan.Pack(write, a)
 		write.CloseWithError(err)
 		packed <- err
 	}()
 	parts := func(yield func(belljar.UploadPart, error) bool) {
 		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: read}, nil)
 	}
-	_, err := service.Sessions().Upload(ctx, id, belljar.Upload{Parts: parts})
+	_, err := service.Sessions().Upload(ctx, id, belljar.Upload{Dir: a.Dir, Parts: parts})
 	read.Close()
 	if why := <-packed; why != nil && !errors.Is(why, io.ErrClosedPipe) {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the folder changed while it was sent", Err: why, Hint: "run it again"}

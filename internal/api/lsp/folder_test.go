@@ -103,7 +103,8 @@ func TestSentInPart(t *testing.T) {
 
 // A file takes the place of a folder in the sandbox, and a folder that of a file or a link, whoever has made them.
 func TestInTheWay(t *testing.T) {
-	dir := makeFolder(t, map[string]string{"was/a": "a"})
+	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload may have
+	dir := makeFolder(t, map[string]string{"was/a": "a", far: "6"})
 	e := start(t, with(service(t)))
 	e.initialize([]string{dir}, nil)
 	e.run(map[string]any{"command": []string{"sh", "-c", "mkdir -p was/made made/by; touch deep; ln -s /tmp to"}})
@@ -116,8 +117,8 @@ func TestInTheWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := e.run(map[string]any{"command": []string{"cat", "was", "made/by", "deep/er/x", "deep/y", "to/z"}})
-	if out := e.printed(got["run_id"], "stdout"); out != "12345" {
+	got := e.run(map[string]any{"command": []string{"cat", "was", "made/by", "deep/er/x", "deep/y", "to/z", far}})
+	if out := e.printed(got["run_id"], "stdout"); out != "123456" {
 		t.Errorf("%q %s", out, e.printed(got["run_id"], "stderr"))
 	}
 }
