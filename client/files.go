@@ -191,12 +191,12 @@ func (f files) Read(ctx context.Context, sessionID, name string, offset, limit i
 			return belljar.FileEntry{}, nil, callerError(f.c.transportError(ctx, "the file broke off", err))
 		}
 	}
-	body := resp.Body
+	body := contentsOf(ctx, f.c, resp, "file")
 	if limit > 0 {
 		body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, limit), resp.Body}
+		}{io.LimitReader(body, limit), body}
 	}
 	return entryOf(resp, name, size), body, nil
 }
