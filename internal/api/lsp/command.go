@@ -205,6 +205,9 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	}
 	r.typing.Lock()
 	defer r.typing.Unlock()
+	if r.over {
+		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " takes no more input: it has ended, or is followed no further"}
+	}
 	if r.stdin == nil {
 		if r.stdin, err = r.service.Runs().Stdin(s.ctx, id); err != nil {
 			return nil, err

@@ -27,6 +27,7 @@ type run struct {
 
 	typing gosync.Mutex
 	stdin  belljar.Stdin // nil until the first input
+	over   bool          // it takes no more input
 
 	// Set before done is closed.
 	final belljar.Run
@@ -148,6 +149,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 	}
 	pump.end()
 	r.typing.Lock()
+	r.over = true
 	if r.stdin != nil {
 		_ = r.stdin.Close() // the run has ended
 	}

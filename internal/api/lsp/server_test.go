@@ -228,6 +228,7 @@ func TestBadInput(t *testing.T) {
 	if out := e.printed(alone["run_id"], "stdout"); out != "['o.py']\n" {
 		t.Errorf("%s", out)
 	}
+	e.refused(run, map[string]any{"uri": "file://" + outside + "/secret"}, -32602, "no language is known for secret")
 	e.notify("workspace/didChangeWorkspaceFolders", map[string]any{"event": map[string]any{"removed": []any{map[string]any{"uri": "file://" + other}}, "added": []any{}}})
 	if got := e.run(map[string]any{"command": []string{"cat", "a.py"}}); got["exit_code"] != 0.0 {
 		t.Errorf("%v", got)
@@ -439,6 +440,7 @@ func TestInput(t *testing.T) {
 	if end := e.answer(id).object(t); end["exit_code"] != 0.0 || e.printed(run, "stdout") != "two" {
 		t.Errorf("%v %q", end, e.printed(run, "stdout"))
 	}
+	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "it has ended")
 	e.run(map[string]any{"command": []string{"true"}})
 	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "reads no input")
 }
