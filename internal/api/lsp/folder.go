@@ -283,7 +283,10 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	}
 	x.files = plan.Doubt()
 	for _, name := range plan.Delete {
-		if err := service.Files().Delete(ctx, x.id, name, true); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+		err := service.Files().Delete(ctx, x.id, name, true)
+		switch belljar.CodeOf(err) {
+		case "", belljar.CodeNotFound, belljar.CodeConflict, belljar.CodePathEscapes: // it is not there: its folder may be a program's file or link
+		default:
 			return err
 		}
 	}

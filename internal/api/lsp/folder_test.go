@@ -104,11 +104,11 @@ func TestSentInPart(t *testing.T) {
 // A file takes the place of a folder in the sandbox, and a folder that of a file or a link, whoever has made them.
 func TestInTheWay(t *testing.T) {
 	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload may have
-	dir := makeFolder(t, map[string]string{"was/a": "a", far: "6"})
+	dir := makeFolder(t, map[string]string{"was/a": "a", "was/b": "b", "mine/c": "", "mine/d": "", "ours/c": "", "ours/d": "", far: "6"})
 	e := start(t, with(service(t)))
 	e.initialize([]string{dir}, nil)
-	e.run(map[string]any{"command": []string{"sh", "-c", "mkdir -p was/made made/by; touch deep; ln -s /tmp to"}})
-	if err := os.RemoveAll(filepath.Join(dir, "was")); err != nil {
+	e.run(map[string]any{"command": []string{"sh", "-c", "mkdir -p was/made made/by; touch deep; ln -s /tmp to; rm -r mine ours; touch mine; ln -s /tmp ours"}})
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "was")), os.Remove(filepath.Join(dir, "mine/c")), os.Remove(filepath.Join(dir, "ours/c"))); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"was": "1", "made/by": "2", "deep/er/x": "3", "deep/y": "4", "to/z": "5"} {
