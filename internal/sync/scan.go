@@ -51,7 +51,7 @@ type Skip struct{ Path, Reason string }
 // Plan is what has to be done so that the sandbox is like the folder.
 type Plan struct {
 	Upload  []string // sorted
-	Delete  []string // sorted
+	Delete  []string // sorted; folders with all that is in them
 	Skipped []Skip
 	Next    Manifest // when it is done
 
@@ -379,14 +379,33 @@ func (w *walk) finish() error {
 	if w.o.MaxTotal > 0 && total > w.o.MaxTotal {
 		return tooLarge(w.plan.Next, total, w.o.MaxTotal)
 	}
-	for name := range w.last {
-		if _, ok := w.plan.Next[name]; !ok {
-			w.plan.Delete = append(w.plan.Delete, name)
+	w.plan.Delete = w.gone()
+	slices.Sort(w.plan.Upload)
+	return nil
+}
+
+// gone returns what is sent no longer: the outermost folders that are not on disk either, and files.
+func (w *walk) gone() []string {
+	kept := map[string]bool{".": true} // folders of what is sent
+	for name := range w.plan.Next {
+		for dir := path.Dir(name); !kept[dir]; dir = path.Dir(dir) {
+			kept[dir] = true
 		}
 	}
-	slices.Sort(w.plan.Upload)
-	slices.Sort(w.plan.Delete)
-	return nil
+	gone := map[string]bool{}
+	for name := range w.last {
+		if _, ok := w.plan.Next[name]; ok {
+			continue
+		}
+		for dir := path.Dir(name); !kept[dir]; dir = path.Dir(dir) {
+			if info, err := fs.Lstat(w.fsys, dir); err == nil && info.IsDir() {
+				break
+			}
+			name = dir
+		}
+		gone[name] = true
+	}
+	return slices.Sorted(maps.Keys(gone))
 }
 
 // tooLarge is the error for a folder with more than a sandbox takes. It names the ten largest files.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -215,7 +214,7 @@ func TestChanges(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "b", "new", "x/y"}, next.Upload); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" {
+	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" { // c is still there
 		t.Error(d)
 	}
 	var packed bytes.Buffer
@@ -242,8 +241,17 @@ func TestChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(back.Upload, "a") || !slices.Contains(back.Delete, path.Join("x", "y")) {
+	if !slices.Contains(back.Upload, "a") || !slices.Contains(back.Delete, "x") {
 		t.Errorf("%v %v", back.Upload, back.Delete)
+	}
+	// A folder that has gone is deleted as one. One with a buffer in it is still there.
+	last := Manifest{"e/f/1": {}, "e/f/2": {}, "e/3": {}, "g/h/4": {}, "g/i": {}}
+	less, err := scan(t, dir, Options{Buffers: map[string]string{"g/5": ""}}, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"e", "g/h", "g/i"}, less.Delete); d != "" {
+		t.Error(d)
 	}
 	next.Next = Manifest{"a": {Size: 6}, "b": {Size: 6}, "c": {Size: 20}, "d": {Size: 1}}
 	next.Upload = []string{"a", "b", "c", "d"}
