@@ -58,5 +58,5 @@ func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (
 			return belljar.Artifact{}, nil, callerError(a.c.transportError(ctx, "the artifact broke off", err))
 		}
 	}
-	return found, resp.Body, nil
+	return found, contentsOf(ctx, a.c, resp, "artifact"), nil
 }

@@ -194,6 +194,34 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
+// TestContentsBreakOff: what ends the contents of a file or an artifact early is an error like any other.
+func TestContentsBreakOff(t *testing.T) {
+	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/artifacts") {
+			says(200, "application/json", `{"items":[{"path":"a","size":1000}]}`)(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", "1000")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	_, file, err := c.Files().Read(within(t), "x", "f", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, artifact, err := c.Artifacts().Open(within(t), "x", "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, r := range map[string]io.ReadCloser{"file": file, "artifact": artifact} {
+		_, err := io.ReadAll(r)
+		if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.HasPrefix(e.Message, "the "+what+" broke off") {
+			t.Error(e)
+		}
+		r.Close()
+	}
+}
+
 // TestKeyStays: the key is not sent to the target of a redirect.
 func TestKeyStays(t *testing.T) {
 	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("somebody else got %v", r.Header) })

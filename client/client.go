@@ -24,8 +24,9 @@
 // and duplicates.
 //
 // The input of a run (RunRequest.Input) is sent in the background after Start. If that connection breaks, it is unknown
-// how much the server received, so the run is cancelled; so is a run whose input exceeds the server's limit. Frames and
-// Collect then return the reason. It is not an error if a program ends before it has read all input.
+// how much the server received, so the run is cancelled; so is a run whose input exceeds the server's limit, or could not
+// be read to its end. Frames and Collect then return the reason. It is not an error if a program ends before it has read
+// all input.
 //
 // # Errors
 //

@@ -53,6 +53,7 @@ type feed struct {
 	from io.Reader
 	done chan struct{}
 	err  error // why the program did not get all its input; set before done is closed
+	lost error // why the source could not be read to its end
 }
 
 // feed sends a run's input in the background.
@@ -117,6 +118,12 @@ func (f *feed) copy() error {
 	for sent := int64(0); ; {
 		select {
 		case piece, more := <-pieces:
+			if !more && f.lost != nil {
+				return &belljar.Error{
+					Code: belljar.CodeInvalidRequest, Message: "the program's input could not be read to its end", Err: f.lost,
+					Details: map[string]any{"run_id": f.id, "sent_bytes": sent},
+				}
+			}
 			if !more {
 				_ = in.End() // the run may have ended meanwhile
 				select {
@@ -174,6 +181,9 @@ func (f *feed) read(in *stdin, pieces chan<- []byte) {
 			}
 		}
 		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				f.lost = err
+			}
 			return
 		}
 	}
@@ -193,13 +203,13 @@ func (f *feed) verdict(ctx context.Context, in *stdin, sent int64) error {
 		}
 		return &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "the connection broke while the program's input was being sent",
-			Details: map[string]any{"run_id": f.run, "sent_bytes": sent},
+			Details: map[string]any{"run_id": f.id, "sent_bytes": sent},
 			Hint:    "send the input as a file",
 		}
 	default:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the server took only a part of the program's input: %s", reason),
-			Details: map[string]any{"run_id": f.run, "reason": reason, "stdin_max_bytes": f.spec.StdinMaxBytes, "sent_bytes": sent},
+			Details: map[string]any{"run_id": f.id, "reason": reason, "stdin_max_bytes": f.spec.StdinMaxBytes, "sent_bytes": sent},
 			Hint:    fmt.Sprintf("send the input as a file; a program reads at most %d bytes here", f.spec.StdinMaxBytes),
 		}
 	}

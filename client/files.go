@@ -50,10 +50,7 @@ func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite)
 	err := f.c.ask(ctx, request{
 		method: http.MethodPut, path: route("sessions", sessionID, "fs", "raw"), query: query, stream: content, longer: fileTime, header: header,
 	}, &stored)
-	if fault := content.fault.Load(); err != nil && fault != nil {
-		return belljar.FileEntry{}, *fault
-	}
-	return stored.Entry, err
+	return stored.Entry, content.why(err)
 }
 
 // whole is a reader that checks its size, if it is set, and records its error.
@@ -78,6 +75,14 @@ func (w *whole) Read(p []byte) (int, error) {
 	}
 	w.fault.Store(&err)
 	return 0, err
+}
+
+// why returns the error of a request with the contents: their own, if they have one.
+func (w *whole) why(err error) error {
+	if fault := w.fault.Load(); err != nil && fault != nil {
+		return *fault
+	}
+	return err
 }
 
 // octal formats permission bits for the server.
@@ -186,12 +191,12 @@ func (f files) Read(ctx context.Context, sessionID, name string, offset, limit i
 			return belljar.FileEntry{}, nil, callerError(f.c.transportError(ctx, "the file broke off", err))
 		}
 	}
-	body := resp.Body
+	body := contentsOf(ctx, f.c, resp, "file")
 	if limit > 0 {
 		body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, limit), resp.Body}
+		}{io.LimitReader(body, limit), body}
 	}
 	return entryOf(resp, name, size), body, nil
 }

@@ -80,6 +80,10 @@ func TestFilesFail(t *testing.T) {
 	if want(t, err, belljar.CodeInvalidRequest); !errors.Is(err, mishap) {
 		t.Error(err)
 	}
+	_, err = c.Snapshots().Import(ctx, belljar.SnapshotSpec{}, io.MultiReader(strings.NewReader("half"), iotest.ErrReader(mishap)))
+	if want(t, err, belljar.CodeInvalidRequest); !errors.Is(err, mishap) {
+		t.Error(err)
+	}
 	_, err = f.Write(ctx, id, belljar.FileWrite{Path: "x", Content: strings.NewReader("half"), Size: 8})
 	want(t, err, belljar.CodeInvalidRequest)
 	_, err = f.Stat(ctx, id, "x")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -73,6 +74,24 @@ func (c *Client) open(ctx context.Context, r request) (resp *http.Response, err 
 		return nil
 	})
 	return resp, err
+}
+
+// contentsOf returns the body of a response for the caller.
+func contentsOf(ctx context.Context, c *Client, resp *http.Response, what string) io.ReadCloser {
+	return &contents{resp.Body, func(err error) error { return callerError(c.transportError(ctx, "the "+what+" broke off", err)) }}
+}
+
+type contents struct {
+	io.ReadCloser
+	failed func(error) error
+}
+
+func (c *contents) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = c.failed(err)
+	}
+	return n, err
 }
 
 // retry sends a request, with retries, and calls take with a successful response. It also retries after a passing error of

@@ -62,10 +62,11 @@ func (s snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.R
 	if spec.Name != "" {
 		query.Set("name", spec.Name)
 	}
+	content := &whole{r: r}
 	var made belljar.Snapshot
 	err := s.c.ask(ctx, request{
-		method: http.MethodPost, path: route("snapshots", "import"), query: query, stream: r, longer: fileTime,
+		method: http.MethodPost, path: route("snapshots", "import"), query: query, stream: content, longer: fileTime,
 		header: http.Header{"Content-Type": {"application/x-tar"}, "Expect": {"100-continue"}},
 	}, &made)
-	return made, err
+	return made, content.why(err)
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -53,14 +54,14 @@ func TestPlainStdinTooLarge(t *testing.T) {
 	}).client()
 	req := shell("cat >/dev/null; sleep 1000")
 	req.Input = bytes.NewReader(make([]byte, 2<<20+1))
-	run, _, err := tryFinish(t, c, req)
-	if e := want(t, err, belljar.CodeQuotaExceeded); e.Details["reason"] != "stdin_max_bytes" {
-		t.Errorf("%+v", e)
-	}
-	_ = run
+	_, _, err := tryFinish(t, c, req)
+	e := want(t, err, belljar.CodeQuotaExceeded)
 	page, err := c.Runs().List(within(t), belljar.RunQuery{})
 	if err != nil || len(page.Items) != 1 || page.Items[0].Phase != belljar.PhaseKilled {
-		t.Errorf("%+v, %v", page, err)
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if e.Details["reason"] != "stdin_max_bytes" || e.Details["run_id"] != page.Items[0].ID {
+		t.Errorf("%+v", e)
 	}
 	req = shell("wc -c")
 	req.Input = bytes.NewReader(make([]byte, 2<<20))
@@ -70,6 +71,25 @@ func TestPlainStdinTooLarge(t *testing.T) {
 	req.StdinMaxBytes = 3 << 20 // an explicit value above the server's cap is refused
 	_, err = c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodePolicyDenied)
+}
+
+// TestStdinBreaks: nor does it with what came before its source broke.
+func TestStdinBreaks(t *testing.T) {
+	c := newWorld(t, nil).client()
+	broken := errors.New("the disk is broken")
+	req := shell("cat")
+	req.Input = io.MultiReader(strings.NewReader("half"), failing{broken})
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = belljar.Collect(within(t), c.Runs(), run.ID)
+	if e := want(t, err, belljar.CodeInvalidRequest); !errors.Is(err, broken) || e.Details["run_id"] != run.ID || e.Details["sent_bytes"] != int64(4) {
+		t.Errorf("%+v", e)
+	}
+	if run, err = c.Runs().Get(within(t), run.ID); err != nil || run.Phase != belljar.PhaseKilled {
+		t.Errorf("%+v, %v", run, err)
+	}
 }
 
 // blocking is a reader that blocks forever and reports the first read.

@@ -25,7 +25,7 @@ const (
 // cleanName checks the name of an entry and returns it without redundant parts ("./", "//", a trailing slash). "." is
 // the target folder itself.
 func cleanName(name string, dir bool, l Limits) (string, error) {
-	if err := checkCharacters(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return "", err
 	}
 	if !dir && strings.HasSuffix(name, "/") {
@@ -48,7 +48,8 @@ func cleanName(name string, dir bool, l Limits) (string, error) {
 	return clean, nil
 }
 
-func checkCharacters(name string) *belljar.Error {
+// CheckName checks the form of a name, which no upload may have otherwise.
+func CheckName(name string) *belljar.Error {
 	switch {
 	case name == "":
 		return refuse("name", name, "an entry has no name")

@@ -133,7 +133,7 @@ func TestTemplates(t *testing.T) {
 	spec.Run, spec.Start, spec.Name = nil, []string{"true", "echo why; exit 4"}, "starts"
 	b.template(spec)
 	_, err = b.mine().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "starts"}})
-	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start command 2"); e.Details["output"] != "why\n" {
+	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start[1]"); e.Details["output"] != "why\n" {
 		t.Errorf("%v", e.Details)
 	}
 

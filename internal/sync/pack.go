@@ -3,30 +3,60 @@ package sync
 import (
 	"archive/tar"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 )
 
-// Archives splits the upload into lists of at most so many files, and so many bytes unless one file has more.
-func (p *Plan) Archives(files int, size int64) (lists [][]string) {
-	var list []string
-	var sum int64
-	for _, name := range p.Upload {
-		n := p.Next[name].Size
-		if len(list) > 0 && (len(list) >= files || sum+n > size) {
-			lists, list, sum = append(lists, list), nil, 0
-		}
-		list, sum = append(list, name), sum+n
-	}
-	if len(list) > 0 {
-		lists = append(lists, list)
-	}
-	return lists
+// Bounds are those of one archive. A single file may have more bytes.
+type Bounds struct {
+	Files int
+	Bytes int64
+	Depth int // folders above a file; 0 for any number
 }
 
-// Pack writes files of the plan to w as a tar archive. A file that has changed since the scan is packed as it is now, and will be
+// Archive is a part of an upload: files below a folder.
+type Archive struct {
+	Dir   string // with a slash at its end; "" is the root
+	Names []string
+}
+
+// Archives splits the upload.
+func (p *Plan) Archives(b Bounds) (list []Archive) {
+	below := map[string][]string{} // by the folder that the archive is for
+	for _, name := range p.Upload {
+		dir := b.dir(name)
+		below[dir] = append(below[dir], name)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(below)) {
+		from, sum := 0, int64(0)
+		for i, name := range below[dir] {
+			n := p.Next[name].Size
+			if i > from && (i-from >= b.Files || sum+n > b.Bytes) {
+				list = append(list, Archive{dir, below[dir][from:i]})
+				from, sum = i, 0
+			}
+			sum += n
+		}
+		list = append(list, Archive{dir, below[dir][from:]})
+	}
+	return list
+}
+
+// dir is the folder that an archive with a file has to be for, so that the file is not too deep in it.
+func (b Bounds) dir(name string) string {
+	parts := strings.SplitAfter(name, "/")
+	if b.Depth <= 0 || len(parts) < 2 {
+		return ""
+	}
+	return strings.Join(parts[:(len(parts)-2)/b.Depth*b.Depth], "")
+}
+
+// Pack writes an archive of the plan's to w, in the format tar. A file that has changed since the scan is packed as it is now, and will be
 // looked at again.
-func (p *Plan) Pack(w io.Writer, names []string) error {
+func (p *Plan) Pack(w io.Writer, a Archive) error {
 	archive := tar.NewWriter(w)
-	for _, name := range names {
+	for _, name := range a.Names {
 		content, err := p.content(name)
 		if err != nil {
 			return err
@@ -40,7 +70,7 @@ func (p *Plan) Pack(w io.Writer, names []string) error {
 		if f.Exec {
 			mode = 0o755
 		}
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{Name: strings.TrimPrefix(name, a.Dir), Mode: mode, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
 			return err
 		}
 		if _, err := archive.Write(content); err != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/archive"
 )
 
 // File is what is known of a file in the sandbox.
@@ -42,7 +43,6 @@ type Options struct {
 
 	MaxFile  int64 // bytes of one file; larger ones are skipped
 	MaxTotal int64 // bytes of all; more is an error
-	MaxDepth int   // folders above a file; deeper ones are skipped
 }
 
 // Skip is a file that was left out, though no ignore file says so.
@@ -51,7 +51,7 @@ type Skip struct{ Path, Reason string }
 // Plan is what has to be done so that the sandbox is like the folder.
 type Plan struct {
 	Upload  []string // sorted
-	Delete  []string // sorted
+	Delete  []string // sorted; folders with all that is in them
 	Skipped []Skip
 	Next    Manifest // when it is done
 
@@ -75,7 +75,7 @@ func Scan(ctx context.Context, root *os.Root, o Options, last Manifest) (*Plan, 
 		err = w.only()
 	} else {
 		w.above(root.Name())
-		if err = w.dir(".", false, 0); err == nil {
+		if err = w.dir(".", false); err == nil {
 			err = w.rest()
 		}
 	}
@@ -167,7 +167,7 @@ func (w *walk) ignored(name string, dir bool) bool {
 }
 
 // dir walks one directory. With taken, no rule applies to what is in it.
-func (w *walk) dir(at string, taken bool, depth int) error {
+func (w *walk) dir(at string, taken bool) error {
 	entries, err := fs.ReadDir(w.fsys, at)
 	if err != nil {
 		if at == "." {
@@ -191,14 +191,14 @@ func (w *walk) dir(at string, taken bool, depth int) error {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.entry(path.Join(at, entry.Name()), entry, taken, depth); err != nil {
+		if err := w.entry(path.Join(at, entry.Name()), entry, taken); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walk) entry(name string, entry fs.DirEntry, taken bool, depth int) error {
+func (w *walk) entry(name string, entry fs.DirEntry, taken bool) error {
 	if control(entry.Name()) {
 		return nil
 	}
@@ -209,11 +209,7 @@ func (w *walk) entry(name string, entry fs.DirEntry, taken bool, depth int) erro
 	}
 	switch {
 	case dir:
-		if depth >= w.o.MaxDepth && w.o.MaxDepth > 0 {
-			w.skip(name, fmt.Sprintf("it is deeper than %d folders", w.o.MaxDepth))
-			return nil
-		}
-		return w.dir(name, allowed, depth+1)
+		return w.dir(name, allowed)
 	case entry.Type()&fs.ModeSymlink != 0:
 		return w.link(name, allowed)
 	case entry.Type().IsRegular():
@@ -240,6 +236,10 @@ func (w *walk) skip(name, reason string) { w.plan.Skipped = append(w.plan.Skippe
 
 // file decides about one file.
 func (w *walk) file(name string, allowed bool) error {
+	if err := archive.CheckName(name); err != nil {
+		w.skip(name, err.Message)
+		return nil
+	}
 	text, open := w.o.Buffers[name]
 	info, err := fs.Stat(w.fsys, name)
 	if err != nil {
@@ -379,14 +379,33 @@ func (w *walk) finish() error {
 	if w.o.MaxTotal > 0 && total > w.o.MaxTotal {
 		return tooLarge(w.plan.Next, total, w.o.MaxTotal)
 	}
-	for name := range w.last {
-		if _, ok := w.plan.Next[name]; !ok {
-			w.plan.Delete = append(w.plan.Delete, name)
+	w.plan.Delete = w.gone()
+	slices.Sort(w.plan.Upload)
+	return nil
+}
+
+// gone returns what is sent no longer: the outermost folders that are not on disk either, and files.
+func (w *walk) gone() []string {
+	kept := map[string]bool{".": true} // folders of what is sent
+	for name := range w.plan.Next {
+		for dir := path.Dir(name); !kept[dir]; dir = path.Dir(dir) {
+			kept[dir] = true
 		}
 	}
-	slices.Sort(w.plan.Upload)
-	slices.Sort(w.plan.Delete)
-	return nil
+	gone := map[string]bool{}
+	for name := range w.last {
+		if _, ok := w.plan.Next[name]; ok {
+			continue
+		}
+		for dir := path.Dir(name); !kept[dir]; dir = path.Dir(dir) {
+			if info, err := fs.Lstat(w.fsys, dir); err == nil && info.IsDir() {
+				break
+			}
+			name = dir
+		}
+		gone[name] = true
+	}
+	return slices.Sorted(maps.Keys(gone))
 }
 
 // tooLarge is the error for a folder with more than a sandbox takes. It names the ten largest files.
@@ -402,6 +421,15 @@ func tooLarge(files Manifest, total, most int64) error {
 		Code: belljar.CodeTooLarge, Details: map[string]any{"bytes": total, "maximum": most},
 		Message: fmt.Sprintf("the folder has %d MiB to send, and the sandbox takes %d MiB; the largest files are %s", total>>20, most>>20, strings.Join(largest, ", ")),
 	}
+}
+
+// Doubt is what is known of the sandbox while the plan is carried out: a file that it sends or deletes may be there in any form.
+func (p *Plan) Doubt() Manifest {
+	m := maps.Clone(p.Next)
+	for _, name := range slices.Concat(p.Upload, p.Delete) {
+		m[name] = File{}
+	}
+	return m
 }
 
 // content reads what is sent of a file.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -108,7 +107,7 @@ func TestIgnoreIsGits(t *testing.T) {
 		}
 		var want []string
 		for name := range strings.SplitSeq(run(filepath.Join(dir, "f"), "ls-files", "-z", "--others", "--exclude-standard"), "\x00") {
-			if name != "" {
+			if name != "" && !strings.Contains(name, `\`) { // an upload has no such names
 				want = append(want, name)
 			}
 		}
@@ -133,7 +132,7 @@ func TestWhatIsTaken(t *testing.T) {
 	write(t, out, map[string]string{"secret": "s", "more/secret": "s"})
 	write(t, dir, map[string]string{
 		"main.py": "x", "a/b.txt": "x", "a/c.png": "x", "a/data": "x\x00y", "node_modules/m/i.js": "x", ".git/config": "x", "a/.git/hooks/x": "x",
-		"dist/o.js": "x", "skip/me": "x", ".belljarignore": "skip\n!.git\n!.git/\n!secret\n", "deep/1/2/3/x": "x", "huge.txt": strings.Repeat("x", 3000),
+		"dist/o.js": "x", "line\nbreak": "x", `back\slash`: "x", "skip/me": "x", ".belljarignore": "skip\n!.git\n!.git/\n!secret\n", "deep/1/2/3/x": "x", "huge.txt": strings.Repeat("x", 3000),
 	})
 	for link, to := range map[string]string{
 		"out": filepath.Join(out, "secret"), "outdir": out, "in": "a/b.txt", "indir": "a", "gone": "nowhere", "up": "../" + filepath.Base(out) + "/secret",
@@ -142,18 +141,18 @@ func TestWhatIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, err := scan(t, dir, Options{MaxDepth: 3, MaxFile: 2000}, nil)
+	plan, err := scan(t, dir, Options{MaxFile: 2000}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{".belljarignore", "a/b.txt", "in", "main.py"}, names(plan.Next)); d != "" {
+	if d := cmp.Diff([]string{".belljarignore", "a/b.txt", "deep/1/2/3/x", "in", "main.py"}, names(plan.Next)); d != "" {
 		t.Error(d)
 	}
 	var skipped []string
 	for _, s := range plan.Skipped {
 		skipped = append(skipped, s.Path)
 	}
-	if d := cmp.Diff([]string{"a/c.png", "a/data", "deep/1/2/3", "gone", "huge.txt", "indir", "out", "outdir", "up"}, skipped); d != "" {
+	if d := cmp.Diff([]string{"a/c.png", "a/data", `back\slash`, "gone", "huge.txt", "indir", "line\nbreak", "out", "outdir", "up"}, skipped); d != "" {
 		t.Error(d)
 	}
 	plan, err = scan(t, dir, Options{Ignore: []string{"*.py"}, Allow: []string{"node_modules/", "*.png", ".git", "skip"}, Must: []string{"dist/o.js"}}, nil)
@@ -215,11 +214,11 @@ func TestChanges(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "b", "new", "x/y"}, next.Upload); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" {
+	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" { // c is still there
 		t.Error(d)
 	}
 	var packed bytes.Buffer
-	if err := next.Pack(&packed, next.Upload); err != nil {
+	if err := next.Pack(&packed, Archive{Names: next.Upload}); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -242,15 +241,29 @@ func TestChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(back.Upload, "a") || !slices.Contains(back.Delete, path.Join("x", "y")) {
+	if !slices.Contains(back.Upload, "a") || !slices.Contains(back.Delete, "x") {
 		t.Errorf("%v %v", back.Upload, back.Delete)
+	}
+	// A folder that has gone is deleted as one. One with a buffer in it is still there.
+	last := Manifest{"e/f/1": {}, "e/f/2": {}, "e/3": {}, "g/h/4": {}, "g/i": {}}
+	less, err := scan(t, dir, Options{Buffers: map[string]string{"g/5": ""}}, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"e", "g/h", "g/i"}, less.Delete); d != "" {
+		t.Error(d)
 	}
 	next.Next = Manifest{"a": {Size: 6}, "b": {Size: 6}, "c": {Size: 20}, "d": {Size: 1}}
 	next.Upload = []string{"a", "b", "c", "d"}
-	if d := cmp.Diff([][]string{{"a"}, {"b"}, {"c"}, {"d"}}, next.Archives(9, 10)); d != "" {
+	if d := cmp.Diff([]Archive{{"", []string{"a"}}, {"", []string{"b"}}, {"", []string{"c"}}, {"", []string{"d"}}}, next.Archives(Bounds{9, 10, 0})); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([][]string{{"a", "b"}, {"c", "d"}}, next.Archives(2, 100)); d != "" {
+	if d := cmp.Diff([]Archive{{"", []string{"a", "b"}}, {"", []string{"c", "d"}}}, next.Archives(Bounds{2, 100, 0})); d != "" {
+		t.Error(d)
+	}
+	next.Upload = []string{"1/2/3/a", "1/2/b", "1/2/c/d", "1/2/3/4/5", "z"}
+	want := []Archive{{"", []string{"1/2/b", "z"}}, {"1/2/", []string{"1/2/3/a", "1/2/c/d", "1/2/3/4/5"}}}
+	if d := cmp.Diff(want, next.Archives(Bounds{9, 9, 2})); d != "" {
 		t.Error(d)
 	}
 }

@@ -114,7 +114,7 @@ func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error
 	if err := next.check(); err != nil {
 		return nil, err
 	}
-	if err := f.store.save(".json", next); err != nil {
+	if err := f.store.save(next); err != nil {
 		return nil, fmt.Errorf("the settings cannot be stored: %w", err)
 	}
 	if before.terms() != next.terms() {
@@ -205,6 +205,9 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	}
 	r.typing.Lock()
 	defer r.typing.Unlock()
+	if r.over {
+		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " takes no more input: it has ended, or is followed no further"}
+	}
 	if r.stdin == nil {
 		if r.stdin, err = r.service.Runs().Stdin(s.ctx, id); err != nil {
 			return nil, err
@@ -220,7 +223,8 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 }
 
 func (s *Server) cancelProgress(p progressCancelled) {
-	switch r := s.begun[p.Token]; {
+	token, _ := p.Token.(string)
+	switch r := s.begun[token]; {
 	case r == nil:
 	case r.id == "":
 		r.quit()

@@ -23,7 +23,7 @@ type desk struct {
 	shown    map[string]diagnostics // by file and target
 	marks    map[string]string      // titles of lenses, by target
 	tokens   int
-	begun    map[any]*run // whose progress is shown, by its token
+	begun    map[string]*run // whose progress is shown, by its token
 }
 
 // reporter tells the editor about runs.
@@ -54,7 +54,7 @@ func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {
 func (s *desk) didOpen(p openParams) {
 	d := p.TextDocument
 	name, _ := fileOf(d.URI)
-	s.docs[d.URI] = &document{uri: d.URI, path: name, language: d.LanguageID, version: d.Version, text: d.Text}
+	s.docs[d.URI] = &document{uri: d.URI, path: name, language: d.LanguageID, version: d.Version, text: d.Text, edited: unsaved(name, d.Text)}
 }
 
 // uriOf returns the URI of a file as the editor spells it. Of a file that is not open that is not known.

@@ -283,15 +283,12 @@ func (r *run) status() string {
 	return string(r.final.ReasonCode)
 }
 
-// code is the name of the exception, or why the run failed; nil before it has.
-func (r *run) code(name string) any {
-	switch {
-	case name != "" && name != "error" && name != "warning":
+// code is the name of the exception, or why the run failed; "" before it has.
+func (r *run) code(name string) string {
+	if name != "" && name != "error" && name != "warning" {
 		return name
-	case r.final.ReasonCode != "":
-		return r.final.ReasonCode
 	}
-	return nil
+	return string(r.final.ReasonCode)
 }
 
 // described links a diagnostic to the run's page.

@@ -1,6 +1,9 @@
 package lsp
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,7 +15,34 @@ type document struct {
 	language string
 	version  int
 	text     string
-	edited   bool // since it was opened or saved
+	edited   bool // it is not what its file has
+}
+
+// unsaved reports whether a text that the editor opens is not its file's: editors keep what was not saved over a restart. A file in
+// another encoding cannot be compared, and counts as the same. Editors also change line ends.
+func unsaved(file, text string) bool {
+	raw, err := onDisk(file, mostBody)
+	if err != nil {
+		return file != "" && errors.Is(err, fs.ErrNotExist)
+	}
+	return utf8.Valid(raw) && plain(string(raw)) != plain(text)
+}
+
+// plain is a text without a byte order mark, CRs at the ends of lines, and the end of the last line.
+func plain(text string) string {
+	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n"), "\n")
+}
+
+// onDisk reads a file of at most so many bytes.
+func onDisk(file string, most int64) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, errors.New("it is no file, or too long")
+	}
+	return os.ReadFile(file)
 }
 
 // encoding counts the characters of a line as the client does.

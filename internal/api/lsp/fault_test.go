@@ -242,3 +242,34 @@ func TestHostileOutput(t *testing.T) {
 		t.Errorf("%d diagnostics", shown)
 	}
 }
+
+// A start can be cancelled, too, whatever the editor has not answered yet.
+func TestCancelledStart(t *testing.T) {
+	dir := makeFolder(t, nil)
+	t.Setenv("HOME", dir) // so that the editor is asked before the folder is sent
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	run := map[string]any{"command": "tldw.sandbox.run", "arguments": []any{map[string]any{"command": []string{"true"}}}}
+	id := e.ask("workspace/executeCommand", run)
+	create := e.read()
+	for ; create.Method != "window/workDoneProgress/create"; create = e.read() {
+	}
+	e.notify("$/cancelRequest", map[string]any{"id": id})
+	if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
+		t.Errorf("%+v", m)
+	}
+	e.send(map[string]any{"id": create.ID, "result": nil}) // late, and not to be answered
+	id = e.ask("workspace/executeCommand", run)
+	for m := e.read(); m.Method != "window/showMessageRequest"; m = e.read() { // it is not answered
+		switch m.Method {
+		case "window/workDoneProgress/create":
+			e.send(map[string]any{"id": m.ID, "result": nil})
+		case "":
+			t.Errorf("%s %+v", m.ID, m.Error)
+		}
+	}
+	e.notify("window/workDoneProgress/cancel", map[string]any{"token": "belljar-run-2"})
+	if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
+		t.Errorf("%+v", m)
+	}
+}

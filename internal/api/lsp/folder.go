@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ import (
 // folder is a folder of the editor, with the sessions that its runs use.
 type folder struct {
 	uri, dir, name string
+	id             string // of its sessions' scope: another editor on the same folder may have other texts
 	store          store
 
 	mu       gosync.Mutex // held while files are sent
@@ -56,7 +59,8 @@ func (s *Server) addFolder(w workspaceFolder) {
 		name = filepath.Base(dir)
 	}
 	s.folders = append(s.folders, &folder{
-		uri: w.URI, dir: dir, name: name, store: store{s.o.Config, hashOf(dir)}, sessions: map[string]*session{}, told: map[string]bool{},
+		uri: w.URI, dir: dir, name: name, id: "lsp-" + belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
+		sessions: map[string]*session{}, told: map[string]bool{},
 	})
 }
 
@@ -208,9 +212,9 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 	if x, ok := f.sessions[terms]; ok {
 		return x, nil
 	}
-	opened, created, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+	opened, _, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: s.image(c), TrustLevel: c.Policy.TrustLevel, Isolation: c.Policy.Isolation,
-		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms},
+		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: f.id, Key: terms},
 	}})
 	if err == nil {
 		opened, err = belljar.Approved(ctx, service.Sessions(), opened)
@@ -219,9 +223,6 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 		return nil, err
 	}
 	x := &session{id: opened.ID, limits: opened.Limits}
-	if !created {
-		x.files = f.store.sent(terms, opened.ID)
-	}
 	f.sessions[terms] = x
 	return x, nil
 }
@@ -262,7 +263,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	s.mu.Unlock()
 	plan, err := sync.Scan(ctx, root, sync.Options{
 		Ignore: want.settings.Sync.Ignore, Allow: want.settings.Sync.Allow, Buffers: want.buffers, Must: want.must, Only: want.only,
-		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20, MaxDepth: info.MaxUploadDepth,
+		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20,
 	}, x.files)
 	if err != nil {
 		return err
@@ -280,42 +281,75 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	if want.note != nil {
 		want.note(fmt.Sprintf("sending %d files", len(plan.Upload)))
 	}
+	x.files = plan.Doubt()
 	for _, name := range plan.Delete {
-		if err := service.Files().Delete(ctx, x.id, name, true); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+		err := service.Files().Delete(ctx, x.id, name, true)
+		switch belljar.CodeOf(err) {
+		case "", belljar.CodeNotFound, belljar.CodeConflict, belljar.CodePathEscapes: // it is not there: its folder may be a program's file or link
+		default:
 			return err
 		}
 	}
-	files, size := mostArchiveFiles, int64(mostArchiveBytes)
+	bounds := sync.Bounds{Files: mostArchiveFiles, Bytes: mostArchiveBytes, Depth: info.MaxUploadDepth}
 	if info.MaxUploadFiles > 0 {
-		files = min(files, info.MaxUploadFiles)
+		bounds.Files = min(bounds.Files, info.MaxUploadFiles)
 	}
 	if info.MaxUploadMB > 0 {
-		size = min(size, int64(info.MaxUploadMB)<<20)
+		bounds.Bytes = min(bounds.Bytes, int64(info.MaxUploadMB)<<20)
 	}
-	for _, names := range plan.Archives(files, size) {
-		if err := upload(ctx, service, x.id, plan, names); err != nil {
+	for _, a := range plan.Archives(bounds) {
+		err := upload(ctx, service, x.id, plan, a)
+		if belljar.CodeOf(err) == belljar.CodeConflict {
+			if err = clearWay(ctx, service.Files(), x.id, a.Names); err == nil {
+				err = upload(ctx, service, x.id, plan, a)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 	x.files = plan.Next
-	// Without the file the next process sends everything again, which is right too.
-	_ = f.store.save("."+want.settings.terms()+".sent", sent{x.id, x.files})
+	return nil
+}
+
+// clearWay deletes what stands in the way of files: folders in their places, and files in the places of their folders.
+func clearWay(ctx context.Context, files belljar.Files, id string, names []string) error {
+	folder := map[string]bool{".": true} // whether what is sent is one
+	for _, name := range names {
+		for is := false; name != "."; name, is = path.Dir(name), true {
+			folder[name] = is
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(folder)) { // a folder before what is in it
+		if !folder[name] {
+			continue
+		}
+		list, err := files.List(ctx, id, belljar.FileQuery{Path: name, Limit: 10_000})
+		for _, there := range list.Entries {
+			if is, sent := folder[there.Path]; sent && err == nil && is != (there.Type == "dir") {
+				err = files.Delete(ctx, id, there.Path, true)
+			}
+		}
+		if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+			return err
+		}
+	}
 	return nil
 }
 
 // upload sends one archive.
-func upload(ctx context.Context, service belljar.Service, id string, plan *sync.Plan, names []string) error {
+func upload(ctx context.Context, service belljar.Service, id string, plan *sync.Plan, a sync.Archive) error {
 	read, write := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := plan.Pack(write, names)
+		err := plan.Pack(write, a)
 		write.CloseWithError(err)
 		packed <- err
 	}()
 	parts := func(yield func(belljar.UploadPart, error) bool) {
 		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: read}, nil)
 	}
-	_, err := service.Sessions().Upload(ctx, id, belljar.Upload{Parts: parts})
+	_, err := service.Sessions().Upload(ctx, id, belljar.Upload{Dir: a.Dir, Parts: parts})
 	read.Close()
 	if why := <-packed; why != nil && !errors.Is(why, io.ErrClosedPipe) {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the folder changed while it was sent", Err: why, Hint: "run it again"}

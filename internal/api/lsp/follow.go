@@ -27,6 +27,7 @@ type run struct {
 
 	typing gosync.Mutex
 	stdin  belljar.Stdin // nil until the first input
+	over   bool          // it takes no more input
 
 	// Set before done is closed.
 	final belljar.Run
@@ -80,7 +81,7 @@ func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
 }
 
 // begin begins the run's progress, if the editor shows any.
-func (s *reporter) begin(r *run) {
+func (s *reporter) begin(ctx context.Context, r *run) {
 	if !s.client.Window.WorkDoneProgress {
 		return
 	}
@@ -88,7 +89,7 @@ func (s *reporter) begin(r *run) {
 	s.tokens++
 	token := fmt.Sprintf("belljar-run-%d", s.tokens)
 	s.mu.Unlock()
-	if err := s.ask(s.ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
+	if err := s.ask(ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
 		return // the editor will not show it
 	}
 	r.token = token
@@ -148,6 +149,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 	}
 	pump.end()
 	r.typing.Lock()
+	r.over = true
 	if r.stdin != nil {
 		_ = r.stdin.Close() // the run has ended
 	}

@@ -2,14 +2,14 @@ package lsp
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/creachadair/jrpc2"
 )
 
 // Bounds of one message.
@@ -34,8 +34,8 @@ type stream struct {
 	broken error           // set by Recv, and read when the server has ended
 
 	mu       sync.Mutex
-	awaited  json.RawMessage // the id of the request that the next message waits for; nil for none
-	answered chan struct{}   // closed when its answer is written
+	awaited  string        // the id of the request that the next message waits for; "" for none
+	answered chan struct{} // closed when its answer is written
 }
 
 // Recv reads one message. Requests are handled side by side, but what follows initialize or shutdown comes after their answer: it may
@@ -55,38 +55,33 @@ func (s *stream) Recv() ([]byte, error) {
 	if broken := (*BrokenStream)(nil); errors.As(err, &broken) {
 		s.broken = err
 	}
-	if is := envelopeOf(body); is.ID != nil && (is.Method == "initialize" || is.Method == "shutdown") {
+	if id, method := envelopeOf(body); method == "initialize" || method == "shutdown" {
 		s.mu.Lock()
-		s.awaited, s.answered = is.ID, make(chan struct{})
+		s.awaited, s.answered = id, make(chan struct{})
 		s.mu.Unlock()
 	}
 	return body, err
 }
 
-// envelope is what tells a request from an answer.
-type envelope struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-}
-
-// envelopeOf is empty for what is no JSON object.
-func envelopeOf(body []byte) (is envelope) {
-	if json.Unmarshal(body, &is) != nil {
-		return envelope{}
+// envelopeOf tells a request from an answer, as jrpc2 does. The id is "" for what has no answer with an id.
+func envelopeOf(body []byte) (id, method string) {
+	list, err := jrpc2.ParseRequests(body)
+	if err != nil || len(list) != 1 || list[0].Batch || list[0].Error != nil || list[0].ID == "" {
+		return "", ""
 	}
-	return is
+	return list[0].ID, list[0].Method
 }
 
 // wrote notes an answer.
 func (s *stream) wrote(body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.awaited == nil {
+	if s.awaited == "" {
 		return
 	}
-	if is := envelopeOf(body); is.Method == "" && bytes.Equal(is.ID, s.awaited) {
+	if id, method := envelopeOf(body); method == "" && id == s.awaited {
 		close(s.answered)
-		s.awaited, s.answered = nil, nil
+		s.awaited, s.answered = "", nil
 	}
 }
 

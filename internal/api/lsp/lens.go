@@ -2,8 +2,8 @@ package lsp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 
@@ -54,11 +54,7 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	if !isFile {
 		return "", "", false
 	}
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > mostScan {
-		return "", "", false
-	}
-	raw, err := os.ReadFile(file)
+	raw, err := onDisk(file, mostScan)
 	return file, string(raw), err == nil
 }
 
@@ -96,11 +92,12 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	if only := p.Context.Only; len(only) > 0 && !slices.Contains(only, quickFix) {
 		return actions, nil
 	}
-	for _, d := range p.Context.Diagnostics {
-		data := d.Data
-		if d.Source != source {
+	for _, raw := range p.Context.Diagnostics {
+		var d diagnostic
+		if json.Unmarshal(raw, &d) != nil || d.Source != source {
 			continue
 		}
+		data := d.Data
 		if data == nil { // clients of old versions do not send it
 			data = s.dataOf(p.TextDocument.URI, d)
 		}

@@ -33,13 +33,25 @@ func (s *peer) notify(method string, params any) {
 	_ = s.rpc.Notify(context.WithoutCancel(s.ctx), method, params)
 }
 
-// ask sends a request to the client and reads its result.
+// ask sends a request to the client and reads its result. For jrpc2 the request stays open when ctx ends: it would send the client an error
+// for the answer that comes later.
 func (s *peer) ask(ctx context.Context, method string, params, result any) error {
-	answer, err := s.rpc.Callback(ctx, method, params)
-	if err != nil || result == nil {
-		return err
+	var answer *jrpc2.Response
+	answered := make(chan error, 1)
+	go func() {
+		var err error
+		answer, err = s.rpc.Callback(s.ctx, method, params)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil || result == nil {
+			return err
+		}
+		return answer.UnmarshalResult(result)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return answer.UnmarshalResult(result)
 }
 
 // tell shows a message to the user.

@@ -155,8 +155,8 @@ type progressCancelled struct {
 type actionParams struct {
 	TextDocument textDocument `json:"textDocument"`
 	Context      struct {
-		Diagnostics []diagnostic `json:"diagnostics"`
-		Only        []string     `json:"only"`
+		Diagnostics []json.RawMessage `json:"diagnostics"` // those of others may have any form
+		Only        []string          `json:"only"`
 	} `json:"context"`
 }
 
@@ -181,7 +181,7 @@ const (
 type diagnostic struct {
 	Range           span             `json:"range"`
 	Severity        int              `json:"severity,omitempty"`
-	Code            any              `json:"code,omitempty"` // others may send a number
+	Code            string           `json:"code,omitempty"`
 	CodeDescription *codeDescription `json:"codeDescription,omitempty"`
 	Source          string           `json:"source,omitempty"`
 	Message         string           `json:"message"`

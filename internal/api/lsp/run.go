@@ -225,7 +225,10 @@ func (s *Server) planLone(p *plan) error {
 		language = languageOf(d.language)
 	}
 	l, known := belljar.LanguageOf(language)
-	if !known {
+	switch {
+	case !known && file != "":
+		return refuse("uri", "no language is known for "+file, "open its folder, and give command")
+	case !known:
 		return refuse("uri", "the editor's language "+language+" is not one that Belljar runs", "choose the language of the text in the editor, or save it as a file")
 	}
 	p.spec.Language, p.spec.WorkspaceExec, p.spec.Runtime, p.spec.Env = l.Aliases[0], l.Executed(), args.Runtime, args.Env
@@ -248,7 +251,7 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	r := &run{plan: p, service: service, done: make(chan struct{})}
 	ctx, r.quit = context.WithCancel(ctx)
 	defer r.quit()
-	s.begin(r)
+	s.begin(ctx, r)
 	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
 	switch {
 	case p.folder == nil:

@@ -62,12 +62,15 @@ type Server struct {
 	order   []string        // of runs, oldest first
 }
 
+// mostParting is how long an editor that ends waits for its sessions' end.
+const mostParting = 2 * time.Second
+
 // Serve speaks with the editor until it exits or closes in.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
-		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{}, begun: map[any]*run{},
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{}, begun: map[string]*run{},
 		peer: &peer{ctx: ctx, parent: stop},
 	}}}
 	s.methods, s.does = s.allMethods(), s.allCommands()
@@ -103,10 +106,21 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.end())
 }
 
-// end closes what the server has opened.
+// end closes what the server has opened. The sessions in which nothing runs end now, all others when their time is over.
 func (s *Server) end() (err error) {
+	busy := map[string]bool{}
+	for _, r := range s.runs {
+		busy[r.started.SessionID] = busy[r.started.SessionID] || r.err != nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), mostParting)
+	defer stop()
 	for _, f := range s.folders {
 		f.close()
+		for _, x := range f.sessions {
+			if s.server != "" && !busy[x.id] { // the service in this process ends its own
+				_ = s.service.Sessions().Delete(ctx, x.id)
+			}
+		}
 	}
 	if s.close != nil {
 		err = s.close()

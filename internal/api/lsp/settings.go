@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/sync"
 )
 
 // settings are what the runs of a folder have unless they say otherwise. They are kept outside of the folder, whose files must not
@@ -53,14 +52,14 @@ func hashOf(dir string) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// store is where a folder's settings, and what its session has, are kept.
+// store is where a folder's settings are kept.
 type store struct{ dir, hash string }
 
-func (s store) file(suffix string) string { return filepath.Join(s.dir, s.hash+suffix) }
+func (s store) file() string { return filepath.Join(s.dir, s.hash+".json") }
 
 // settings reads a folder's settings; none are no error.
 func (s store) settings() (out settings, err error) {
-	raw, err := os.ReadFile(s.file(".json"))
+	raw, err := os.ReadFile(s.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -75,31 +74,15 @@ func (s store) settings() (out settings, err error) {
 	return out, nil
 }
 
-func (s store) save(suffix string, value any) error {
-	raw, err := json.MarshalIndent(value, "", "  ")
+func (s store) save(c settings) error {
+	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return writeWhole(s.file(suffix), bytes.NewReader(append(raw, '\n')), 0o600) // env may be private
-}
-
-// sent is what a session's workspace has.
-type sent struct {
-	SessionID string        `json:"session_id"`
-	Files     sync.Manifest `json:"files"`
-}
-
-// sent reads what was sent to a session, by this process or one before; nil if that is not known.
-func (s store) sent(terms, sessionID string) sync.Manifest {
-	raw, err := os.ReadFile(s.file("." + terms + ".sent"))
-	var known sent
-	if err != nil || json.Unmarshal(raw, &known) != nil || known.SessionID != sessionID {
-		return nil
-	}
-	return known.Files
+	return writeWhole(s.file(), bytes.NewReader(append(raw, '\n')), 0o600) // env may be private
 }
 
 // check checks settings as far as that needs no server.

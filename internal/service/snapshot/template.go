@@ -74,7 +74,7 @@ func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
 			return err
 		case exit.Code != 0 || exit.Cause != wire.CauseExited:
 			return &belljar.Error{
-				Code: belljar.CodeConflict, Message: fmt.Sprintf("start command %d of template %q failed with exit code %d", i+1, f.of.Name, exit.Code),
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("start[%d] of template %q failed with exit code %d", i, f.of.Name, exit.Code),
 				Details: map[string]any{"template": f.of.Name, "command": i, "exit_code": exit.Code, "output": strings.ToValidUTF8(string(out), "\ufffd")},
 				Hint:    "the template's owner corrects start in its file and builds it again",
 			}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package lsp_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// A text that the editor opens without having saved it is what runs. The bytes of a file stay as they are if the editor only shows them in another
+// form.
+func TestOpenedUnsaved(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"a.sh": "echo disk\n", "same": "1\r\n2", "mark": "\ufeff1\n", "latin": "\xe9\n"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	for name, text := range map[string]string{"a.sh": "echo unsaved; cat new same mark latin | od -An -tx1", "new": "n", "same": "1\n2\n", "mark": "1\n", "latin": "é\n"} {
+		e.open("file://"+dir+"/"+name, "text", text)
+	}
+	run := e.run(map[string]any{"uri": "file://" + dir + "/a.sh"})
+	if out := e.printed(run["run_id"], "stdout"); out != "unsaved\n 6e 31 0d 0a 32 ef bb bf 31 0a e9 0a\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, unless something still runs there.
+func TestTwoEditors(t *testing.T) {
+	s := service(t)
+	dir := makeFolder(t, map[string]string{"a.sh": "echo disk; read a\n"})
+	uri := "file://" + dir + "/a.sh"
+	one, two := start(t, with(s)), start(t, with(s))
+	one.initialize([]string{dir}, nil)
+	two.initialize([]string{dir}, nil)
+	one.open(uri, "sh", "echo disk; read a\n")
+	one.change(uri, 2, nil, "echo unsaved\n")
+	two.run(map[string]any{"uri": uri})
+	first, second := one.run(map[string]any{"uri": uri}), two.command("tldw.sandbox.run", map[string]any{"uri": uri, "interactive": true}).object(t)
+	said := two.wait(func(m message) bool { return m.Method == "belljar/log" && m.object(t)["run_id"] == second["run_id"] })
+	if text := said.object(t)["data"]; text != "disk\n" {
+		t.Errorf("%q", text)
+	}
+	for e, session := range map[*editor]any{one: first["session_id"], two: second["session_id"]} {
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+		if got, err := s.Sessions().Get(t.Context(), session.(string)); err != nil || got.State.Ended() != (e == one) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// fullService is a server that takes uploads while full does not say otherwise.
+type fullService struct {
+	belljar.Service
+	full *error
+}
+
+// Sessions gives access to sessions.
+func (s fullService) Sessions() belljar.Sessions { return fullSessions{s.Service.Sessions(), s.full} }
+
+type fullSessions struct {
+	belljar.Sessions
+	full *error
+}
+
+// Upload fails or uploads.
+func (s fullSessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
+	if *s.full != nil {
+		return belljar.UploadResult{}, *s.full
+	}
+	return s.Sessions.Upload(ctx, id, u)
+}
+
+// After files could not be sent, the next run sends them, and those that were deleted for them.
+func TestSentInPart(t *testing.T) {
+	var full error
+	dir := makeFolder(t, map[string]string{"old/a": "a"})
+	e := start(t, with(fullService{service(t), &full}))
+	e.initialize([]string{dir}, nil)
+	prints := func(want string, command ...string) {
+		t.Helper()
+		if got := e.run(map[string]any{"command": command}); e.printed(got["run_id"], "stdout") != want {
+			t.Errorf("%q, want %q", e.printed(got["run_id"], "stdout"), want)
+		}
+	}
+	prints("a", "cat", "old/a")
+	if err := errors.Join(os.Rename(filepath.Join(dir, "old"), filepath.Join(dir, "new")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	full = &belljar.Error{Code: belljar.CodeDiskFull, Message: "the workspace is full"}
+	e.refused("tldw.sandbox.run", map[string]any{"command": []string{"true"}}, -32057, "full")
+	full = nil
+	if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	prints("a", "cat", "old/a")
+	prints("b\nold\n", "ls")
+}
+
+// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, whoever has made them.
+func TestInTheWay(t *testing.T) {
+	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload may have
+	dir := makeFolder(t, map[string]string{"was/a": "a", "was/b": "b", "mine/c": "", "mine/d": "", "ours/c": "", "ours/d": "", far: "6"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	e.run(map[string]any{"command": []string{"sh", "-c", "mkdir -p was/made made/by; touch deep; ln -s /tmp to; rm -r mine ours; touch mine; ln -s /tmp ours"}})
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "was")), os.Remove(filepath.Join(dir, "mine/c")), os.Remove(filepath.Join(dir, "ours/c"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"was": "1", "made/by": "2", "deep/er/x": "3", "deep/y": "4", "to/z": "5"} {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := e.run(map[string]any{"command": []string{"cat", "was", "made/by", "deep/er/x", "deep/y", "to/z", far}})
+	if out := e.printed(got["run_id"], "stdout"); out != "123456" {
+		t.Errorf("%q %s", out, e.printed(got["run_id"], "stderr"))
+	}
+}
