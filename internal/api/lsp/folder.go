@@ -21,7 +21,7 @@ import (
 // folder is a folder of the editor, with the sessions that its runs use.
 type folder struct {
 	uri, dir, name string
-	id             string // of its sessions' scope: another editor on the same folder may have other texts
+	editor         string // ends the keys of its sessions' scopes: another editor on the same folder may have other texts
 	store          store
 
 	mu       gosync.Mutex // held while files are sent
@@ -59,7 +59,7 @@ func (s *Server) addFolder(w workspaceFolder) {
 		name = filepath.Base(dir)
 	}
 	s.folders = append(s.folders, &folder{
-		uri: w.URI, dir: dir, name: name, id: "lsp-" + belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
+		uri: w.URI, dir: dir, name: name, editor: belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
 		sessions: map[string]*session{}, told: map[string]bool{},
 	})
 }
@@ -214,7 +214,7 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 	}
 	opened, _, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: s.image(c), TrustLevel: c.Policy.TrustLevel, Isolation: c.Policy.Isolation,
-		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: f.id, Key: terms},
+		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms + "-" + f.editor},
 	}})
 	if err == nil {
 		opened, err = belljar.Approved(ctx, service.Sessions(), opened)
