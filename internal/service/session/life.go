@@ -133,8 +133,8 @@ func (x *Session) checkExpiry() {
 	if awaited {
 		x.life.touch(x.all.now())
 	}
-	now := x.all.now()
-	if why, _ := x.life.expired(now, x.uses > 0); why != "" {
+	now, made := x.all.now(), x.box != nil || x.asleep.saved != nil // its time begins when it is made
+	if why, _ := x.life.expired(now, x.uses > 0); why != "" && made {
 		x.endLocked(belljar.SessionExpired, why, &fault.ExpiredError{Why: why})
 		return
 	}
@@ -145,7 +145,7 @@ func (x *Session) checkExpiry() {
 		x.life.tried = now
 		go x.asleep.rest(x.life.alive)
 	}
-	if x.box != nil || x.asleep.saved != nil {
+	if made {
 		x.setTimer(now)
 	}
 }

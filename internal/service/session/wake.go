@@ -28,12 +28,12 @@ func (h *hibernation) enter() (*box.Box, *turn, error) {
 	case h.turn != nil && !h.turn.final:
 		h.turn.stop(errUsed)
 	}
+	x.life.touch(x.all.now())
 	if h.turn != nil && h.turn.final {
 		h.turn.waiters++
 		return nil, h.turn, nil
 	}
 	x.uses++
-	x.life.touch(x.all.now())
 	return x.box, nil, nil
 }
 
