@@ -73,7 +73,7 @@ func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 		return false
 	}
 	id, c, own, share := n.greediest(ctx, bound)
-	if c == nil {
+	if c.box == nil {
 		return false
 	}
 	why := &MemoryError{Used: own, Share: share}
@@ -82,6 +82,6 @@ func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 	if err := c.box.Destroy(ctx); err != nil {
 		n.Log.Error("sandbox could not be destroyed", "sandbox", id, "err", err)
 	}
-	n.Hold(id, nil, nil)
+	n.release(id, c.box)
 	return true
 }
