@@ -16,7 +16,7 @@ import (
 func TestSessionIdempotency(t *testing.T) {
 	b := newBench(t)
 	req := spec()
-	req.IdempotencyKey = "k"
+	req.IdempotencyKey, req.Scope = "k", belljar.Scope{Namespace: "agent", ID: "a", Key: "main"}
 	// Many at once make one, and all get it.
 	made := make([]belljar.Session, 20)
 	var wait sync.WaitGroup

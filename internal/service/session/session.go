@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // Session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the table when
@@ -30,6 +31,7 @@ type Session struct {
 	shell    *queue.Queue         // of its shell's commands, one of which runs at a time
 	gitPlace *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 	from     *snapshot.Source     // of a copy; nil for other sessions
+	key      *store.Key           // of the request that makes it, if that has one
 
 	Network  Network  // what it may reach
 	Approval Approval // that it waits for
