@@ -25,11 +25,11 @@ const (
 // Parts of the bound on the memory of all sandboxes, in per cent.
 const (
 	watermark = 90 // from here on nothing new is admitted, and what is made ahead goes
-	brink     = 95 // from here on the sandbox furthest above its share goes, before the kernel kills any
+	critical  = 95 // from here on the sandbox furthest above its share goes, before the kernel kills any
 	relief    = 85 // below this, new sandboxes are admitted again
 )
 
-// memoryRetry is when a caller may try again whom the node's memory had no room for.
+// memoryRetry is the Retry-After of a refusal for lack of memory.
 const memoryRetry = 5 * time.Second
 
 // besideFiles is what a sandbox may have in file systems in memory that no request names.

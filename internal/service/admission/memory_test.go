@@ -68,7 +68,7 @@ func TestMoreThanTheQuota(t *testing.T) {
 	}
 }
 
-// Above the watermark nothing new is admitted and what is made ahead goes; at the brink the sandbox that is furthest above its
+// Above the watermark nothing new is admitted and what is made ahead goes; at the critical level the sandbox that is furthest above its
 // share goes, and only that, though its claim comes to another one meanwhile; and when there is room again, those who wait are admitted.
 func TestMemoryRunsShort(t *testing.T) {
 	whole := &trough{bound: 1000 * mega, used: map[string]int64{"ahead": 100 * mega}}

@@ -36,7 +36,7 @@ func (n *Memory) Watch(ctx context.Context, work func(f func())) {
 
 // guard keeps the memory in use below the bound.
 func (n *Memory) guard(ctx context.Context, whole runtime.Installation) {
-	watch, err := whole.Watch(watermark, brink)
+	watch, err := whole.Watch(watermark, critical)
 	if err != nil {
 		n.Log.Warn("the kernel does not announce that the sandboxes' memory runs short; it is looked at every second", "err", err)
 	}
@@ -69,7 +69,7 @@ func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 	case used < part(relief):
 		n.press(false)
 	}
-	if used < part(brink) {
+	if used < part(critical) {
 		return false
 	}
 	id, c, own, share := n.greediest(ctx, bound)

@@ -180,7 +180,7 @@ func (s *Sessions) claimMemory(ctx context.Context, x *Session) error {
 	return nil
 }
 
-// discard removes a session that did not get on record.
+// discard removes a session that could not be recorded.
 func (s *Sessions) discard(x *Session, fault error) {
 	x.Approval.withdraw(true)
 	s.remove(x)

@@ -154,12 +154,12 @@ func (v view) Remove(ctx context.Context, id string) error {
 	case kindHibernated, kindAsleep:
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is of a hibernated session", id),
-			Details: map[string]any{"snapshot_id": id, "session_id": x.SessionID}, Hint: "it goes when the session is used, or ends",
+			Details: map[string]any{"snapshot_id": id, "session_id": x.SessionID}, Hint: "it is removed when the session wakes or ends",
 		}
 	case kindTemplate:
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is files of template %q", id, x.Name),
-			Details: map[string]any{"snapshot_id": id, "template": x.Name}, Hint: "it goes with the template: belljar template rm",
+			Details: map[string]any{"snapshot_id": id, "template": x.Name}, Hint: "remove the template instead: belljar template rm",
 		}
 	}
 	if err := v.remove(ctx, x); err != nil {
