@@ -344,13 +344,6 @@ func (d *Desk) record(name string, e *Entry) {
 	d.opts.Record(ev)
 }
 
-// Pending is how many requests wait.
-func (d *Desk) Pending() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting)
-}
-
 // List returns one page of the approvals.
 func (d *Desk) List(ctx context.Context, q belljar.ApprovalQuery) (belljar.ApprovalPage, error) {
 	page := belljar.ApprovalPage{Items: []belljar.Approval{}, Limit: q.Limit, Offset: q.Offset}
