@@ -2,8 +2,8 @@
 // ([Run], [Frame], [Artifact], [ResourceUsage]), how things fail ([Error], [Code]), and the small interfaces
 // ([Runs]) that the service implements in process and a client implements over the network.
 //
-// It imports the standard library only and does no input or output. JSON names follow the sandbox API (docs/compatibility.md)
-// (the sandbox HTTP API); where a name is Belljar's own, its comment says so.
+// It imports the standard library only and does no input or output. JSON names follow the sandbox HTTP API
+// (docs/compatibility.md); where a name is Belljar's own, its comment says so.
 //
 // # Versions
 //

@@ -21,8 +21,8 @@ type Resources struct {
 }
 
 // Limits is what is in force for one run. A report has every field set, except that CPU, MemoryMB and Pids are 0 where
-// nothing on the host holds the sandbox to them; what stands in is in the limits_enforced of the report. docs/compatibility.md#limits-and-defaults gives the defaults, and its decisions those that
-// it leaves open.
+// nothing on the host holds the sandbox to them; what stands in is in the limits_enforced of the report.
+// docs/compatibility.md#limits-and-defaults gives the defaults, and its decisions those that it leaves open.
 type Limits struct {
 	CPU               float64 `json:"cpu"`
 	MemoryMB          int     `json:"memory_mb"`

@@ -21,7 +21,7 @@ type RunSpec struct {
 	Command           []string          `json:"command,omitempty"`
 	Code              string            `json:"code,omitempty"`     // a program's text, in place of command. Belljar's own
 	Language          string            `json:"language,omitempty"` // of Code, or of the file that Command begins with: python, c … ([Languages])
-	Context           string            `json:"context,omitempty"`  // of a session, in which Code is executed; with Language it is made if it does not exist. Belljar's own
+	Context           string            `json:"context,omitempty"`  // of a session, in which Code is executed; with Language it is made if missing. Belljar's own
 	Replay            bool              `json:"replay,omitempty"`   // if Context has lost its interpreter, its earlier code is executed again first. Belljar's own
 	Shell             *ShellCommand     `json:"shell,omitempty"`    // in place of command, in a session. Belljar's own
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
@@ -33,15 +33,15 @@ type RunSpec struct {
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
 	BuildTimeoutSec   float64           `json:"build_timeout_sec,omitempty" minimum:"0.001"` // of a program that is compiled first. Belljar's own
 	BuildMemoryMB     int               `json:"build_memory_mb,omitempty" minimum:"8"`       // of its compiler; 0 is as resources.memory_mb. Belljar's own
-	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"`       // of all its processes together; no shell command has it. Belljar's own
+	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"`       // of all its processes together; not in a shell. Belljar's own
 	BuildCache        bool              `json:"build_cache,omitempty"`                       // the same program of the same user is built once. Belljar's own
 	Resources         Resources         `json:"resources,omitzero"`
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`          // of an allowlist
 	Packages          Packages          `json:"packages,omitzero"`        // installed first. Belljar's own
-	Warm              string            `json:"warm,omitempty"`           // auto | off: whether the program may have an interpreter that was started before; "" is auto. Belljar's own
+	Warm              string            `json:"warm,omitempty"`           // auto ("") | off: whether an interpreter started before may execute it. Belljar's own
 	Snapshot          string            `json:"snapshot,omitempty"`       // id of the one that is at /snapshot, read-only; not in a session. Belljar's own
-	Template          string            `json:"template,omitempty"`       // name of the one that it has its image, packages, environment and files of; not in a session. Belljar's own
+	Template          string            `json:"template,omitempty"`       // that gives image, packages, environment and files; not in a session. Belljar's own
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own

@@ -20,7 +20,7 @@ type SessionSpec struct {
 	Git               *GitSpec          `json:"git,omitempty"`                         // a repository that the workspace begins with
 	Packages          Packages          `json:"packages,omitzero"`                     // for every run. Belljar's own
 	Snapshot          string            `json:"snapshot,omitempty"`                    // id of the one that the workspace begins with. Belljar's own
-	Template          string            `json:"template,omitempty"`                    // name of the one that has its image, packages, environment and files. Belljar's own
+	Template          string            `json:"template,omitempty"`                    // that gives image, packages, environment and files. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; of all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`

@@ -18,7 +18,9 @@ type Snapshot struct {
 	Files        int    `json:"files"`         // with symbolic links
 	ArchiveBytes int64  `json:"archive_bytes"` // of the tar archive
 	StoredBytes  int64  `json:"stored_bytes"`  // of the compressed archive, which count to its owner's artifact_mb once for each digest
-	Kind         string `json:"kind"`          // workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id; hibernated_live: its memory, files and processes; template: files of the template of its name
+	// Kind is workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session of the same id;
+	// hibernated_live: its memory, files and processes; template: files of the template of its name.
+	Kind string `json:"kind"`
 	// Consistent reports that no program could change a file while the files were read. An imported snapshot always is.
 	Consistent bool       `json:"consistent"`
 	SessionID  string     `json:"session_id,omitempty"` // that it was made of; "" for an imported one

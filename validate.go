@@ -31,63 +31,44 @@ const SpecVersion = "1.1"
 // Validate checks everything about a request that can be known without a host or a policy. The error is
 // [CodeInvalidRequest] and names the field.
 func (s *RunSpec) Validate() error {
-	for _, check := range []func() error{
-		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
+	return firstError(s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
 		func() error { return checkSecrets(s.Secrets) },
 		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git) },
-		func() error { return checkIsolation(s.Isolation, s.TrustLevel) }, s.checkGit, s.checkSnapshot, s.checkTemplate, s.checkWorkspace, s.Packages.Validate,
-	} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
+		s.checkGit, s.checkSnapshot, s.checkTemplate, s.checkWorkspace, s.Packages.Validate, NetworkSpec{s.NetworkPolicy, s.Egress}.Validate)
 }
 
 // Validate checks everything about a request that can be known without a host or a policy. The error is
 // [CodeInvalidRequest] and names the field.
 func (s *SessionSpec) Validate() error {
-	if err := s.Scope.Validate(); err != nil {
-		return err
+	return firstError(s.Scope.Validate,
+		func() error { return checkEnv(s.Env) },
+		func() error { return checkLabels(s.Labels) },
+		func() error { return checkSecrets(s.Secrets) },
+		func() error { return checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git) },
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
+		s.Git.Validate, func() error { return s.Git.checkSecret(s.Secrets) }, s.Packages.Validate, s.checkSnapshot,
+		func() error { return checkTemplate(s.Template, s.Snapshot, s.Git) },
+		s.checkWorkspace, NetworkSpec{s.NetworkPolicy, s.Egress}.Validate)
+}
+
+// firstError returns the first error of checks.
+func firstError(checks ...func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
 	}
-	if err := checkEnv(s.Env); err != nil {
-		return err
-	}
-	if err := checkLabels(s.Labels); err != nil {
-		return err
-	}
-	if err := checkSecrets(s.Secrets); err != nil {
-		return err
-	}
-	if err := checkBrokered(s.Secrets, s.Env, s.NetworkPolicy, s.Git); err != nil {
-		return err
-	}
-	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
-		return err
-	}
-	if err := s.Git.Validate(); err != nil {
-		return err
-	}
-	if err := s.Git.checkSecret(s.Secrets); err != nil {
-		return err
-	}
-	if err := s.Packages.Validate(); err != nil {
-		return err
-	}
+	return nil
+}
+
+// checkSnapshot checks the snapshot that the workspace begins with.
+func (s *SessionSpec) checkSnapshot() error {
 	if s.Snapshot != "" && s.Git != nil {
 		return invalid("snapshot", "snapshot and git exclude each other: each is what the workspace begins with")
 	}
-	if err := checkSnapshot(s.Snapshot); err != nil {
-		return err
-	}
-	if err := checkTemplate(s.Template, s.Snapshot, s.Git); err != nil {
-		return err
-	}
-	if err := s.checkWorkspace(); err != nil {
-		return err
-	}
-	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()
+	return checkSnapshot(s.Snapshot)
 }
 
 // checkSnapshot checks the id of a snapshot, which may be "".

@@ -101,7 +101,7 @@ func contextError(ctx context.Context) error {
 	case errors.Is(cause, context.DeadlineExceeded):
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the time for the request is over", Err: cause}
 	}
-	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: cause}
+	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was cancelled", Err: cause}
 }
 
 // failure returns the error in a response, and closes it.

@@ -67,7 +67,7 @@ func (c *Client) feed(run string, spec belljar.RunSpec, from io.Reader) {
 	}
 }
 
-// awaitFeed waits until the feed of a run that has ended is done, and returns its error.
+// awaitFeed waits until the feed of a run that has ended is done, and returns its error, once.
 func (c *Client) awaitFeed(ctx context.Context, run string) error {
 	c.mu.Lock()
 	f := c.feeds[run]
@@ -77,6 +77,7 @@ func (c *Client) awaitFeed(ctx context.Context, run string) error {
 	}
 	select {
 	case <-f.done:
+		f.forget()
 		return f.err
 	case <-ctx.Done():
 		return contextError(ctx)
@@ -87,10 +88,14 @@ func (f *feed) finish(err error) {
 	f.err = err
 	close(f.done)
 	if err == nil {
-		f.c.mu.Lock()
-		delete(f.c.feeds, f.id)
-		f.c.mu.Unlock()
+		f.forget()
 	}
+}
+
+func (f *feed) forget() {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	delete(f.c.feeds, f.id)
 }
 
 // run sends all input. After an error it cancels the run, which must not continue with a part of its input.

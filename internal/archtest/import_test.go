@@ -109,7 +109,8 @@ func rules() []rule {
 			applies: func(dir string) bool { return under(dir, "internal/service") },
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
-					imported == "internal/archive" || imported == "internal/char" || imported == "internal/egress" || imported == "internal/shelf" || imported == "internal/trace" || under(imported, "internal/secret") || under(imported, "internal/service")
+					imported == "internal/archive" || imported == "internal/char" || imported == "internal/egress" || imported == "internal/keylock" ||
+					imported == "internal/shelf" || imported == "internal/trace" || under(imported, "internal/secret") || under(imported, "internal/service")
 			},
 		},
 		{
@@ -127,7 +128,8 @@ func rules() []rule {
 			reason:  "a door with logic of its own is a bug, and so is one that knows another",
 			applies: func(dir string) bool { return under(dir, "internal/api") },
 			allowed: func(dir, imported string) bool {
-				return imported == "." || imported == "internal/api" || imported == "internal/api/socket" || imported == "internal/char" || imported == "internal/event" || imported == "internal/nearest" || under(imported, dir) ||
+				return imported == "." || imported == "internal/api" || imported == "internal/api/socket" || imported == "internal/char" ||
+					imported == "internal/event" || imported == "internal/keylock" || imported == "internal/nearest" || under(imported, dir) ||
 					imported == "internal/trace" || imported == "internal/workspace" && dir == "internal/api/workspace" || imported == "internal/sync" && dir == "internal/api/lsp" // which is a client's side, too
 			},
 		},

@@ -109,7 +109,7 @@ func damagedSecret(path, loss string, err error) error {
 	}
 }
 
-// writeSynced replaces a file so that after a crash it has either the old or the new content.
+// writeSynced replaces a file. After a crash during the call, it has either the old or the new content; after the call, the new one.
 func writeSynced(path, content string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
@@ -123,7 +123,14 @@ func writeSynced(path, content string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = dir.Sync() // not every file system can
+		_ = dir.Close()
+	}
+	return nil
 }
 
 // randomHex returns n random bytes in hexadecimal.

@@ -40,7 +40,7 @@ func checkHost(cfg *config.Config, required []string, caps runtime.Capabilities)
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "not enforced on this host: " + names,
 		Details: map[string]any{"protections": missing},
-		Hint: "run \"belljar doctor\" to see how to fix this, or start anyway with --set allow_weak=" +
-			strings.Join(append(slices.Clone(cfg.AllowWeak), missing...), ",") + " serves without",
+		Hint: "run \"belljar doctor\" to see how to fix this, or start without them: --set allow_weak=" +
+			strings.Join(append(slices.Clone(cfg.AllowWeak), missing...), ","),
 	}
 }

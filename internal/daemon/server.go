@@ -163,8 +163,6 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	d.closers = append(d.closers, trail.Close)
 	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
 
-	d.elsewhere.Store(&events)
-
 	opts := serviceOptions(cfg)
 	applyEgress(&opts.Policy, cfg, m.own)
 	if opts.Egress, err = egressOptions(cfg); err != nil {
@@ -178,6 +176,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 		d.closers = append(d.closers, hook.Close)
 		events = append(events, hook)
 	}
+	d.elsewhere.Store(&events)
 	opts.Require, opts.Lifetime = m.required, m.lifetime
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err

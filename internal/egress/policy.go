@@ -71,7 +71,7 @@ func (p *Policy) serves(name string) bool {
 	return p.covers(func(r *Rules) bool { _, ok := r.name(name); return ok })
 }
 
-// Uncovered returns the rules of the run of which the server's rules cover nothing, in order. A preset is one rule, whatever hosts it has.
+// Uncovered returns the run's rules that the server's rules do not allow at all, in order. A preset is one rule, whatever hosts it has.
 func (p *Policy) Uncovered() (list []string) {
 	all, covered := p.Run.patterns(), map[string]bool{}
 	for _, own := range all {

@@ -58,7 +58,7 @@ func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Sess
 		state = x.Snapshot()
 	}
 	if state.State.Ended() {
-		return nil, session.Ended(state)
+		return nil, session.Unusable(state)
 	}
 	return x, x.Approval.Check()
 }

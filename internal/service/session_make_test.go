@@ -11,6 +11,9 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
 )
 
 func TestSessionIdempotency(t *testing.T) {
@@ -51,6 +54,55 @@ func TestSessionIdempotency(t *testing.T) {
 	}
 	if s, err := b.sessions("b").Create(b.context(), other); err != nil || s.ID == made[0].ID {
 		t.Errorf("another's key: %+v, %v", s, err)
+	}
+}
+
+// busyStore is a store that calls busy before it inserts a session, once.
+type busyStore struct {
+	store.Store
+	busy func()
+}
+
+type busySessions struct {
+	store.Sessions
+	of *busyStore
+}
+
+func (s *busyStore) Sessions() store.Sessions { return busySessions{s.Store.Sessions(), s} }
+
+func (s busySessions) Insert(ctx context.Context, row store.Session, key *store.Key) (*store.Key, error) {
+	if busy := s.of.busy; busy != nil {
+		s.of.busy = nil
+		busy()
+	}
+	return s.Sessions.Insert(ctx, row, key)
+}
+
+// A request with a scope that is repeated before its key is on record gets the session; only other requests are refused.
+func TestSessionRepeatedAtOnce(t *testing.T) {
+	st := &busyStore{Store: memory.New()}
+	b := newBench(t, func(o *service.Options) { o.Store = st })
+	req := spec()
+	req.IdempotencyKey, req.Scope = "k", belljar.Scope{Namespace: "agent", ID: "a", Key: "main"}
+	again := make(chan error, 1)
+	st.busy = func() {
+		other := req
+		other.TimeoutSec = 5
+		_, err := b.mine().Create(b.context(), other)
+		refusedAs(t, "another request with that key", err, belljar.CodeIdempotency)
+		other.IdempotencyKey = "other"
+		_, err = b.mine().Create(b.context(), other)
+		refusedAs(t, "another key", err, belljar.CodeConflict)
+		go func() {
+			_, err := b.mine().Create(b.context(), req)
+			again <- err
+		}()
+	}
+	if _, err := b.mine().Create(b.context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-again; err != nil {
+		t.Error(err)
 	}
 }
 

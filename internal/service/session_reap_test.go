@@ -120,14 +120,24 @@ type sundial struct{ *hourglass }
 
 func (sundial) AfterFunc(time.Duration, func()) func() bool { return func() bool { return false } }
 
-// The reaper ends what its own clock has missed.
+// The reaper ends what its own clock has missed. A session that is still being made has all of its time.
 func TestReapExpires(t *testing.T) {
 	clock := newHourglass()
-	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = sundial{clock}, time.Minute })
+	rt := &slowRuntime{proceed: make(chan struct{})}
+	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }), func(o *service.Options) {
+		o.Clock, o.SessionTTL = sundial{clock}, time.Minute
+	})
 	unused := b.open()
 	idle := b.open(func(r *belljar.SessionRequest) { r.TTLSec, r.IdleTimeoutSec = 3600, 60 })
 	old := b.open(func(r *belljar.SessionRequest) { r.TTLSec, r.LifetimeSec = 3600, 60 })
 	fine := b.open(func(r *belljar.SessionRequest) { r.TTLSec = 3600 })
+	rt.set(func() { rt.asked = make(chan struct{}) })
+	made := make(chan error, 1)
+	go func() {
+		_, err := b.mine().Create(b.context(), spec())
+		made <- err
+	}()
+	<-rt.asked
 	clock.pass(59 * time.Second)
 	b.service.Reap(b.context())
 	for _, s := range []belljar.Session{unused, idle, old, fine} {
@@ -139,6 +149,10 @@ func TestReapExpires(t *testing.T) {
 		b.state(s.ID, belljar.SessionExpired)
 	}
 	b.state(fine.ID, belljar.SessionActive)
+	close(rt.proceed)
+	if err := <-made; err != nil {
+		t.Errorf("%+v", err)
+	}
 }
 
 // counting is a store that counts the updates of sessions.

@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/session"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/shelf"
@@ -24,9 +23,10 @@ func newSnapshots(s *Service) *snapshot.Snapshots {
 	o := s.opts
 	return snapshot.New(snapshot.Options{
 		Limits: o.Snapshots.SnapshotLimits, Store: o.Store.Snapshots(), Blobs: o.Blobs, Accounts: s.accounts, Shelf: o.Snapshots.Shelf, TempDir: o.TempDir,
-		Ended: session.Ended, Record: s.emit, Now: s.now,
+		Ended: session.Unusable, Record: s.emit, Now: s.now,
 		Acquire: func(ctx context.Context, caller belljar.Caller, id string) (snapshot.Workspace, error) {
-			return useWorkspace(ctx, s, caller, id)
+			u, _, err := useInside(ctx, s, caller, id)
+			return u, err
 		},
 		Copy: func(ctx context.Context, caller belljar.Caller, of string, from *snapshot.Source) (belljar.Session, error) {
 			return copySession(ctx, s, caller, of, from)
@@ -37,22 +37,6 @@ func newSnapshots(s *Service) *snapshot.Snapshots {
 			}
 		},
 	})
-}
-
-// useWorkspace counts a use of a session whose workspace caller may save.
-func useWorkspace(ctx context.Context, s *Service, caller belljar.Caller, id string) (snapshot.Workspace, error) {
-	x, err := s.livingSession(caller, id)
-	if err == nil {
-		err = x.CheckIsolation(caller, admission.Request{})
-	}
-	if err != nil {
-		return nil, err
-	}
-	u, err := x.Use(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return u, nil
 }
 
 // copySession makes a session as another one is, with other files.

@@ -14,8 +14,8 @@ func (s *Service) sweepNow() {
 }
 
 // Sweep removes what has been kept for its time: the logs and artifacts of runs after the policy's ArtifactTTLHours, the records of
-// runs and sessions after RowDays, idempotency keys, unused images, snapshots that have expired, what former builds of templates have left, and bytes that belong to no run. It does what it can and returns
-// everything that failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
+// runs and sessions after RowDays, idempotency keys, unused images, snapshots that have expired, what former builds of templates have
+// left, and bytes that belong to no run. It does what it can and returns everything that failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
 	past := now.AddDate(0, 0, -s.opts.RowDays)

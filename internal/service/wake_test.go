@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -56,10 +57,11 @@ func (r *slowRuntime) set(change func()) {
 // Many calls wake a session once. It stays hibernated if it cannot be woken, or if no call waits any longer.
 func TestWake(t *testing.T) {
 	t.Parallel()
-	rt := &slowRuntime{proceed: make(chan struct{})}
+	rt, clock := &slowRuntime{proceed: make(chan struct{}, 1)}, newHourglass()
 	b := newBench(t, func(o *service.Options) {
 		rt.Runtime = o.Runtimes[0]
 		o.Runtimes = []runtime.Runtime{rt}
+		o.Clock, o.SessionTTL = clock, time.Hour
 	})
 	x := b.open()
 	b.in(x.ID, "echo text >file")
@@ -70,6 +72,7 @@ func TestWake(t *testing.T) {
 	}
 	b.sleeping(x.ID)
 	rt.set(func() { rt.made, rt.asked = 0, make(chan struct{}) })
+	clock.pass(59 * time.Minute)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -79,6 +82,7 @@ func TestWake(t *testing.T) {
 		})
 	}
 	<-rt.asked
+	clock.pass(2 * time.Minute) // who waits uses it
 	rt.proceed <- struct{}{}
 	all.Wait()
 	if rt.made != 1 {

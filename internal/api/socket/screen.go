@@ -121,7 +121,7 @@ func (s *Screen) ended(e belljar.TerminalEvent) Verdict {
 	case e.Kind == belljar.TerminalExit:
 		return Verdict{websocket.StatusNormalClosure, "the program has ended", s.Dialect.Exit(e.ExitCode)}
 	case e.Kind == belljar.TerminalReplaced:
-		return failed(CloseReplaced, &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal is used from elsewhere now"})
+		return failed(CloseReplaced, &belljar.Error{Code: belljar.CodeConflict, Message: "another client has taken over this terminal"})
 	case e.Kind == belljar.TerminalOverflow:
 		return failed(CloseOverflow, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "too slow for what the terminal prints; attach again for the history",

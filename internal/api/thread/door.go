@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/keylock"
 )
 
 // Prefix is the path prefix of the thread API.
@@ -66,7 +67,7 @@ type Node struct {
 type Door struct {
 	opts    Options
 	begun   time.Time
-	uploads api.Locks // by session: one upload at a time changes one, so that two cannot pass the same limit at once
+	uploads keylock.Locks[string] // by session: one upload at a time changes one, so that two cannot pass the same limit at once
 }
 
 // New returns a door to o.Engine.

@@ -23,6 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/socket"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/keylock"
 	"github.com/belljar/belljar/internal/workspace"
 )
 
@@ -74,7 +75,7 @@ type Door struct {
 	sockets *socket.Server
 	maxFile int64 // bytes of a file that one request reads or writes
 	git     flights
-	locks   api.Locks // by the id of a chat, or of a pending session
+	locks   keylock.Locks[string] // by the id of a chat, or of a pending session
 
 	mu      sync.Mutex
 	clients map[string]int   // of each chat

@@ -54,7 +54,7 @@ func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), e
 	n := weight(req)
 	if !b.take(owner, n) {
 		return nil, &belljar.Error{
-			Code: belljar.CodeRateLimited, Message: "the requests of runs that have yet to end are too large together",
+			Code: belljar.CodeRateLimited, Message: "the requests of unfinished runs exceed the memory for them",
 			Details: map[string]any{"retry_after_sec": 1, "request_bytes": n, "maximum_bytes": b.MaxPerUser},
 			Hint:    fmt.Sprintf("send the same request again later; a request of at most %d KiB is always accepted", freeRequest>>10),
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// wish is what a request asks of the runtime it wants.
-type wish struct {
+// requirements is what a request asks of the runtime it wants.
+type requirements struct {
 	runtime   string
 	isolation runtime.Isolation
 	trust     belljar.TrustLevel
@@ -24,7 +24,7 @@ type wish struct {
 	disk      bool     // a workspace on disk
 }
 
-// Choice is a runtime that will do, what it can do here, and why it was this one.
+// Choice is a suitable runtime, what it can do here, and why it was this one.
 type Choice struct {
 	Host *placement.Host
 	Caps runtime.Capabilities
@@ -55,7 +55,7 @@ const (
 )
 
 // boundOf works out the bound of a request. Only operators get below that of the default trust level.
-func (r *Rules) boundOf(caller belljar.Caller, w wish) (b bound) {
+func (r *Rules) boundOf(caller belljar.Caller, w requirements) (b bound) {
 	b.raise(w.isolation, byIsolation)
 	if w.trust != "" {
 		b.raise(r.Policy.WeakestIsolation(w.trust), byTrust)
@@ -69,7 +69,7 @@ func (r *Rules) boundOf(caller belljar.Caller, w wish) (b bound) {
 // CheckIsolation refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
 // have now. trust is the level that the session asked for.
 func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, request Request) error {
-	w := request.wish(nil)
+	w := request.requirements(nil)
 	w.trust = cmp.Or(w.trust, trust)
 	b := r.boundOf(caller, w)
 	if b.met(is) {
@@ -85,7 +85,7 @@ func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime
 // choose returns the runtime of a request: the one it names; else the default one, or if that is too weak, or if a class or
 // a level was asked for, the fastest that will do. One that is weaker than the bound is never taken, nor one that the request
 // did not mean.
-func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choice, error) {
+func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w requirements) (Choice, error) {
 	b := r.boundOf(caller, w)
 	if w.runtime != "" {
 		c, err := r.Pick(ctx, w.runtime)
@@ -112,7 +112,7 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choi
 // fastest is the fastest runtime that will do, the first of those that are as fast. Those that worked when they were last
 // asked come first, the faster before the slower: others are asked only if they would be faster, for an engine that hangs takes
 // its time.
-func (r *Rules) fastest(ctx context.Context, b bound, w wish) (best Choice, ok bool) {
+func (r *Rules) fastest(ctx context.Context, b bound, w requirements) (best Choice, ok bool) {
 	hosts := slices.Clone(r.Hosts)
 	slices.SortStableFunc(hosts, func(g, h *placement.Host) int {
 		return cmp.Or(cmp.Compare(g.Trouble(), h.Trouble()), cmp.Compare(g.StartTime(), h.StartTime()))
@@ -134,7 +134,7 @@ func (r *Rules) fastest(ctx context.Context, b bound, w wish) (best Choice, ok b
 }
 
 // fit returns what a runtime can do for a request here, or why it will not do.
-func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w wish) (Choice, []runtime.Reason) {
+func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w requirements) (Choice, []runtime.Reason) {
 	caps, err := h.Capabilities(ctx)
 	switch {
 	case err != nil:
@@ -180,7 +180,7 @@ func (c Choice) shows(image string) bool {
 }
 
 // tooWeak refuses a runtime that was asked for and is below the bound.
-func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w wish) error {
+func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w requirements) error {
 	able := []string{}
 	for _, h := range r.Hosts {
 		if _, why := r.fit(ctx, h, b, w); len(why) == 0 {
@@ -207,7 +207,7 @@ func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w wish) error {
 
 // noneFit reports that this host has no runtime that will do for a request, and of each why not. What it says in words is of the
 // one that is nearest: strong enough, and the first of those.
-func (r *Rules) noneFit(ctx context.Context, b bound, w wish) error {
+func (r *Rules) noneFit(ctx context.Context, b bound, w requirements) error {
 	reasons := map[string]any{}
 	e := &belljar.Error{
 		Code:    belljar.CodeRuntimeUnavailable,

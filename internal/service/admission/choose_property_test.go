@@ -79,7 +79,7 @@ func TestChoiceHolds(t *testing.T) {
 		s.Policy.DefaultTrust = levels.Draw(t, "default level")
 		s.Policy.TrustLevels = rapid.MapOf(rapid.SampledFrom(belljar.TrustLevels()), classes).Draw(t, "levels")
 		caller := belljar.Caller{ID: "u", Role: rapid.SampledFrom([]belljar.Role{belljar.RoleUser, belljar.RoleAdmin}).Draw(t, "role")}
-		w := wish{
+		w := requirements{
 			trust: levels.Draw(t, "level"), image: rapid.SampledFrom([]string{runtime.HostRef, "python"}).Draw(t, "image"),
 			require: rapid.SliceOfDistinct(rapid.SampledFrom([]string{runtime.ProtectMemory, runtime.ProtectPids}), rapid.ID[string]).Draw(t, "require"),
 		}

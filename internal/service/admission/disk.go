@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Room refuses, with [belljar.CodeDiskFull], to begin anything new while the disk is nearly full: below the watermark for users who keep as much there as
-// the average user or more, and for what is of no user (""), below half of it for everyone.
+// Room refuses, with [belljar.CodeDiskFull], to begin anything new while the disk is nearly full: below the watermark for users who store
+// at least the average, and for what is of no user (""); below half of it for everyone.
 func (a *Accounts) Room(ctx context.Context, user string) error { return a.RoomFor(ctx, user, 0) }
 
 // RoomFor is Room once so many bytes more are taken.
@@ -42,7 +42,7 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	if own < share {
 		return nil
 	}
-	full.Message = fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins for users who keep as much on it as others or more",
+	full.Message = fmt.Sprintf("the disk has %d MiB left; below %d MiB, users who store at least the average cannot start anything",
 		free>>20, least>>20)
 	full.Details["kept_bytes"], full.Details["share_bytes"] = own, share
 	full.Hint = a.Wait + ", and artifacts with them; or free space on the server's disk"

@@ -25,11 +25,11 @@ const (
 // Parts of the bound on the memory of all sandboxes, in per cent.
 const (
 	watermark = 90 // from here on nothing new is admitted, and what is made ahead goes
-	brink     = 95 // from here on the sandbox furthest above its share goes, before the kernel kills any
+	critical  = 95 // from here on the sandbox furthest above its share goes, before the kernel kills any
 	relief    = 85 // below this, new sandboxes are admitted again
 )
 
-// memoryRetry is when a caller may try again whom the node's memory had no room for.
+// memoryRetry is the Retry-After of a refusal for lack of memory.
 const memoryRetry = 5 * time.Second
 
 // besideFiles is what a sandbox may have in file systems in memory that no request names.
@@ -203,6 +203,15 @@ func (n *Memory) Hold(id string, box runtime.Sandbox, end func(why error)) {
 	}
 }
 
+// release notes that a sandbox is gone, unless its claim has come to another one.
+func (n *Memory) release(id string, box runtime.Sandbox) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c := n.claims[id]; c != nil && c.box == box {
+		c.box, c.end = nil, nil
+	}
+}
+
 // Living returns the sandbox of a run or session, nil if it has none now, and the limit in bytes on its programs' memory, 0 if none is
 // enforced.
 func (n *Memory) Living(id string) (sandbox runtime.Sandbox, limit int64) {
@@ -215,15 +224,15 @@ func (n *Memory) Living(id string) (sandbox runtime.Sandbox, limit int64) {
 	return c.box, c.limit
 }
 
-// greediest is the sandbox that uses most above its share, which is its cap's part of the bound; nil if none is there, or none
-// states what it uses.
-func (n *Memory) greediest(ctx context.Context, bound int64) (id string, worst *claim, used, share int64) {
+// greediest is the claim of the sandbox that uses most above its share, which is its cap's part of the bound. Its box is nil if none is
+// there, or none states what it uses.
+func (n *Memory) greediest(ctx context.Context, bound int64) (id string, worst claim, used, share int64) {
 	n.mu.Lock()
-	living := map[string]*claim{}
+	living := map[string]claim{}
 	var caps float64
 	for id, c := range n.claims {
 		if c.box != nil {
-			living[id] = c
+			living[id] = *c
 			caps += float64(c.memory)
 		}
 	}

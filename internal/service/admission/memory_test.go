@@ -68,12 +68,13 @@ func TestMoreThanTheQuota(t *testing.T) {
 	}
 }
 
-// Above the watermark nothing new is admitted and what is made ahead goes; at the brink the sandbox that is furthest above its
-// share goes, and only that; and when there is room again, those who wait are admitted.
+// Above the watermark nothing new is admitted and what is made ahead goes; at the critical level the sandbox that is furthest above its
+// share goes, and only that, though its claim comes to another one meanwhile; and when there is room again, those who wait are admitted.
 func TestMemoryRunsShort(t *testing.T) {
 	whole := &trough{bound: 1000 * mega, used: map[string]int64{"ahead": 100 * mega}}
 	s := &Memory{Mode: AdmitUsed, Log: slog.New(slog.DiscardHandler), Hosts: placement.Hosts{placement.NewHost(reserve{whole: whole})}}
 	var ended []string
+	next := &hungry{whole: whole, id: "next"}
 	begin := func(id string, cap, used int64) {
 		t.Helper()
 		if err := s.claim(id, &claim{user: "ann", memory: cap}, belljar.Quota{}); err != nil {
@@ -89,6 +90,7 @@ func TestMemoryRunsShort(t *testing.T) {
 				t.Errorf("%s ends for %v", id, why)
 			}
 			ended = append(ended, id)
+			s.Hold(id, next, nil)
 		})
 	}
 	begin("large, within its share", 2000*mega, 500*mega)
@@ -115,6 +117,9 @@ func TestMemoryRunsShort(t *testing.T) {
 	whole.used["large, within its share"] = 760 * mega
 	if !look() || len(ended) != 1 || ended[0] != "small, above its share" {
 		t.Errorf("at 96 %% ended %v", ended)
+	}
+	if has, _ := s.Living(ended[0]); has != next || whole.used[ended[0]] != 0 {
+		t.Fatalf("%v is left, and %d bytes of the one that was ended", has, whole.used[ended[0]])
 	}
 	if look() || s.pressed {
 		t.Error("at 77 % the pressure is still on")

@@ -154,7 +154,7 @@ func noRelay() runtime.Reason {
 // mostUncovered is how many rules warnings name.
 const mostUncovered = 5
 
-// Uncovered are warnings about rules of a request of which the server's rules cover nothing. The request is granted with the others.
+// Uncovered are warnings about requested rules that the server's rules do not allow at all. The request is granted with the others.
 func Uncovered(p *egress.Policy) (warnings []string) {
 	if p == nil {
 		return nil

@@ -88,8 +88,8 @@ func (a Request) buildsGo() bool {
 	return l.Name == "Go" || len(a.Command) > 0 && path.Base(a.Command[0]) == "go"
 }
 
-func (a Request) wish(require []string) wish {
-	return wish{runtime: a.Runtime, isolation: a.Isolation, trust: a.Trust, image: cmp.Or(a.Image, runtime.HostRef), require: require}
+func (a Request) requirements(require []string) requirements {
+	return requirements{runtime: a.Runtime, isolation: a.Isolation, trust: a.Trust, image: cmp.Or(a.Image, runtime.HostRef), require: require}
 }
 
 // limits are defaults with what the request asks for, at most so much.
@@ -119,7 +119,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 		}
 	}
 	// The runtime comes first: without it no image helps.
-	w := request.wish(p.Require)
+	w := request.requirements(p.Require)
 	w.relay, w.packages, w.disk = r.Egress.Wanted(request.Network), !request.Packages.IsZero(), mb > 0
 	found, err := r.choose(ctx, caller, w)
 	if err != nil {

@@ -36,7 +36,7 @@ func (n *Memory) Watch(ctx context.Context, work func(f func())) {
 
 // guard keeps the memory in use below the bound.
 func (n *Memory) guard(ctx context.Context, whole runtime.Installation) {
-	watch, err := whole.Watch(watermark, brink)
+	watch, err := whole.Watch(watermark, critical)
 	if err != nil {
 		n.Log.Warn("the kernel does not announce that the sandboxes' memory runs short; it is looked at every second", "err", err)
 	}
@@ -69,11 +69,11 @@ func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 	case used < part(relief):
 		n.press(false)
 	}
-	if used < part(brink) {
+	if used < part(critical) {
 		return false
 	}
 	id, c, own, share := n.greediest(ctx, bound)
-	if c == nil {
+	if c.box == nil {
 		return false
 	}
 	why := &MemoryError{Used: own, Share: share}
@@ -82,6 +82,6 @@ func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 	if err := c.box.Destroy(ctx); err != nil {
 		n.Log.Error("sandbox could not be destroyed", "sandbox", id, "err", err)
 	}
-	n.Hold(id, nil, nil)
+	n.release(id, c.box)
 	return true
 }

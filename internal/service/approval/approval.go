@@ -1,7 +1,7 @@
-// Package approval is the desk at which requests wait for a person. It knows who waits, since when and for how long, and puts on
-// record what was decided. Each request is decided once: by an operator, by the time, or because it ended before.
+// Package approval holds requests until an operator decides. It knows which wait, since when and for how long, and puts on record what
+// was decided. Each request is decided once: by an operator, by the time, or because it ended before.
 //
-// The desk starts nothing. What waits is a [Waiter], which learns what became of its approval.
+// The package starts no run or session. What waits is a [Waiter], which learns what became of its approval.
 package approval
 
 import (
@@ -342,13 +342,6 @@ func (d *Desk) record(name string, e *Entry) {
 		ev.Took = a.DecidedAt.Sub(a.RequestedAt)
 	}
 	d.opts.Record(ev)
-}
-
-// Pending is how many requests wait.
-func (d *Desk) Pending() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting)
 }
 
 // List returns one page of the approvals.

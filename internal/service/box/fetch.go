@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// FetchError is why the image of a sandbox could not be had.
+// FetchError reports that a sandbox's image could not be fetched.
 type FetchError struct{ err error }
 
 func (e *FetchError) Error() string { return e.err.Error() }

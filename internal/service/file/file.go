@@ -23,7 +23,7 @@ type Workspace interface {
 	// Session is the session as it stands, and Limits are those of its sandbox.
 	Session() belljar.Session
 	Limits() belljar.Limits
-	// KeepAlive notes a sign of life of the session.
+	// KeepAlive records activity that resets the idle timeout of the session but not the TTL.
 	KeepAlive()
 	Release()
 }

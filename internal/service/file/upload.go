@@ -102,7 +102,7 @@ func (f *Files) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart,
 			}
 		}()
 	}
-	return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: "the upload was given up", Err: context.Cause(ctx)}
+	return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: "the upload was cancelled", Err: context.Cause(ctx)}
 }
 
 // merge merges a bundle into a folder of a workspace.

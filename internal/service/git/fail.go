@@ -65,7 +65,7 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 		if o.Placement.Image.Ref == runtime.HostRef {
 			hint = "an operator installs git on this machine"
 		}
-		return failed(belljar.CodeRuntimeUnavailable, "git", hint, "there is no git in the image %s, in which the clone is made", o.Placement.Image.Ref)
+		return failed(belljar.CodeRuntimeUnavailable, "git", hint, "image %s, which makes the clone, has no git", o.Placement.Image.Ref)
 	case errors.As(err, &refused) && refused.Code == wire.CodeNoSpace:
 		return full
 	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:

@@ -58,11 +58,11 @@ type view struct {
 var _ belljar.Contexts = view{}
 
 const (
-	startTime    = time.Minute      // for the start or the end of an interpreter
-	listTime     = 10 * time.Second // for a look at them
-	completeTime = 2 * time.Second
-	mostMatches  = 200
-	mostMatched  = 1 << 20 // bytes of them
+	startTime     = time.Minute      // for the start or the end of an interpreter
+	listTime      = 10 * time.Second // for a look at them
+	completeTime  = 2 * time.Second
+	mostMatches   = 200
+	maxMatchBytes = 1 << 20
 )
 
 // with performs something in a session.
@@ -165,7 +165,7 @@ func (v view) execute(ctx context.Context, x Session, exec wire.Exec) ([]byte, e
 
 func execute(ctx context.Context, b *box.Box, optional string, exec wire.Exec) (out []byte, exit wire.Exit, err error) {
 	exec.ID = "context:" + belljar.NewID()
-	exec.OutputLimit = mostMatched
+	exec.OutputLimit = maxMatchBytes
 	if until, ok := ctx.Deadline(); ok {
 		exec.TimeoutMS = max(1, time.Until(until).Milliseconds())
 	}

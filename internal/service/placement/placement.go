@@ -28,7 +28,7 @@ const TmpDir = ".tmp"
 type Placement struct {
 	Host    *Host
 	Caps    runtime.Capabilities // what the host can do
-	Why     string               // it is this host
+	Why     string               // why this host was chosen
 	Image   runtime.Root
 	Fetch   string // what the image is pulled as, when the sandbox is made; "" if it is here
 	Limits  belljar.Limits

@@ -33,15 +33,15 @@ type Options struct {
 type Queue struct {
 	opts Options
 
-	*crowd          // its lock guards everything
-	turns   []*line // those with tickets, next first
-	waiting int
-	taken   int // slots
-	held    average
+	*ownerSet         // its lock guards everything
+	turns     []*line // those with tickets, next first
+	waiting   int
+	taken     int // slots
+	held      average
 }
 
-// crowd is the owners of one queue or several.
-type crowd struct {
+// ownerSet is owners that one or more queues share.
+type ownerSet struct {
 	mu     sync.Mutex
 	owners map[string]*owner // those with a ticket that waits or holds a slot
 	open   chan struct{}     // closed: what Ready returns for a ticket that never waited
@@ -64,25 +64,25 @@ type line struct {
 
 // New returns an empty queue.
 func New(opts Options) *Queue {
-	all := &crowd{owners: map[string]*owner{}, open: make(chan struct{})}
+	all := &ownerSet{owners: map[string]*owner{}, open: make(chan struct{})}
 	close(all.open)
 	return all.queue(opts)
 }
 
-func (c *crowd) queue(opts Options) *Queue {
+func (c *ownerSet) queue(opts Options) *Queue {
 	if opts.Slots <= 0 {
 		opts.Slots = math.MaxInt
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Queue{opts: opts, crowd: c}
+	return &Queue{opts: opts, ownerSet: c}
 }
 
 // Branch returns an empty queue with slots of its own and the same owners. It needs no end: one without tickets is not
 // held on to.
 func (q *Queue) Branch(slots, length int) *Queue {
-	return q.crowd.queue(Options{Slots: slots, Length: length, Now: q.opts.Now})
+	return q.ownerSet.queue(Options{Slots: slots, Length: length, Now: q.opts.Now})
 }
 
 // Enter takes a place for an owner, of whose tickets at most most hold a slot at once (0 is no bound; the latest word
@@ -237,7 +237,7 @@ func (q *Queue) next() int {
 }
 
 // leave forgets an owner who has neither tickets nor slots.
-func (c *crowd) leave(o *owner) {
+func (c *ownerSet) leave(o *owner) {
 	if o.running == 0 && len(o.lines) == 0 {
 		delete(c.owners, o.name)
 	}

@@ -83,7 +83,7 @@ func (c *execution) compile(begin time.Time) bool {
 	e.Building = true
 	step := &execution{
 		runner: c.runner, run: c.run, id: buildPrefix + c.run.id, plan: c.plan.forBuild(), box: c.box,
-		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, allowed: c.run.kept, step: belljar.StepBuild, heard: c.out.heard, hide: c.out.hide},
+		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, allowed: c.run.kept, step: belljar.StepBuild, onOutput: c.out.onOutput, hide: c.out.hide},
 	}
 	c.readSource()
 	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)

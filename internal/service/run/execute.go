@@ -76,7 +76,7 @@ func (s *runner) execution(r *Run) *execution {
 		end: outcome.Ending{Command: p.called(), Cwd: p.request.Cwd, Limits: p.InForce(), WorkspaceExec: p.Exec},
 	}
 	if p.session != nil {
-		c.out.heard = p.session.KeepAlive
+		c.out.onOutput = p.session.KeepAlive
 	}
 	return c
 }

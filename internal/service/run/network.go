@@ -16,7 +16,7 @@ import (
 // network is what a run notes of its sandbox's network; of a session's, while the run lasts.
 type network struct {
 	watch *box.Watcher
-	// earlier is what side sandboxes and a former process counted; lost reports that it did not get to put that on record.
+	// earlier is what side sandboxes and a former process counted. lost: the former process ended before it recorded this.
 	earlier *belljar.EgressReport
 	lost    bool
 }

@@ -46,7 +46,7 @@ func (c *execution) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, err
 		}
 		c.out.rewind()
 		if proc.Started().From > c.process().Position() && !c.out.cut {
-			c.out.lose(cutDamaged)
+			c.out.truncate(cutDamaged)
 		}
 		c.hold(proc)
 		fed.Reattach(proc)

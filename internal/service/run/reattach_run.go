@@ -170,7 +170,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	c.out = past.transcript(c.out, p.Limits.LogBytes)
 	c.watchNetwork()
 	if told.From > past.kept && !c.out.cut {
-		c.out.lose(cutDamaged)
+		c.out.truncate(cutDamaged)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTime)
 	c.countBefore(ctx)

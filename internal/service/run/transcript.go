@@ -21,7 +21,7 @@ const (
 	cutFull   = "disk_full"
 	cutFailed = "log_failed"
 
-	cutDamaged = "log_damaged" // it was there
+	cutDamaged = "log_damaged" // the output was recorded, but cannot be read now
 )
 
 // transcript turns a command's output into the frames of its log. Characters that come in pieces are put together. Secrets become as
@@ -31,17 +31,17 @@ const (
 // Unless the log was cut, the output in it is at all times the beginning of the command's, in the order in which the agent
 // counts it, so that its length is the position where another process continues.
 type transcript struct {
-	log     logbook.Log
-	room    int64                // bytes that the log still takes
-	allowed *admission.Allowance // of the owner's quota
-	kept    int64                // bytes in the log
-	cut     bool                 // nothing more is kept
-	reason  string               // of that
-	marked  bool                 // the mark is in the log
-	step    string               // the step that prints: [belljar.StepBuild], or "" for the program
-	output  []byte               // of a step, as far as it is kept
-	heard   func()               // called for each output, kept or not; may be nil
-	hide    *redact.Patterns     // what the log does not show; nil for nothing
+	log      logbook.Log
+	room     int64                // bytes that the log still takes
+	allowed  *admission.Allowance // of the owner's quota
+	kept     int64                // bytes in the log
+	cut      bool                 // nothing more is kept
+	reason   string               // of that
+	marked   bool                 // the mark is in the log
+	step     string               // the step that prints: [belljar.StepBuild], or "" for the program
+	output   []byte               // of a step, as far as it is kept
+	onOutput func()               // called for each output, kept or not; may be nil
+	hide     *redact.Patterns     // what the log does not show; nil for nothing
 
 	// What is not in the log yet: the beginning of a character whose rest has not come, and then what the stream holds back that may be
 	// the beginning of a secret. It is always the last bytes of the output so far.
@@ -53,8 +53,8 @@ type transcript struct {
 // write takes output as it comes, and returns up to which position it is in the log, or dropped. It is an
 // [agent.Deliver].
 func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64, err error) {
-	if t.heard != nil {
-		t.heard()
+	if t.onOutput != nil {
+		t.onOutput()
 	}
 	end := position + int64(len(b))
 	if t.cut {
@@ -81,7 +81,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	if over {
 		t.put(t.frames(frames, s, append(slices.Clip(b), hidden.Flush()...)))
 		if !t.cut {
-			t.lose(why)
+			t.truncate(why)
 		}
 		return end, nil
 	}
@@ -140,7 +140,7 @@ func (t *transcript) put(frames []belljar.Frame) {
 		if fault.Full(err) {
 			reason = cutFull
 		}
-		t.lose(reason)
+		t.truncate(reason)
 		return
 	}
 	t.allowed.SetTo(t.log.Size())
@@ -152,8 +152,8 @@ func (t *transcript) put(frames []belljar.Frame) {
 	}
 }
 
-// lose drops all further output, for a reason.
-func (t *transcript) lose(reason string) {
+// truncate drops all further output and marks why.
+func (t *transcript) truncate(reason string) {
 	t.cut, t.reason = true, reason
 	t.mark()
 }

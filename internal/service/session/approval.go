@@ -18,7 +18,7 @@ import (
 // A session that needs an approval is on record and in the table while it waits, starting, without memory and without a sandbox. It
 // cannot be used. Approved, its sandbox is made, and its time begins.
 
-// waiter is a session at the desk.
+// waiter is a session that waits for approval.
 type waiter struct{ *Session }
 
 var _ approval.Waiter = waiter{}
@@ -83,7 +83,7 @@ func (a *Approval) take() error {
 	return nil
 }
 
-// withdraw ends the wait; with keep, for this process only.
+// withdraw ends the wait; keep leaves the approval on record for the next process.
 func (a *Approval) withdraw(keep bool) {
 	if a.entry != nil {
 		a.set(a.entry.Withdraw(keep))
@@ -121,7 +121,7 @@ func (s *Sessions) carry(x *Session) {
 	}
 	if x.ctx.Err() != nil {
 		x.mu.Lock()
-		x.fault = Ended(x.state)
+		x.fault = Unusable(x.state)
 		x.mu.Unlock()
 		close(x.ready)
 		x.recordEnd()

@@ -90,7 +90,7 @@ func (x *Session) finish(why error) {
 func (h *hibernation) settle() {
 	x := h.of
 	x.mu.Lock()
-	t, unused := h.turn, x.whenUnused()
+	t, unused := h.transition, x.whenUnused()
 	x.mu.Unlock()
 	if t != nil {
 		<-t.over

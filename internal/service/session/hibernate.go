@@ -18,7 +18,7 @@ import (
 )
 
 // A session in which nothing runs may hibernate: its files and its shell are saved, and its memory and processes where the runtime can do
-// that, and its sandbox goes. It stays in the table, and its time runs on. The next use wakes it (wake.go).
+// that, and its sandbox is destroyed. It stays in the table, and its TTL keeps running. The next use wakes it (wake.go).
 //
 // The order makes a crash harmless at every point: the snapshots are kept, then the session is on record as hibernated, then the sandbox
 // goes; and on the way back the sandbox is filled, then the session is on record as active, then the snapshots go. What the record does
@@ -26,14 +26,14 @@ import (
 
 // hibernation is how far a session is on its way into hibernation and back. The session's lock guards it.
 type hibernation struct {
-	of    *Session
-	saved *store.Hibernation // nil while the session has a sandbox
-	held  *install.Ready     // its packages, while it has none
-	turn  *turn              // under way; nil for none
+	of         *Session
+	saved      *store.Hibernation // nil while the session has a sandbox
+	held       *install.Ready     // its packages, while it has none
+	transition *transition        // under way; nil for none
 }
 
-// turn is a way into hibernation, or back.
-type turn struct {
+// transition is the change of a session to hibernation or back.
+type transition struct {
 	over chan struct{}
 	stop context.CancelCauseFunc
 
@@ -44,9 +44,9 @@ type turn struct {
 }
 
 var (
-	errUsed    = errors.New("the session was used meanwhile")
-	errInUse   = errors.New("it is in use")
-	errForsook = errors.New("no request waits for the session any longer")
+	errUsed      = errors.New("the session was used meanwhile")
+	errInUse     = errors.New("it is in use")
+	errNoWaiters = errors.New("no request waits for the session any longer")
 )
 
 const (
@@ -108,16 +108,16 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 	}
 }
 
-// begin begins a turn, or returns the one that has to be over first. It returns neither for a session that hibernates.
-func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t *turn, begun bool, err error) {
+// begin begins a transition, or returns the one that has to be over first. It returns neither for a session that hibernates.
+func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t *transition, begun bool, err error) {
 	x := h.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
 	case x.state.State.Ended() || x.box == nil && h.saved == nil:
-		return nil, false, Ended(x.state)
-	case h.turn != nil:
-		return h.turn, false, nil
+		return nil, false, Unusable(x.state)
+	case h.transition != nil:
+		return h.transition, false, nil
 	case h.saved != nil:
 		return nil, false, nil
 	case hasFiles(x.spec.Secrets):
@@ -129,8 +129,8 @@ func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t
 	case !force && (active || x.uses > 0):
 		return nil, false, errInUse
 	}
-	h.turn = &turn{over: make(chan struct{}), stop: stop, final: force}
-	return h.turn, true, nil
+	h.transition = &transition{over: make(chan struct{}), stop: stop, final: force}
+	return h.transition, true, nil
 }
 
 // hasFiles reports whether a secret is a file in the sandbox.
@@ -143,18 +143,18 @@ func hasFiles(secrets map[string]belljar.Secret) bool {
 	return false
 }
 
-// end ends a turn, and gives those who wait for it its outcome.
-func (h *hibernation) end(t *turn, err error) {
+// end ends a transition, and gives those who wait for it its outcome.
+func (h *hibernation) end(t *transition, err error) {
 	x := h.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if h.turn, t.err = nil, err; !x.state.State.Ended() {
+	if h.transition, t.err = nil, err; !x.state.State.Ended() {
 		x.setTimer(x.all.now())
 	}
 	close(t.over)
 }
 
-// sleeper is a session as its hibernation uses it: no sign of life.
+// sleeper is a use by the hibernation itself, which must not count as activity.
 type sleeper struct{ Use }
 
 // KeepAlive does nothing.
@@ -163,8 +163,8 @@ func (sleeper) KeepAlive() {}
 // Context ends with the session alone: force ends what is inside first.
 func (s sleeper) Context() context.Context { return s.session.ctx }
 
-// run is one turn into hibernation.
-func (h *hibernation) run(ctx context.Context, t *turn, force bool) error {
+// run is one transition into hibernation.
+func (h *hibernation) run(ctx context.Context, t *transition, force bool) error {
 	x := h.of
 	begun := x.all.opts.Clock.Now()
 	x.mu.Lock()
@@ -260,7 +260,7 @@ func idleContexts(ctx context.Context, b *box.Box) (n int, err error) {
 var errHibernates = errors.New("the session hibernates")
 
 // giveUp puts the session on record as hibernated, and then destroys its sandbox.
-func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
+func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
 	x := h.of
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -268,7 +268,7 @@ func (h *hibernation) giveUp(ctx context.Context, t *turn, b *box.Box, saved *st
 	switch {
 	case x.state.State.Ended():
 		defer x.mu.Unlock()
-		return Ended(x.state)
+		return Unusable(x.state)
 	case ctx.Err() != nil:
 		defer x.mu.Unlock()
 		return context.Cause(ctx)
@@ -301,7 +301,7 @@ func (h *hibernation) over() {
 	h.saved, h.held = nil, nil
 }
 
-// failed returns the error of a turn after which the session has its sandbox.
+// failed returns the error of a transition after which the session has its sandbox.
 func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
 	x := h.of
 	x.mu.Lock()
@@ -313,13 +313,13 @@ func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
 	var own *belljar.Error
 	switch {
 	case ended:
-		return Ended(x.Snapshot())
+		return Unusable(x.Snapshot())
 	case errors.Is(context.Cause(ctx), errUsed):
 		return refusal(x, "in_use", errUsed.Error(), "try again, or force it")
 	case errors.Is(context.Cause(ctx), fault.ErrDetached):
 		return fault.ShuttingDown()
 	case ctx.Err() != nil:
-		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the hibernation was canceled", Details: map[string]any{"session_id": x.id}}
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the hibernation was cancelled", Details: map[string]any{"session_id": x.id}}
 	case errors.As(err, &own):
 		return own
 	}

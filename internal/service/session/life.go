@@ -31,7 +31,7 @@ func (x *Session) Touch() {
 	x.life.touch(x.all.now())
 }
 
-// KeepAlive notes a sign of life that is no use, as output: it counts for the idle timeout only.
+// KeepAlive records activity, such as output, that resets the idle timeout but not the TTL.
 func (x *Session) KeepAlive() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -81,8 +81,8 @@ func (l *lifespan) expired(now time.Time, inUse bool) (why string, unused bool) 
 	return "", false
 }
 
-// restful is when the session may hibernate if nothing happens from now on; zero for never.
-func (l *lifespan) restful() (at time.Time) {
+// hibernateAt is when the session may hibernate if nothing happens from now on; zero for never.
+func (l *lifespan) hibernateAt() (at time.Time) {
 	if l.rest > 0 && !l.retained {
 		at = later(l.alive, l.tried).Add(l.rest)
 	}
@@ -104,7 +104,7 @@ func (x *Session) setTimer(now time.Time) {
 		return // it has ended, or is detached
 	}
 	at := x.life.check(now, x.uses > 0)
-	if rest := x.life.restful(); !rest.IsZero() && x.asleep.idle() {
+	if rest := x.life.hibernateAt(); !rest.IsZero() && x.asleep.idle() {
 		at = earlier(at, rest)
 	}
 	if x.life.stopTimer != nil {
@@ -133,25 +133,25 @@ func (x *Session) checkExpiry() {
 	if awaited {
 		x.life.touch(x.all.now())
 	}
-	now := x.all.now()
-	if why, _ := x.life.expired(now, x.uses > 0); why != "" {
+	now, made := x.all.now(), x.box != nil || x.asleep.saved != nil // its time begins when it is made
+	if why, _ := x.life.expired(now, x.uses > 0); why != "" && made {
 		x.endLocked(belljar.SessionExpired, why, &fault.ExpiredError{Why: why})
 		return
 	}
 	if !x.life.due.After(now) {
 		x.life.stopTimer = nil // the timer called
 	}
-	if rest := x.life.restful(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
+	if rest := x.life.hibernateAt(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
 		x.life.tried = now
 		go x.asleep.rest(x.life.alive)
 	}
-	if x.box != nil || x.asleep.saved != nil {
+	if made {
 		x.setTimer(now)
 	}
 }
 
 // idle reports whether the session has a sandbox that is not in use, nor given up. The caller holds the lock.
-func (h *hibernation) idle() bool { return h.of.box != nil && h.of.uses == 0 && h.turn == nil }
+func (h *hibernation) idle() bool { return h.of.box != nil && h.of.uses == 0 && h.transition == nil }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

@@ -54,16 +54,21 @@ func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar
 		err = errAsks
 	}
 	if err == nil {
-		if err = s.enter(ctx, x); err != nil {
+		if prior, err = s.enter(ctx, x, key); err != nil {
 			x.Approval.withdraw(true)
 		}
 	}
 	if err != nil {
 		return belljar.Session{}, err
 	}
-	if key == nil && x.Approval.entry == nil {
+	switch {
+	case prior != nil:
+	case key == nil && x.Approval.entry == nil:
 		s.beginDraft(x)
-	} else if prior, err = s.insertWithKey(ctx, x, key); err != nil || prior != nil {
+	default:
+		prior, err = s.insertWithKey(ctx, x, key)
+	}
+	if err != nil || prior != nil {
 		s.discard(x, err)
 		if err != nil {
 			return belljar.Session{}, err
@@ -131,8 +136,12 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	return x, err
 }
 
-// enter adds a session to the table, after the former session of its scope has ended.
-func (s *Sessions) enter(ctx context.Context, x *Session) error {
+// enter adds a session to the table, after the former session of its scope has ended. If a request with the same key makes that one now,
+// prior is that request.
+func (s *Sessions) enter(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
+	if x.key = key; key != nil {
+		key.ObjectID = x.id
+	}
 	for {
 		other, err := s.table.enter(x, s.opts.MaxPerUser, s.opts.MaxPerNode)
 		if other == nil && err == nil && x.Approval.entry == nil {
@@ -140,14 +149,17 @@ func (s *Sessions) enter(ctx context.Context, x *Session) error {
 				s.discard(x, err)
 			}
 		}
-		if other == nil {
-			return err
-		}
-		if !other.Snapshot().State.Ended() {
-			return scopeTaken(x.scope, other.id)
-		}
-		if err := other.wait(ctx); err != nil {
-			return err
+		switch {
+		case other == nil:
+			return nil, err
+		case other.Snapshot().State.Ended():
+			if err := other.wait(ctx); err != nil {
+				return nil, err
+			}
+		case key != nil && other.key != nil && other.key.Key == key.Key:
+			return other.key, nil
+		default:
+			return nil, scopeTaken(x.scope, other.id)
 		}
 	}
 }
@@ -168,7 +180,7 @@ func (s *Sessions) claimMemory(ctx context.Context, x *Session) error {
 	return nil
 }
 
-// discard removes a session that did not get on record.
+// discard removes a session that could not be recorded.
 func (s *Sessions) discard(x *Session, fault error) {
 	x.Approval.withdraw(true)
 	s.remove(x)
@@ -185,7 +197,6 @@ func (s *Sessions) discard(x *Session, fault error) {
 func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
 	if key != nil {
-		key.ObjectID = x.id
 		if key.Response, err = json.Marshal(row.Session); err != nil {
 			return nil, err
 		}

@@ -33,8 +33,8 @@ func (n *Network) Spec() belljar.NetworkSpec {
 	return spec
 }
 
-// Set changes what the session may reach, within the server's rules and what caller needs no approval for. The change is on record before it is in force, so that
-// no restart widens what was narrowed.
+// Set changes what the session may reach, as far as the rules allow without an approval. The change is on record before it is in force, so
+// that no restart widens what was narrowed.
 func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	x := n.of
 	n.changing.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // Session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the table when
@@ -30,6 +31,7 @@ type Session struct {
 	shell    *queue.Queue         // of its shell's commands, one of which runs at a time
 	gitPlace *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
 	from     *snapshot.Source     // of a copy; nil for other sessions
+	key      *store.Key           // of the request that makes it, if that has one
 
 	Network  Network  // what it may reach
 	Approval Approval // that it waits for
@@ -167,11 +169,11 @@ func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
 		return nil, context.Cause(ctx)
 	}
 	for {
-		b, turn, err := x.asleep.enter()
-		if turn == nil {
+		b, transition, err := x.asleep.enter()
+		if transition == nil {
 			return b, err
 		}
-		if err := x.asleep.await(ctx, turn); err != nil {
+		if err := x.asleep.await(ctx, transition); err != nil {
 			return nil, err
 		}
 	}
@@ -215,7 +217,7 @@ func (x *Session) AddRun() error {
 	defer x.mu.Unlock()
 	switch most := x.life.runs; {
 	case x.state.State.Ended():
-		return Ended(x.state)
+		return Unusable(x.state)
 	case most > 0 && x.state.Runs >= most:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the session has had all of its %d runs", most),
@@ -235,8 +237,8 @@ func (x *Session) RemoveRun() {
 	x.state.Runs--
 }
 
-// Ended refuses the use of a session that has ended.
-func Ended(s belljar.Session) *belljar.Error {
+// Unusable returns why a session cannot be used: it has ended, or was forced to hibernate.
+func Unusable(s belljar.Session) *belljar.Error {
 	if !s.State.Ended() {
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s was forced to hibernate, which ended what ran in it", s.ID),
@@ -244,7 +246,7 @@ func Ended(s belljar.Session) *belljar.Error {
 		}
 	}
 	return &belljar.Error{
-		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s has ended: it is %s", s.ID, s.State),
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s has ended (state: %s)", s.ID, s.State),
 		Details: map[string]any{"session_id": s.ID, "state": string(s.State)},
 		Hint:    "make a new session, or open its scope again",
 	}

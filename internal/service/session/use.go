@@ -68,7 +68,7 @@ func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
 // Touch notes a use of the session that is over at once.
 func (u Use) Touch() { u.session.Touch() }
 
-// KeepAlive notes a sign of life of the session.
+// KeepAlive records activity that resets the idle timeout of the session but not the TTL.
 func (u Use) KeepAlive() { u.session.KeepAlive() }
 
 // Release ends the use.

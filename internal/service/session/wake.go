@@ -13,37 +13,37 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// enter counts a use of the session's sandbox, or returns the turn that has to be over first.
-func (h *hibernation) enter() (*box.Box, *turn, error) {
+// enter counts a use of the session's sandbox, or returns the transition that has to be over first.
+func (h *hibernation) enter() (*box.Box, *transition, error) {
 	x := h.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
 	case x.state.State.Ended() || x.box == nil && h.saved == nil:
-		return nil, nil, Ended(x.state)
-	case h.turn == nil && x.box == nil && x.ctx.Err() != nil:
+		return nil, nil, Unusable(x.state)
+	case h.transition == nil && x.box == nil && x.ctx.Err() != nil:
 		return nil, nil, fault.ShuttingDown()
-	case h.turn == nil && x.box == nil:
+	case h.transition == nil && x.box == nil:
 		h.beginWaking()
-	case h.turn != nil && !h.turn.final:
-		h.turn.stop(errUsed)
+	case h.transition != nil && !h.transition.final:
+		h.transition.stop(errUsed)
 	}
-	if h.turn != nil && h.turn.final {
-		h.turn.waiters++
-		return nil, h.turn, nil
+	x.life.touch(x.all.now())
+	if h.transition != nil && h.transition.final {
+		h.transition.waiters++
+		return nil, h.transition, nil
 	}
 	x.uses++
-	x.life.touch(x.all.now())
 	return x.box, nil, nil
 }
 
-// await waits for the end of a turn. The last one who gives up a wait for a sandbox stops its making.
-func (h *hibernation) await(ctx context.Context, t *turn) error {
+// await waits for the end of a transition. The last one who gives up a wait for a sandbox stops its making.
+func (h *hibernation) await(ctx context.Context, t *transition) error {
 	x := h.of
 	select {
 	case <-t.over:
-		if errors.Is(t.err, errForsook) {
-			return nil // others gave up: the next turn is this one's
+		if errors.Is(t.err, errNoWaiters) {
+			return nil // others gave up: the next transition is this one's
 		}
 		return t.err
 	case <-ctx.Done():
@@ -51,7 +51,7 @@ func (h *hibernation) await(ctx context.Context, t *turn) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if t.waiters--; t.waiters == 0 && x.box == nil {
-		t.stop(errForsook)
+		t.stop(errNoWaiters)
 	}
 	return context.Cause(ctx)
 }
@@ -60,8 +60,8 @@ func (h *hibernation) await(ctx context.Context, t *turn) error {
 func (h *hibernation) beginWaking() {
 	x := h.of
 	ctx, stop := context.WithCancelCause(x.ctx)
-	t := &turn{over: make(chan struct{}), stop: stop, final: true}
-	h.turn = t
+	t := &transition{over: make(chan struct{}), stop: stop, final: true}
+	h.transition = t
 	go func() {
 		defer stop(nil)
 		begun := x.all.opts.Clock.Now()
@@ -136,12 +136,12 @@ func (h *hibernation) wakeWith(ctx context.Context, live bool) error {
 	return furnish(ctx, x, s.opts.Packages.Hold(x.Placement().Image.Layers), from, nil)
 }
 
-// tidy ends a turn, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.
-func (h *hibernation) tidy(t *turn) {
+// tidy ends a transition, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.
+func (h *hibernation) tidy(t *transition) {
 	x := h.of
-	next := &turn{over: make(chan struct{}), stop: func(error) {}}
+	next := &transition{over: make(chan struct{}), stop: func(error) {}}
 	x.mu.Lock()
-	h.turn = next
+	h.transition = next
 	x.mu.Unlock()
 	close(t.over)
 	if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
@@ -150,7 +150,7 @@ func (h *hibernation) tidy(t *turn) {
 	h.end(next, nil)
 }
 
-// placeAgain decides anew where the session's sandbox is made, as the server's rules are now. Its image, limits, packages and network stay.
+// placeAgain chooses a host again under the current rules. The session's image, limits, packages and network stay.
 func (h *hibernation) placeAgain(ctx context.Context) error {
 	x := h.of
 	x.mu.Lock()
@@ -178,12 +178,12 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 // wakeError is the error that callers get for a session that stays hibernated.
 func wakeError(ctx context.Context, x *Session, err error) error {
 	switch why := context.Cause(ctx); {
-	case errors.Is(why, errForsook):
-		return errForsook
+	case errors.Is(why, errNoWaiters):
+		return errNoWaiters
 	case errors.Is(why, fault.ErrDetached):
 		return fault.ShuttingDown()
 	case x.Snapshot().State.Ended():
-		return Ended(x.Snapshot())
+		return Unusable(x.Snapshot())
 	}
 	var of *belljar.Error
 	if err = makeError(x, err); !errors.As(err, &of) {
@@ -229,7 +229,7 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 func Hibernates(x *Session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.asleep.saved != nil && x.asleep.turn == nil
+	return x.asleep.saved != nil && x.asleep.transition == nil
 }
 
 // dropOrphans removes the snapshots that former processes left of sessions that do not hibernate.
@@ -242,7 +242,7 @@ func (s *Recovery) dropOrphans(ctx context.Context) {
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		return x.asleep.saved != nil || x.asleep.turn != nil
+		return x.asleep.saved != nil || x.asleep.transition != nil
 	})
 	if err != nil {
 		s.opts.Log.Error("snapshots of former sessions cannot be removed", "err", err)

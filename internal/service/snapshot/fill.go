@@ -95,7 +95,7 @@ func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string
 	if _, err := hex.DecodeString(blobID(x.Digest)); err != nil || !IsBlob(blobID(x.Digest)) {
 		return nil, damaged(x, errors.New("its record has no digest"))
 	}
-	defer s.locks.lock("", x.Digest)() // one unpacks it, and others wait
+	defer s.lock("", x.Digest)() // one unpacks it, and others wait
 	held, err := s.opts.Shelf.Get(key)
 	if err == nil && held == nil {
 		var r io.ReadCloser

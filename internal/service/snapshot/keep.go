@@ -53,7 +53,7 @@ func (s *Snapshots) count(ctx context.Context, user string) error {
 // insert puts a snapshot on record. Those of hibernated sessions are never too many: their sessions are counted.
 func (s *Snapshots) insert(ctx context.Context, x belljar.Snapshot) error {
 	if x.Kind != kindHibernated && x.Kind != kindAsleep {
-		defer s.locks.lock(x.UserID, "")() // another one may have been made since room allowed this one
+		defer s.lock(x.UserID, "")() // another one may have been made since room allowed this one
 		if err := s.count(ctx, x.UserID); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 	if s.opts.TTL > 0 && x.ExpiresAt == nil && x.Kind != kindTemplate {
 		x.ExpiresAt = new(x.CreatedAt.Add(s.opts.TTL))
 	}
-	defer s.locks.lock(x.UserID, x.Digest)()
+	defer s.lock(x.UserID, x.Digest)()
 	known, err := s.opts.Store.Has(ctx, x.UserID, x.Digest)
 	if err != nil {
 		return x, fault.Record("look for the bytes of a snapshot", err)
@@ -220,7 +220,7 @@ func (s *Snapshots) Sweep(ctx context.Context, now time.Time) error {
 // SweepBlob removes the bytes that a key names, unless a snapshot has them.
 func (s *Snapshots) SweepBlob(ctx context.Context, k blob.Key) error {
 	digest := digestPrefix + k.RunID
-	defer s.locks.lock(k.UserID, digest)()
+	defer s.lock(k.UserID, digest)()
 	if has, err := s.opts.Store.Has(ctx, k.UserID, digest); err != nil || has {
 		return err
 	}

@@ -177,7 +177,7 @@ func givenUp(err error) error {
 	if own, is := errors.AsType[*belljar.Error](err); is {
 		return own
 	}
-	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
+	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was cancelled", Err: err}
 }
 
 // unpacked copies an archive and undoes gzip and zstd. What reads the copy bounds it.

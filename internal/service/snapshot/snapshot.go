@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/keylock"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -86,7 +87,7 @@ type Options struct {
 // Snapshots is the snapshots of a service. It is safe for concurrent use.
 type Snapshots struct {
 	opts  Options
-	locks locks
+	locks keylock.Locks[[2]string] // by user and digest
 	turns turns
 }
 
@@ -154,12 +155,12 @@ func (v view) Remove(ctx context.Context, id string) error {
 	case kindHibernated, kindAsleep:
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is of a hibernated session", id),
-			Details: map[string]any{"snapshot_id": id, "session_id": x.SessionID}, Hint: "it goes when the session is used, or ends",
+			Details: map[string]any{"snapshot_id": id, "session_id": x.SessionID}, Hint: "it is removed when the session wakes or ends",
 		}
 	case kindTemplate:
 		return &belljar.Error{
 			Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is files of template %q", id, x.Name),
-			Details: map[string]any{"snapshot_id": id, "template": x.Name}, Hint: "it goes with the template: belljar template rm",
+			Details: map[string]any{"snapshot_id": id, "template": x.Name}, Hint: "remove the template instead: belljar template rm",
 		}
 	}
 	if err := v.remove(ctx, x); err != nil {
@@ -172,7 +173,7 @@ func (v view) Remove(ctx context.Context, id string) error {
 // remove removes a snapshot, and its bytes and what is unpacked of them with the last one of its owner that has them. One that is gone is no
 // error.
 func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
-	defer s.locks.lock(x.UserID, x.Digest)()
+	defer s.lock(x.UserID, x.Digest)()
 	last, err := s.opts.Store.Delete(context.WithoutCancel(ctx), x.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -104,7 +104,7 @@ func (s *Snapshots) unpackedOf(digest string, do func(kept *shelf.Shelf, key str
 	if s.opts.Shelf == nil {
 		return
 	}
-	defer s.locks.lock("", digest)()
+	defer s.lock("", digest)()
 	for _, key := range s.opts.Shelf.Keys() {
 		if strings.HasPrefix(key, blobID(digest)) {
 			do(s.opts.Shelf, key)

@@ -23,7 +23,7 @@ func (s *Snapshots) MakeTemplate(ctx context.Context, caller belljar.Caller, ses
 func (s *Snapshots) Adopt(ctx context.Context, of, id, template string) error {
 	x, err := s.opts.Store.Get(ctx, of)
 	if err == nil {
-		defer s.locks.lock(x.UserID, x.Digest)()
+		defer s.lock(x.UserID, x.Digest)()
 		x, err = s.opts.Store.Get(ctx, of) // it may have been removed before
 	}
 	if err == nil {

@@ -109,5 +109,5 @@ func (h *hold) Refusal() error {
 }
 
 func (h *hold) givenUp() error {
-	return &belljar.Error{Code: belljar.CodeConflict, Message: "this hold on standard input was given up"}
+	return &belljar.Error{Code: belljar.CodeConflict, Message: "standard input was released"}
 }

@@ -94,7 +94,7 @@ func (t *Templates) enter(ctx context.Context, k key) (leave func(), err error) 
 		select {
 		case <-other.over:
 		case <-ctx.Done():
-			return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: fmt.Sprintf("the request was given up while template %q was built", k.name), Err: context.Cause(ctx)}
+			return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: fmt.Sprintf("the request was cancelled while template %q was being built", k.name), Err: context.Cause(ctx)}
 		}
 	}
 }

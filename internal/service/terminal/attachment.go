@@ -47,7 +47,7 @@ func (t *terminal) attach() (*attachment, error) {
 	}
 	if t.state.Shared && len(t.attached) >= t.limits.Attached {
 		return nil, &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d watch this terminal already", len(t.attached)),
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the terminal has %d clients already", len(t.attached)),
 			Details: map[string]any{"quota": "attached", "used": len(t.attached), "limit": t.limits.Attached},
 		}
 	}
@@ -231,7 +231,7 @@ func (a *attachment) refusal() error {
 	case a.left:
 		e.Message = "this terminal was left"
 	case a.last != nil && a.last.Kind == belljar.TerminalReplaced:
-		e.Message = "this terminal is used from elsewhere now"
+		e.Message = "another client has taken over this terminal"
 	}
 	return e
 }

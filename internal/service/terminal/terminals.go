@@ -31,7 +31,7 @@ type Session interface {
 	// Box is its sandbox with its agent, and Execution a command in it without arguments.
 	Box() *box.Box
 	Execution() wire.Exec
-	// Touch notes a use of the session, and KeepAlive a sign of life that is no use.
+	// Touch notes a use of the session. KeepAlive records activity that resets the idle timeout but not the TTL.
 	Touch()
 	KeepAlive()
 }

@@ -288,7 +288,7 @@ func (d *disk) report() belljar.Volume {
 func (d *disk) inUse(what string) error {
 	is := d.report()
 	e := &belljar.Error{
-		Code: belljar.CodeConflict, Message: fmt.Sprintf("volume %q %s: %s has it", d.Name, what, strings.Join(is.UsedBy, ", ")),
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("volume %q %s: it is in use by %s", d.Name, what, strings.Join(is.UsedBy, ", ")),
 		Details: map[string]any{"volume": d.Name, "used_by": is.UsedBy}, Hint: "delete the session, or wait for the run's end",
 	}
 	if is.WrittenBy != "" {

@@ -1,14 +1,15 @@
-package api
+// Package keylock has one lock for each key, such as the id of a session.
+package keylock
 
 import (
 	"context"
 	"sync"
 )
 
-// Locks are locks by key, such as the id of a session. The zero value is ready.
-type Locks struct {
+// Locks are locks by key. The zero value is ready.
+type Locks[K comparable] struct {
 	mu    sync.Mutex
-	byKey map[string]*keyLock
+	byKey map[K]*keyLock
 }
 
 type keyLock struct {
@@ -17,10 +18,10 @@ type keyLock struct {
 }
 
 // Lock waits for the lock of a key; the caller calls unlock. It fails with ctx's error.
-func (l *Locks) Lock(ctx context.Context, key string) (unlock func(), err error) {
+func (l *Locks[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.byKey == nil {
-		l.byKey = map[string]*keyLock{}
+		l.byKey = map[K]*keyLock{}
 	}
 	own := l.byKey[key]
 	if own == nil {
