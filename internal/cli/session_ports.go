@@ -77,7 +77,7 @@ func (f *sessionForward) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if session.State.Ended() {
-			return &belljar.Error{Code: belljar.CodeConflict, Message: "session " + id + " has ended: it is " + string(session.State)}
+			return &belljar.Error{Code: belljar.CodeConflict, Message: "session " + id + " has ended (state: " + string(session.State) + ")"}
 		}
 		to := forward.Forward{Ports: s.Ports(), Session: id, Notice: &c.Writer}
 		return to.Run(ctx, pairs)

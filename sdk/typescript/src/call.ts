@@ -87,7 +87,7 @@ function endOf(reason: unknown): BelljarError {
   if (reason instanceof Error && reason.name === "TimeoutError") {
     return new TimeoutError({ code: "timeout", message: "the time for the call is over" }, { cause: reason });
   }
-  return new CanceledError({ code: "canceled", message: "the call was given up" }, { cause: reason });
+  return new CanceledError({ code: "canceled", message: "the call was cancelled" }, { cause: reason });
 }
 
 /**

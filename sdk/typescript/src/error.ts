@@ -104,7 +104,7 @@ export class PolicyDeniedError extends BelljarError {
 export class TimeoutError extends BelljarError {
   override readonly name = "TimeoutError";
 }
-/** The call was given up: its signal was aborted, or the client closed. */
+/** The call was cancelled: its signal was aborted, or the client closed. */
 export class CanceledError extends BelljarError {
   override readonly name = "CanceledError";
 }

@@ -69,5 +69,5 @@ export function answerOf(message: IncomingMessage): Answer {
 }
 
 function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error("the request was given up", { cause: reason });
+  return reason instanceof Error ? reason : new Error("the request was cancelled", { cause: reason });
 }

@@ -20,7 +20,7 @@ export function dial(socketPath?: string): Dial {
         ...(socketPath ? { socketPath } : {}),
         headers: { ...headers, Connection: "Upgrade", Upgrade: "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key },
       });
-      const stop = (): void => void asked.destroy(new Error("the request was given up", { cause: signal.reason }));
+      const stop = (): void => void asked.destroy(new Error("the request was cancelled", { cause: signal.reason }));
       signal.addEventListener("abort", stop, { once: true });
       const done = (): void => signal.removeEventListener("abort", stop);
       asked.once("error", (error) => {
