@@ -25,7 +25,7 @@ func TestSoakGrader(t *testing.T) {
 	}
 	patience = time.Hour // a class takes ten minutes where the busy loops are not the only load
 	for range 2 {
-		busy := exec.Command("sh", "-c", "while :; do :; done")
+		busy := exec.Command("sh", "-c", "while kill -0 $PPID; do :; done") // ends with us, however we end
 		if err := busy.Start(); err != nil {
 			t.Fatal(err)
 		}
