@@ -177,8 +177,9 @@ func TestClose(t *testing.T) {
 func TestRevoked(t *testing.T) {
 	var uses api.Uses
 	b := newBench(t, func(o *Options) { o.Auth = revocable{&uses} })
-	conn, other := b.open("/sessions/s1/terminals", "ann"), b.open("/sessions/s2/terminals", "bob")
+	conn := b.open("/sessions/s1/terminals", "ann")
 	b.next(conn)
+	other := b.open("/sessions/s2/terminals", "bob")
 	b.next(other)
 	uses.End("ann")
 	if m := b.next(conn); m["type"] != "error" || m["code"] != "unauthorized" {

@@ -239,6 +239,9 @@ func (c *execution) settle() {
 		c.conclude(o, usage, files)
 		return
 	}
+	if p.session != nil { // who has the answer may use the shell
+		r.ticket.Leave()
+	}
 	c.conclude(o, usage, files)
 	c.releaseBox()
 }
@@ -254,7 +257,6 @@ func (c *execution) releaseBox() {
 		c.boxes.Destroy(c.run.id, c.box)
 	default:
 		defer c.plan.session.Release()
-		defer c.run.ticket.Leave() // what finds the session unused may have its shell
 		if c.end.Overdue || outcome.LeftProcesses(c.end.Exit) || outcome.LeftProcesses(c.end.Build) {
 			c.boxes.Destroy(c.run.id, c.box)
 			return
