@@ -232,10 +232,18 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 		t.Errorf("token with known keys: %s", got)
 	}
 	unknown := sign(t, jwt.SigningMethodRS256, strangersKey(), claims, map[string]any{"kid": "9"})
-	if got := try("Authorization: Bearer " + unknown); got != belljar.CodeRuntimeUnavailable {
+	_, before := from.asked()
+	got := try("Authorization: Bearer " + unknown)
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); runtime.Gosched() {
+		if _, after := from.asked(); after > before {
+			break
+		}
+		got = try("Authorization: Bearer " + unknown) // the library answers with its first fetch until the goroutine of that has ended
+	}
+	if got != belljar.CodeRuntimeUnavailable {
 		t.Errorf("token of an unknown key while the provider is down: %s", got)
 	}
-	_, before := from.asked()
+	_, before = from.asked()
 	if got := try("Authorization: Bearer " + unknown); got != belljar.CodeRuntimeUnavailable {
 		t.Errorf("again: %s", got)
 	}
