@@ -41,6 +41,7 @@ type conn struct {
 	addr    netip.AddrPort // that was dialled; gate.mu guards it
 	row     *row           // of its bytes
 	allowed bool
+	denied  sync.Once
 	in, out atomic.Int64
 }
 
@@ -49,8 +50,16 @@ type cause Reason
 
 func (c cause) Error() string { return "egress: cut: " + string(c) }
 
-// cut ends a connection.
-func (c *conn) cut(reason Reason) { c.cancel(cause(reason)) }
+// cut ends a connection. It is recorded first: the run may end because of the cut, and its record says why.
+func (c *conn) cut(reason Reason) {
+	if c.ctx.Err() == nil {
+		c.deny(reason)
+	}
+	c.cancel(cause(reason))
+}
+
+// deny records a denial of the connection, once.
+func (c *conn) deny(reason Reason) { c.denied.Do(func() { c.gate.deny(c.event(reason)) }) }
 
 // reasonFor returns why the gate cut the connection, or otherwise.
 func (c *conn) reasonFor(otherwise Reason) Reason {
@@ -125,7 +134,6 @@ func (g *Gate) drop(c *conn) {
 
 // carry connects, and then carries the bytes until both sides have ended.
 func (s *session) carry(id uint64, c *conn) {
-	g := s.gate
 	target, reason := c.connect()
 	if target != nil {
 		defer target.Close()
@@ -141,7 +149,7 @@ func (s *session) carry(id uint64, c *conn) {
 		c.ended()
 		return
 	default:
-		g.deny(c.event(reason))
+		c.deny(reason)
 		_ = s.deny(id, reason)
 		return
 	}
@@ -150,20 +158,15 @@ func (s *session) carry(id uint64, c *conn) {
 		return // the program, the agent or the relay is gone
 	}
 	defer stream.Close()
-	var once sync.Once
-	record := func(reason Reason) {
-		if reason != "" {
-			once.Do(func() { g.deny(c.event(reason)) })
-		}
-	}
 	stop := context.AfterFunc(c.ctx, func() {
-		record(c.reasonFor("")) // first: the run may end because of the cut, and its record says why
 		reset(stream)
 		reset(target)
 	})
 	defer stop()
 
-	record(c.reasonFor(c.talk(stream, target)))
+	if reason := c.talk(stream, target); reason != "" {
+		c.deny(reason)
+	}
 	c.ended()
 }
 

@@ -403,7 +403,8 @@ func TestHTTPNoAnswer(t *testing.T) {
 	}
 }
 
-// A connection that is cut while the host has not answered yet gets no answer from the gate in place of the host's.
+// A connection that is cut while the host has not answered yet gets no answer from the gate in place of the host's. The cut is on record
+// before the program notices.
 func TestHTTPCutHasNoAnswer(t *testing.T) {
 	w := newWorld(t, nil)
 	asked := make(chan struct{})
@@ -420,6 +421,9 @@ func TestHTTPCutHasNoAnswer(t *testing.T) {
 		open = append(open, c)
 	}
 	w.gate.SetPolicy(policyOf(t))
+	if n := w.gate.Report().Denied; n != len(open) {
+		t.Errorf("%d of %d cuts are on record", n, len(open))
+	}
 	for _, c := range open {
 		if got, err := readAll(t, c); len(got) != 0 || err == nil {
 			t.Errorf("%q, %v", got, err)
