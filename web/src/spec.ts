@@ -35,7 +35,7 @@ export function remembered(runId: string): RunSpec | undefined {
 /** What a new run keeps of its workspace if the user says nothing: the kinds of files that the run's page can show. */
 export const shownKinds = "**/*.{png,jpg,jpeg,gif,webp,svg,csv,json}";
 
-/** warningsOf is what a user has to know of a run: that it left nothing of what nobody asked for is no news. */
+/** warningsOf returns what a user has to know of a run. The page captures files by default, so that a run without files is no news. */
 export const warningsOf = (run: Run): string[] => (run.warnings ?? []).filter((one) => one !== `capture pattern "${shownKinds}" matched no file`);
 
 /** words takes a command line apart as a shell does, without expanding anything. An open quote is an error. */

@@ -101,7 +101,7 @@ func TestSentInPart(t *testing.T) {
 	prints("b\nold\n", "ls")
 }
 
-// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, whoever has made them.
+// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, no matter which program made them.
 func TestInTheWay(t *testing.T) {
 	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload may have
 	dir := makeFolder(t, map[string]string{"was/a": "a", "was/b": "b", "mine/c": "", "mine/d": "", "ours/c": "", "ours/d": "", far: "6"})

@@ -67,7 +67,7 @@ func (h *Host) Sweep(installation string) {
 }
 
 func (k kernel) remove(ctx context.Context, version int, dir string) error {
-	// v1 notifies nobody, and v2 may notify just before the group can be removed: a few short waits, then longer ones.
+	// v1 does not notify, and v2 may notify just before the group can be removed: a few short waits, then longer ones.
 	wait := 50 * time.Microsecond
 	for {
 		err := k.rmdir(dir)
