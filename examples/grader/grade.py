@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges programs in sandboxes: each against the tests of its problem, and writes a CSV.
 
-    grade.py [--workers N] [--without-memory] PROBLEMS FILE|FOLDER...
+    grade.py [--workers N] [--wall N] [--without-memory] PROBLEMS FILE|FOLDER...
 
 A file SUM-anything.py answers the problem "sum". Exit status: 0 when every file has a verdict, 1 when one has not,
 2 when this host cannot judge.
@@ -21,7 +21,6 @@ from pathlib import Path
 from belljar import Belljar, BelljarError
 
 LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
-WALL = 30  # seconds of wall time per second of CPU time: for programs that wait
 START = COMPILE = 120  # seconds of wall time: a busy machine is no fault of the program's
 COMPILER_MB = 512  # of memory, whatever the program may have
 NO_VERDICT = "not_judged"
@@ -78,8 +77,9 @@ def judge(run, expected: str, problem: Problem, memory: bool) -> tuple[str, str]
 class Grader:
     """Judges by one server, or by one belljar of its own."""
 
-    def __init__(self, belljar: Belljar, problems: Path, memory: bool) -> None:
+    def __init__(self, belljar: Belljar, problems: Path, wall: float, memory: bool) -> None:
         self.belljar = belljar
+        self.wall = wall
         self.memory = memory
         self.problems = {folder.name: Problem.read(folder) for folder in problems.iterdir() if folder.is_dir()}
 
@@ -91,7 +91,7 @@ class Grader:
             code=code,
             language=language,
             stdin=stdin,
-            timeout=problem.cpu_time_sec * WALL,
+            timeout=problem.cpu_time_sec * self.wall,
             cpu_time=problem.cpu_time_sec,
             startup_timeout=START,
             build_timeout=COMPILE,
@@ -148,11 +148,12 @@ def main() -> int:
     parser.add_argument("problems", type=Path, help="a folder with a folder for each problem")
     parser.add_argument("programs", type=Path, nargs="+", help="programs, or folders of them")
     parser.add_argument("--workers", type=int, default=4, help="programs at once (default 4)")
+    parser.add_argument("--wall", type=float, default=30, metavar="N", help="seconds of wall time per second of CPU time (default 30)")
     parser.add_argument("--without-memory", action="store_true", help="judge on a host that cannot limit memory")
     args = parser.parse_args()
     server = os.environ.get("BELLJAR_SERVER")
     with Belljar() if server else Belljar.local() as belljar, ThreadPoolExecutor(args.workers) as workers:
-        grader = Grader(belljar, args.problems, not args.without_memory)
+        grader = Grader(belljar, args.problems, args.wall, not args.without_memory)
         try:
             grader.check()
         except SystemExit:

@@ -194,9 +194,10 @@ var (
 	}
 )
 
-// exact checks that each submission has the verdict of its folder.
+// exact checks that each submission has the verdict of its folder. None of them waits for anything but a processor.
 func (g *grader) exact(t *testing.T, submissions []string, flags ...string) {
 	t.Helper()
+	flags = append(flags, "--wall 300") // a busy machine may leave a program less than a thirtieth of a processor
 	for _, s := range submissions {
 		flags = append(flags, "submissions/"+s)
 	}
