@@ -38,6 +38,7 @@ export class Link {
   #round = new AbortController();
   #unparsed = 0;
   #drained: (() => void) | undefined;
+  #early: (string | Uint8Array)[] | undefined = []; // typed before the terminal was there for the first time
   #silent = 0; // writes of the past: the screen's answers to them are nobody's input
   #resizing: ReturnType<typeof setTimeout> | undefined;
 
@@ -50,6 +51,7 @@ export class Link {
 
   /** type sends what the user types. */
   type(data: string | Uint8Array): void {
+    if (this.state === "connecting") this.#early?.push(data);
     if (this.state !== "open" || this.#silent > 0) return;
     if (this.problem) this.problem = undefined;
     this.#terminal?.write(data).catch(() => {}); // the connection's end tells
@@ -101,10 +103,14 @@ export class Link {
         this.#screen.reset();
         this.state = "open";
         this.#size();
+        const early = this.#early ?? [];
+        this.#early = undefined;
+        for (const data of early) this.type(data);
         failures = 0;
         ending = await this.#read(terminal, signal);
       } catch (error) {
         if (signal.aborted) return;
+        this.#early = undefined;
         this.#way.failed(error);
         ending = failureOf(error);
         if (!this.id) ending.again = false; // it may have been made: the list of terminals tells

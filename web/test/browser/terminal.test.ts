@@ -52,8 +52,14 @@ async function begin(t: Parameters<typeof visit>[0], options?: VisitOptions): Pr
 }
 
 test("terminals live in tabs, survive a reload, and end with a status", async (t) => {
-  const { v, id, screen, open } = await begin(t);
-  await open();
+  const { v, id, screen } = await begin(t);
+  let admit = () => {};
+  const admitted = new Promise<void>((resolve) => (admit = resolve));
+  await v.page.routeWebSocket(/terminal/, (socket) => void admitted.then(() => socket.connectToServer()));
+  await v.page.getByRole("button", { name: "Open a terminal" }).click();
+  await screen.type("echo early $((6*7))\n"); // which waits for the terminal
+  admit();
+  await screen.shows(/early 42/);
   await screen.run("x=kept; echo first");
   await v.page.getByRole("button", { name: "New terminal" }).click();
   await v.page.getByRole("tab", { name: "Terminal 2" }).waitFor();
