@@ -68,9 +68,9 @@ func Table(w io.Writer, all []belljar.Snapshot, now time.Time) error {
 	rows := [][]string{}
 	for i, id := range ident.Short(ids) {
 		x := all[i]
-		rows = append(rows, []string{id, x.Name, show.Bytes(x.Bytes), strconv.Itoa(x.Files), show.RoughDuration(now.Sub(x.CreatedAt)) + " ago"})
+		rows = append(rows, []string{id, x.Kind, x.Name, show.Bytes(x.Bytes), strconv.Itoa(x.Files), show.RoughDuration(now.Sub(x.CreatedAt)) + " ago"})
 	}
-	return show.Table(w, "SNAPSHOT NAME SIZE FILES MADE", rows)
+	return show.Table(w, "SNAPSHOT KIND NAME SIZE FILES MADE", rows)
 }
 
 // inconsistent is a note about files that were read while programs ran.
