@@ -4,8 +4,8 @@
 // Texts are UTF-8. Times come back in UTC; a store keeps those of a run, session, key or token to the microsecond.
 // Arguments and results belong to the caller: a store keeps a copy.
 //
-// A write whose context has ended before the call stores nothing and returns the context's error. If the context ends
-// while the write is queued, the call returns the context's error, but the write may still happen: read to find out.
+// A write whose context ends before the write has begun stores nothing and returns the context's error. Later, the context does not matter:
+// the call returns how the write ended.
 //
 // Implementations are child packages, import only this one and the root package, and pass storetest.
 package store

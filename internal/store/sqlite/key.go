@@ -72,7 +72,7 @@ func (s *Store) insert(ctx context.Context, key *store.Key, object func(*tx) err
 		return object(t)
 	}})
 	if err != nil {
-		return nil, err // if ctx ended first, the writer may still set prior
+		return nil, err
 	}
 	return prior, nil
 }

@@ -16,14 +16,14 @@ const maxGroup = 128
 // write is one atomic change.
 type write struct {
 	durable bool            // it must survive the loss of power
-	do      func(*tx) error // runs in the writer's goroutine and must not use the caller's memory: the caller may have returned
+	do      func(*tx) error // runs in the writer's goroutine, while the caller waits; twice if another write of the group fails
 }
 
 // pending is a queued write with its reply channel.
 type pending struct {
 	write
 	ctx  context.Context
-	done chan error // buffered: the writer never waits for a caller that has returned
+	done chan error // buffered: the writer never waits for a caller
 }
 
 // writer executes all writes, one group after the other.
@@ -50,7 +50,8 @@ func newWriter(conn *sql.Conn, path string) *writer {
 	return w
 }
 
-// do executes a write and returns when it is committed. If ctx ends first, the write may still happen.
+// do executes a write and returns when it is committed. If ctx ends before the write has begun, it does not happen. What has begun is waited
+// for: a caller who believed that it did not happen would leave out what must follow it.
 func (w *writer) do(ctx context.Context, op write) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -63,12 +64,7 @@ func (w *writer) do(ctx context.Context, op write) error {
 	case <-w.stopped:
 		return store.ErrClosed
 	}
-	select {
-	case err := <-p.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return <-p.done
 }
 
 // close ends the writer after the queued writes. It may be called twice.
