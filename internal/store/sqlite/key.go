@@ -55,6 +55,7 @@ func (s *Store) insert(ctx context.Context, key *store.Key, object func(*tx) err
 	}
 	sec, us := epoch(k.CreatedAt)
 	err := s.writer.do(ctx, write{do: func(t *tx) error {
+		prior = nil
 		old, err := scanKey(t.row("SELECT "+keyColumns+" FROM sandbox_idempotency WHERE endpoint = ? AND user_key = ? AND key = ?", k.Endpoint, k.UserKey, k.Key))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):

@@ -96,6 +96,7 @@ func (q snapshots) Has(ctx context.Context, userID, digest string) (has bool, er
 // Delete deletes a snapshot. It is durable: its bytes are removed right after.
 func (q snapshots) Delete(ctx context.Context, id string) (last bool, err error) {
 	err = q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
+		last = false
 		var user, digest string
 		var stored int64
 		row := t.row("DELETE FROM sandbox_snapshots WHERE id = ? RETURNING user_id, digest, stored_bytes", id)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,6 +82,53 @@ func TestOneFailsAlone(t *testing.T) {
 	if err != nil || len(top) != 3 || top[0].UserID+top[1].UserID+top[2].UserID != "ace" {
 		t.Errorf("on record %v, error %v; want a, c, e", top, err)
 	}
+}
+
+// TestTwice checks what writes return that the writer repeats because another one of their group failed.
+func TestTwice(t *testing.T) {
+	s := opened(t)
+	for _, id := range []string{"old", "other"} {
+		if err := s.Snapshots().Insert(t.Context(), belljar.Snapshot{ID: id, UserID: "ann", Digest: "d"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Runs().Insert(t.Context(), queued("first"), nil); err != nil {
+		t.Fatal(err)
+	}
+	front := &Store{writer: &writer{ops: make(chan *pending)}}
+	key := &store.Key{Endpoint: "runs", UserKey: "ann", Key: "k", CreatedAt: time.Now()}
+	gone, cancel := context.WithCancel(t.Context())
+	var group []*pending
+	var calls sync.WaitGroup
+	for _, call := range []func(){
+		func() { front.Snapshots().Delete(gone, "other") },
+		func() {
+			if last, err := front.Snapshots().Delete(t.Context(), "old"); err != nil || last {
+				t.Errorf("last %t, error %v, but the other one is still there", last, err)
+			}
+		},
+		func() {
+			if _, err := front.Runs().Insert(t.Context(), queued("first"), key); !errors.Is(err, store.ErrExists) {
+				t.Errorf("stored twice: %v", err)
+			}
+		},
+		func() {
+			if prior, err := front.Runs().Insert(t.Context(), queued("second"), key); err != nil || prior != nil {
+				t.Errorf("prior %+v, error %v, but its key was not stored", prior, err)
+			}
+		},
+		func() {
+			_ = front.writer.do(t.Context(), write{do: func(*tx) error {
+				cancel()
+				return errors.New("no")
+			}})
+		},
+	} {
+		calls.Go(call)
+		group = append(group, <-front.writer.ops)
+	}
+	s.writer.commit(group) // the writer is idle
+	calls.Wait()
 }
 
 // TestGivingUp checks that a cancelled caller whose write has not begun gets its context's error at once, that one whose write has begun
