@@ -43,22 +43,30 @@ func openData(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, unusable(path, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, unusable(path, err)
-	}
-	switch err := lockFile(lock); {
+	lock, err := openLock(filepath.Join(path, "lock"))
+	switch {
 	case errors.Is(err, errLocked):
-		lock.Close()
 		return nil, &belljar.Error{
 			Code: belljar.CodeConflict, Message: "data folder " + path + " is in use by another belljar",
 			Hint: "stop that one, or give this one another folder with --data",
 		}
 	case err != nil:
-		lock.Close()
 		return nil, unusable(path, err)
 	}
 	return &dataDir{path, lock}, nil
+}
+
+// openLock creates a file if it is missing, and locks it until it is closed. It fails with errLocked if another process has the lock.
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func unusable(path string, err error) error {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,36 +10,50 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
 )
 
 func TestDataIsLocked(t *testing.T) {
+	use := func(data, records string) (closed func() error, err error) {
+		d, err := openData(data)
+		if err != nil {
+			return nil, err
+		}
+		s := &server{log: slog.New(slog.DiscardHandler)}
+		s.closers = append(s.closers, d.Close)
+		_, err = s.openStore(t.Context(), &config.Config{StoreDBPath: records}, d)
+		return s.Close, err
+	}
 	if path := os.Getenv("BELLJAR_TEST_DATA"); path != "" { // the other daemon
-		if _, err := openData(path); err != nil {
-			fmt.Print(belljar.CodeOf(err))
+		if _, err := use(path, os.Getenv("BELLJAR_TEST_STORE")); err != nil {
+			fmt.Print(belljar.CodeOf(err), " ", err)
 		}
 		return
 	}
 	path := filepath.Join(t.TempDir(), "a", "b")
-	d, err := openData(path)
+	records := filepath.Join(t.TempDir(), "c.db")
+	closed, err := use(path, records)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := func() string {
+	other := func(data string) string {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestDataIsLocked$")
-		cmd.Env = append(os.Environ(), "BELLJAR_TEST_DATA="+path)
+		cmd.Env = append(os.Environ(), "BELLJAR_TEST_DATA="+data, "BELLJAR_TEST_STORE="+records)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Errorf("the other daemon: %v", err)
 		}
 		return string(out)
 	}
-	if got := other(); !strings.HasPrefix(got, string(belljar.CodeConflict)) {
-		t.Errorf("a second daemon: %q", got)
+	for data, what := range map[string]string{path: "data folder " + path, t.TempDir(): "store " + records} {
+		if got := other(data); !strings.HasPrefix(got, string(belljar.CodeConflict)) || !strings.Contains(got, what) {
+			t.Errorf("a second daemon: %q, want a conflict about the %s", got, what)
+		}
 	}
-	if err := d.Close(); err != nil {
+	if err := closed(); err != nil {
 		t.Fatal(err)
 	}
-	if got := other(); !strings.HasPrefix(got, "PASS") {
+	if got := other(path); !strings.HasPrefix(got, "PASS") {
 		t.Errorf("after the first has ended: %q", got)
 	}
 }

@@ -110,8 +110,8 @@ func checkStdin(stdin io.Reader) error {
 		"serve --private lives as long as its standard input, which must be a pipe")
 }
 
-// privateConfig returns the configuration of a private server. It ignores network settings in files and the environment, which are
-// for other servers, and refuses them as flags. data is the data folder, "" for a temporary one.
+// privateConfig returns the configuration of a private server. It ignores the network and the store of files and the environment, which
+// are for other servers, and refuses those of the network as flags. data is the data folder, "" for a temporary one.
 func privateConfig(h *Host, s local.ServeOptions) (cfg config.Config, data string, err error) {
 	if s.Listen != "" {
 		return cfg, "", notPrivate("--listen")
@@ -119,12 +119,16 @@ func privateConfig(h *Host, s local.ServeOptions) (cfg config.Config, data strin
 	if cfg, err = load(h, s); err != nil {
 		return cfg, "", err
 	}
+	flag := func(name string) bool {
+		origin, _ := cfg.Set(config.Prefix + name)
+		return strings.HasPrefix(origin, "flag ")
+	}
 	for _, name := range []string{"LISTEN", "TLS_CERT", "TLS_KEY", "PUBLIC_URL", "API_KEY", "END_SESSIONS"} {
-		if origin, set := cfg.Set(config.Prefix + name); set && strings.HasPrefix(origin, "flag ") {
+		if flag(name) {
 			return cfg, "", notPrivate("--set " + strings.ToLower(name))
 		}
 	}
-	if origin, _ := cfg.Set(config.Prefix + "DATA"); strings.HasPrefix(origin, "flag ") {
+	if flag("DATA") {
 		data = cfg.Data
 	}
 	cfg.TLSCert, cfg.TLSKey, cfg.PublicURL = "", "", ""
@@ -137,8 +141,15 @@ func privateConfig(h *Host, s local.ServeOptions) (cfg config.Config, data strin
 		_, set := cfg.Set(config.Prefix + name)
 		return !set
 	}
-	if data == "" && unset("STORE_BACKEND") && unset("STORE_DB_PATH") {
+	if !flag("STORE_DB_PATH") {
+		cfg.StoreDBPath = ""
+	}
+	switch {
+	case flag("STORE_BACKEND"):
+	case data == "" && cfg.StoreDBPath == "":
 		cfg.Store = "memory"
+	default:
+		cfg.Store = "sqlite"
 	}
 	if unset("LOG_LEVEL") {
 		cfg.LogLevel = "warn"

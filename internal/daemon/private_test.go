@@ -114,7 +114,11 @@ func TestPrivate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	// Settings of another server do not affect this one.
-	other := []string{"SANDBOX_LISTEN=0.0.0.0:1", "SANDBOX_API_KEY=the-key-of-the-other", "SANDBOX_DATA=" + filepath.Join(sockdir.New(t), "other")}
+	records := filepath.Join(t.TempDir(), "belljar.db")
+	other := []string{
+		"SANDBOX_LISTEN=0.0.0.0:1", "SANDBOX_API_KEY=the-key-of-the-other", "SANDBOX_DATA=" + filepath.Join(sockdir.New(t), "other"),
+		"SANDBOX_STORE_DB_PATH=" + records,
+	}
 	o, second := startPrivate(t, other), startPrivate(t, nil)
 	if o.PID != o.cmd.Process.Pid || o.Version != "dev" || o.BaseURL != "http://belljar.local" || o.APIKey == "the-key-of-the-other" {
 		t.Errorf("%+v", o.private)
@@ -126,6 +130,9 @@ func TestPrivate(t *testing.T) {
 		if info, err := os.Lstat(path); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v %v", path, info.Mode(), err)
 		}
+	}
+	if _, err := os.Lstat(records); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the records of the other one: %v", err)
 	}
 	if ports := listening(t, o.PID); len(ports) > 0 {
 		t.Errorf("it listens on TCP: %v", ports)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/mcp"
@@ -117,11 +118,10 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 		}
 	}(d)
 
-	records, err := openStore(ctx, cfg, data, d.log)
+	records, err := d.openStore(ctx, cfg, data)
 	if err != nil {
 		return nil, err
 	}
-	d.closers = append(d.closers, records.Close)
 	book, err := logs.Open(logs.Options{Path: data.in("logs"), Logger: d.log})
 	if err != nil {
 		return nil, unusable(data.path, err)
@@ -325,16 +325,31 @@ func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Auth
 	return err
 }
 
-// openStore opens the records.
-func openStore(ctx context.Context, cfg *config.Config, data *dataDir, log *slog.Logger) (store.Store, error) {
+// openStore opens the records. A file of records has a lock of its own, because servers with different data folders can name the same one.
+func (d *server) openStore(ctx context.Context, cfg *config.Config, data *dataDir) (store.Store, error) {
 	if cfg.Store == "memory" {
 		return memory.New(), nil
 	}
-	path := cfg.StoreDBPath
-	if path == "" {
-		path = data.in("belljar.db")
+	path := cmp.Or(cfg.StoreDBPath, data.in("belljar.db"))
+	lock, err := openLock(path + ".lock")
+	switch {
+	case errors.Is(err, errLocked):
+		return nil, &belljar.Error{
+			Code: belljar.CodeConflict, Message: "store " + path + " is in use by another belljar",
+			Hint: "stop that one, or give this one another file with SANDBOX_STORE_DB_PATH",
+		}
+	case err != nil:
+		return nil, &belljar.Error{
+			Code: belljar.CodeInternal, Message: "store " + path + " cannot be locked", Err: err, Hint: "make its folder, and let belljar write to it",
+		}
 	}
-	return sqlite.Open(ctx, sqlite.Options{Path: path, Logger: log})
+	d.closers = append(d.closers, lock.Close)
+	records, err := sqlite.Open(ctx, sqlite.Options{Path: path, Logger: d.log})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, records.Close)
+	return records, nil
 }
 
 // serviceOptions returns the service's part of the configuration.

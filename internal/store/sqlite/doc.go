@@ -7,5 +7,5 @@
 // and costs an fsync; the writer uses it if any write in the transaction is durable. Reads have their own connections
 // and never wait for writes.
 //
-// Only one process may open the store at a time. The caller ensures that with a lock on the data folder.
+// Only one process may open the store at a time. The caller ensures that with a lock.
 package sqlite
