@@ -268,23 +268,42 @@ func TestTokens(t *testing.T) {
 	want(t, err, belljar.CodeForbidden)
 }
 
-// TestStagedAsAsked: the session for a large upload has the isolation that the run requests.
+// TestStagedAsAsked: the session for a large upload has the isolation and the workspace that the run requests, and the run, which is in it
+// then, is valid.
 func TestStagedAsAsked(t *testing.T) {
-	asked := make(chan belljar.SessionSpec, 1)
+	asked, begun := make(chan belljar.SessionSpec, 1), make(chan belljar.RunSpec, 1)
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
-		var spec belljar.SessionSpec
-		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil || !strings.HasSuffix(r.URL.Path, "/sessions") {
+		var err error
+		switch {
+		case r.Method == http.MethodDelete:
+		case strings.HasSuffix(r.URL.Path, "/sessions"):
+			var spec belljar.SessionSpec
+			err = json.NewDecoder(r.Body).Decode(&spec)
+			asked <- spec
+			says(http.StatusCreated, "application/json", `{"session_id":"s"}`)(w, r)
+		case strings.HasSuffix(r.URL.Path, "/runs"):
+			var spec belljar.RunSpec
+			err = json.NewDecoder(r.Body).Decode(&spec)
+			begun <- spec
+			envelope(http.StatusForbidden, belljar.CodePolicyDenied)(w, r)
+		default:
+			_, err = io.Copy(io.Discard, r.Body)
+			says(http.StatusOK, "application/json", `{}`)(w, r)
+		}
+		if err != nil {
 			t.Errorf("%s %v", r.URL, err)
 		}
-		asked <- spec
-		envelope(http.StatusForbidden, belljar.CodePolicyDenied)(w, r)
 	}))
 	req := shell("wc -c <big")
 	req.Upload = archive(t, map[string]string{"big": strings.Repeat("x", belljar.MaxInlineBytes+1)})
 	req.TrustLevel, req.Isolation = "untrusted", "user_space_kernel"
+	req.Workspace = belljar.Workspace{Medium: "disk", MB: 32}
 	_, err := c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodePolicyDenied)
-	if spec := <-asked; spec.TrustLevel != req.TrustLevel || spec.Isolation != req.Isolation {
+	if spec := <-asked; spec.TrustLevel != req.TrustLevel || spec.Isolation != req.Isolation || spec.Workspace != req.Workspace {
 		t.Errorf("%+v", spec)
+	}
+	if spec := <-begun; spec.SessionID != "s" || spec.Validate() != nil {
+		t.Errorf("%+v: %v", spec, spec.Validate())
 	}
 }

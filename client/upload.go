@@ -87,7 +87,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
 		StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress, Secrets: spec.Secrets, Labels: spec.Labels,
 		Packages: spec.Packages, Git: spec.Git, Template: spec.Template,
-		TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
+		TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, Workspace: spec.Workspace, AllowWeak: spec.AllowWeak,
 		Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
 	}})
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	// The session has these already.
 	spec.SessionID, spec.Runtime, spec.BaseImage, spec.AllowWeak = made.ID, "", "", nil
 	spec.WorkspaceExec, spec.NetworkPolicy, spec.Egress, spec.Secrets, spec.StartupTimeoutSec = false, "", belljar.Egress{}, nil, 0
-	spec.Packages, spec.Git, spec.Template = belljar.Packages{}, nil, ""
+	spec.Packages, spec.Git, spec.Template, spec.Workspace = belljar.Packages{}, nil, "", belljar.Workspace{}
 	asked := spec.Resources
 	spec.Resources = belljar.Resources{LogBytes: asked.LogBytes, ArtifactMB: asked.ArtifactMB, NoFile: asked.NoFile, NProc: asked.NProc}
 	return made.ID, nil
