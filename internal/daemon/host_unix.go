@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errRefused means that nobody listens on a socket.
+const errRefused = unix.ECONNREFUSED
+
 // errLocked means that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 

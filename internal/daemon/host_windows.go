@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// errRefused means that nobody listens on a socket.
+const errRefused = windows.WSAECONNREFUSED
+
 // errLocked means that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 

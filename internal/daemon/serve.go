@@ -127,9 +127,10 @@ func listen(addr string) (net.Listener, error) {
 	network := "tcp"
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		network, addr = "unix", path
-		if conn, err := net.Dial(network, addr); err == nil {
+		conn, err := net.Dial(network, addr)
+		if err == nil {
 			conn.Close()
-		} else if info, err := os.Lstat(addr); err == nil && info.Mode().Type() == fs.ModeSocket {
+		} else if info, gone := os.Lstat(addr); errors.Is(err, errRefused) && gone == nil && info.Mode().Type() == fs.ModeSocket {
 			if err := os.Remove(addr); err != nil {
 				return nil, err
 			}
