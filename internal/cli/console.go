@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
@@ -28,9 +29,7 @@ type console struct {
 }
 
 // exitStatus is the exit status of a command that has already reported its failure.
-type exitStatus int
-
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+type exitStatus = interrupt.Status
 
 // fail prints an error and its hint and returns the exit status for it.
 func (c *console) fail(err error) int {

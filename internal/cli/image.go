@@ -7,13 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/quantity"
 	"github.com/belljar/belljar/internal/cli/show"
@@ -45,35 +44,6 @@ Examples:
   belljar image prune --unused 30d`
 }
 
-// interruptible returns a context that ends on Ctrl-C. stopped maps an error to the exit status for the signal.
-func interruptible(ctx context.Context) (out context.Context, stopped func(error) error) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithCancel(ctx)
-	over, done := make(chan struct{}), make(chan struct{})
-	status := exitStatus(0)
-	go func() {
-		defer close(done)
-		select {
-		case s := <-signals:
-			number, _ := s.(syscall.Signal)
-			status = exitStatus(128 + int(number))
-			cancel()
-		case <-over:
-		}
-	}()
-	return ctx, func(err error) error {
-		signal.Stop(signals)
-		close(over)
-		<-done
-		cancel()
-		if err != nil && status != 0 {
-			return status
-		}
-		return err
-	}
-}
-
 // imagePull is belljar image pull.
 type imagePull struct {
 	Refs    []string `arg:"" name:"image" help:"Such as python:3.11-slim or registry.example/team/app@sha256:…."`
@@ -87,7 +57,7 @@ type imagePull struct {
 func (p *imagePull) Run(ctx context.Context, c *console) error {
 	c.Quiet = p.Quiet
 	return c.images(p.JSON, func(images belljar.Images) error {
-		ctx, stopped := interruptible(ctx)
+		ctx, stopped := interrupt.Context(ctx)
 		got := []belljar.Image{}
 		var failed []error
 		for _, ref := range p.Refs {
@@ -138,7 +108,7 @@ func (i *imageImport) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		defer in.Close()
-		ctx, stopped := interruptible(ctx)
+		ctx, stopped := interrupt.Context(ctx)
 		shown := show.NewLayers(&c.Writer, i.File, size)
 		image, err := images.Import(ctx, i.Name, in, shown.Update)
 		shown.Stop()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/image"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
@@ -62,7 +63,7 @@ func (b *imageBuild) build(ctx context.Context, c *console, open func(func(bellj
 	if err := b.check(c); err != nil {
 		return err
 	}
-	ctx, stopped := interruptible(ctx)
+	ctx, stopped := interrupt.Context(ctx)
 	var err error
 	if b.Output != "" {
 		err = b.write(ctx, c)

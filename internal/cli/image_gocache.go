@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
@@ -23,7 +24,7 @@ func (i *imageGoCache) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	ctx, stopped := interruptible(ctx)
+	ctx, stopped := interrupt.Context(ctx)
 	c.Note("building Go's standard library in image %s, for about a minute", i.Ref)
 	return stopped(c.machine.FillGoCache(ctx, e.Service, i.Ref))
 }

@@ -1,4 +1,4 @@
-// Package interrupt is what Ctrl-C and SIGTERM do to a run that a command waits for.
+// Package interrupt is what Ctrl-C and other signals do to a command, and to a run that it waits for.
 package interrupt
 
 import (

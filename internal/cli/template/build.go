@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
@@ -52,7 +53,9 @@ func (b *build) Run(ctx context.Context, c Console) error {
 		}
 		f.Shared, f.Rebuild = f.Shared || b.Shared, f.Rebuild || b.Rebuild
 		begun := time.Now()
+		ctx, stopped := interrupt.Context(ctx)
 		made, err := b.build(ctx, c, s, f)
+		err = stopped(err)
 		switch {
 		case err != nil:
 			return explained(err)
@@ -91,7 +94,9 @@ func (b *build) build(ctx context.Context, c Console, s belljar.Service, f *file
 		}
 		f.Snapshot = sent.ID
 		defer func() { // the template keeps the files
-			err = errors.Join(err, s.Snapshots().Remove(context.WithoutCancel(ctx), sent.ID))
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			err = errors.Join(err, s.Snapshots().Remove(ctx, sent.ID))
 		}()
 	}
 	if b.Quiet {

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/image"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
 )
@@ -24,6 +26,7 @@ type server struct {
 	snapshots []string          // that it has
 	built     []belljar.TemplateSpec
 	fail      error
+	stop      func() // interrupts a build
 }
 
 func (s *server) Images() belljar.Images       { return images{s: s} }
@@ -69,8 +72,13 @@ type templates struct {
 	s *server
 }
 
-func (x templates) Build(_ context.Context, spec belljar.TemplateSpec) (belljar.Template, error) {
+func (x templates) Build(ctx context.Context, spec belljar.TemplateSpec) (belljar.Template, error) {
 	x.s.built = append(x.s.built, spec)
+	if x.s.stop != nil {
+		x.s.stop()
+		<-ctx.Done()
+		return belljar.Template{}, ctx.Err()
+	}
 	return belljar.Template{TemplateSpec: spec}, x.s.fail
 }
 
@@ -133,6 +141,17 @@ func TestBuild(t *testing.T) {
 	}
 	if got := c.built[2]; got.Name != "other" || !got.Shared || !got.Rebuild || c.images[got.BaseImage] != "shell git" || len(c.snapshots) > 0 {
 		t.Errorf("%+v", got)
+	}
+	c.stop = func() {
+		self, err := os.FindProcess(os.Getpid())
+		if err = errors.Join(err, self.Signal(syscall.SIGHUP)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("science.yaml", "recipe: shell\nfiles: {app/x: x}\n")
+	var status interrupt.Status
+	if err := (&build{File: file}).Run(t.Context(), c); !errors.As(err, &status) || status != 129 || len(c.snapshots) > 0 {
+		t.Errorf("the terminal ends: %v; snapshots %v left", err, c.snapshots)
 	}
 }
 
