@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -83,7 +82,7 @@ func (b *imageBuild) spec() local.Build {
 // write writes the tar file.
 func (b *imageBuild) write(ctx context.Context, c *console) error {
 	if b.Output != "-" {
-		return c.maker().Write(ctx, b.spec(), filepath.Dir(b.Output), b.Output)
+		return c.maker().Write(ctx, b.spec(), b.Output)
 	}
 	if show.IsTerminal(c.stdout) {
 		return mistake.New("name a file, or pass it on: … --output - | gzip >image.tar.gz", "a tar is not written to a terminal")

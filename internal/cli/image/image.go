@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -73,13 +74,19 @@ func File(dir, recipe string, do func(*os.File) error) error {
 	return do(f)
 }
 
-// Write writes the tar file of an image atomically.
-func (m Maker) Write(ctx context.Context, b local.Build, dir, name string) error {
-	return File(dir, b.Recipe, func(f *os.File) error {
+// Write writes the tar file of an image atomically. It replaces nothing but a regular file.
+func (m Maker) Write(ctx context.Context, b local.Build, name string) error {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return mistake.New("to write into it: --output - >"+name, "--output %s: is not a regular file", name)
+	}
+	return File(filepath.Dir(name), b.Recipe, func(f *os.File) error {
 		if err := m.Tar(ctx, b, f); err != nil {
 			return err
 		}
-		return errors.Join(f.Chmod(0o644), f.Close(), os.Rename(f.Name(), name))
+		if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+			return err
+		}
+		return os.Rename(f.Name(), name)
 	})
 }
 

@@ -1,0 +1,44 @@
+package image
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// maker makes an image, in a file that cannot be used afterwards.
+type maker struct{ local.ImageMaker }
+
+func (maker) Build(_ context.Context, _ local.Build, w io.Writer) error {
+	return w.(*os.File).Close()
+}
+
+// What is at the place of the file stays if the image cannot be written, or if it is no regular file.
+func TestWriteReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	good, link := filepath.Join(dir, "good"), filepath.Join(dir, "link")
+	if err := os.WriteFile(good, []byte("good"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(good, link); err != nil {
+		t.Fatal(err)
+	}
+	m := Maker{Machine: maker{}, Writer: &notice.Writer{Stderr: io.Discard}}
+	for name, want := range map[string]string{good: "already closed", link: "not a regular file", dir: "not a regular file"} {
+		if err := m.Write(t.Context(), local.Build{}, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if got, err := os.ReadFile(good); err != nil || string(got) != "good" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link: %v, %v", info, err)
+	}
+}
