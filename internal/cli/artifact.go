@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
@@ -105,8 +106,9 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 		return err
 	}
 	defer out.Close()
+	ctx, stopped := interrupt.Context(ctx)
 	kept, err := (&plan{out: out}).save(ctx, c, s, id, list)
-	if err != nil {
+	if err = stopped(err); err != nil {
 		return err
 	}
 	if g.JSON {

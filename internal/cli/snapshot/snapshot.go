@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -115,10 +116,11 @@ func Export(ctx context.Context, s belljar.Service, given, file string, stdout i
 	if err != nil {
 		return mistake.New("", "--out %s: %s", file, mistake.Reason(err))
 	}
+	ctx, stopped := interrupt.Context(ctx)
 	if err = errors.Join(s.Snapshots().Export(ctx, id, f), f.Close()); err != nil {
 		_ = os.Remove(file)
 	}
-	return err
+	return stopped(err)
 }
 
 // Import makes a snapshot of a file; "-" is stdin.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/notice"
 )
 
@@ -23,7 +24,9 @@ func (c *Copy) Run(ctx context.Context, sources []string, to string) (Copied, er
 	if workspace, in := placeOf(to); in {
 		return c.in(ctx, sources, workspace)
 	}
-	return c.out(ctx, sources, to)
+	ctx, stopped := interrupt.Context(ctx)
+	copied, err := c.out(ctx, sources, to)
+	return copied, stopped(err)
 }
 
 // place is SESSION:PATH.
