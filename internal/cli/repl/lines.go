@@ -2,6 +2,7 @@ package repl
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
 // typed is input at a terminal. The terminal is raw only while a line is read, so that an interrupt reaches running code.
@@ -72,14 +75,36 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 	}
 	t.terminal.SetBracketedPasteMode(true)
 	defer t.terminal.SetBracketedPasteMode(false)
-	line, err := read()
+	line, err := unlessSignalled(read)
+	var status interrupt.Status
 	switch {
+	case errors.As(err, &status):
 	case t.keys.interrupted:
 		t.keys.interrupted, line, err = false, "", errInterrupt
 	case errors.Is(err, term.ErrPasteIndicator):
 		err = errPasted
 	}
 	return line, err
+}
+
+// unlessSignalled reads until a signal ends the command: the terminal has to be restored first.
+func unlessSignalled(read func() (string, error)) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	ctx, stopped := interrupt.Context(context.Background())
+	got := make(chan result, 1)
+	go func() {
+		line, err := read()
+		got <- result{line, err}
+	}()
+	select {
+	case r := <-got:
+		return r.line, stopped(r.err)
+	case <-ctx.Done():
+		return "", stopped(ctx.Err())
+	}
 }
 
 func (t *typed) close() error { return t.history.close() }

@@ -16,6 +16,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/notice"
 )
 
@@ -256,7 +257,10 @@ func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) err
 		return nil // it has ended
 	}
 	defer stdin.Close()
+	var status interrupt.Status
 	switch {
+	case errors.As(err, &status):
+		return errors.Join(err, r.Service.Runs().Cancel(ctx, run))
 	case errors.Is(err, errInterrupt):
 		return r.Service.Runs().Cancel(ctx, run)
 	case err != nil && !errors.Is(err, errPasted):

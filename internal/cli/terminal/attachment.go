@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/notice"
@@ -42,7 +43,9 @@ func (v *Attachment) Run(ctx context.Context) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	ctx, stopped := interrupt.Context(ctx) // a signal must not leave the terminal raw
 	status, err = v.follow(ctx)
+	err = stopped(err)
 	restore()
 	if v.raw && show.IsTerminal(v.Stdout) {
 		_, _ = v.Stdout.Write(v.modes.undo()) // an output that is closed needs no restore

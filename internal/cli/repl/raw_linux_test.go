@@ -1,0 +1,66 @@
+package repl
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"reflect"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/belljar/belljar/internal/agent/guest/pty"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/cli/interrupt"
+)
+
+// screen calls prompted when the prompt is shown.
+type screen struct {
+	bytes.Buffer
+	prompted func()
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(">>>")) {
+		s.prompted()
+	}
+	return s.Buffer.Write(p)
+}
+
+// A signal at the prompt ends the input, and the terminal is as it was before.
+func TestSignalRestoresTheTerminal(t *testing.T) {
+	master, slave, err := pty.Open(wire.Size{Cols: 80, Rows: 25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := os.NewFile(uintptr(slave), "terminal")
+	defer ours.Close()
+	defer unix.Close(master)
+	before, err := term.GetState(slave)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &screen{prompted: func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}}
+	in := &typed{fd: slave, keys: &keys{r: ours}}
+	in.terminal = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in.keys, out}, "")
+	_, err = in.read(">>> ")
+	if status := interrupt.Status(0); !errors.As(err, &status) || status != 143 {
+		t.Errorf("%v, want status 143", err)
+	}
+	if after, err := term.GetState(slave); err != nil || !reflect.DeepEqual(after, before) {
+		t.Errorf("the terminal was %+v, and is %+v: %v", before, after, err)
+	}
+	if shown := out.Bytes(); !bytes.HasSuffix(shown, []byte("\x1b[?2004l")) {
+		t.Errorf("pastes are still bracketed: %q", shown)
+	}
+}
