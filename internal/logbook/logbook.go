@@ -26,7 +26,7 @@ type Book interface {
 	// Open finds the log of id; [ErrNotFound] if there is none. If logs outlive the process, an unsealed log continues
 	// after its last complete frame.
 	Open(id string) (Log, error)
-	// Remove removes the log of id, if there is one. Open readers can still read to its end.
+	// Remove removes the log of id, if there is one, and seals it. Open readers can still read to its end.
 	Remove(id string) error
 }
 

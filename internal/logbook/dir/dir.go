@@ -110,11 +110,12 @@ func (b *Book) Open(id string) (logbook.Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	sealed := l.now.sealed // others have it next
 	if err := b.keep(l); err != nil {
 		l.leave()
 		return nil, err
 	}
-	if l.now.sealed {
+	if sealed {
 		b.evict(l)
 	}
 	return l, nil
@@ -137,8 +138,12 @@ func (b *Book) Remove(id string) error {
 	name.Lock()
 	defer name.Unlock()
 	b.mu.Lock()
+	l := b.logs[id]
 	delete(b.logs, id)
 	b.mu.Unlock()
+	if l != nil {
+		l.end(func(v *view) { v.sealed = true }) // else nobody closes its file
+	}
 	if err := os.Remove(b.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a log: %w", err)
 	}

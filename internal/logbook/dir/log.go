@@ -307,11 +307,14 @@ func (l *Log) retire() {
 }
 
 // leave closes the log because the book is closed.
-func (l *Log) leave() {
+func (l *Log) leave() { l.end(func(v *view) { v.closed = true }) }
+
+// end ends the log as change says, without a write, and closes its file.
+func (l *Log) end(change func(*view)) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	v := l.now
-	v.closed = true
+	change(&v)
 	l.publish(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -314,6 +315,20 @@ func testRemove(t *testing.T, book logbook.Book) {
 	}
 	if n != 2 {
 		t.Errorf("reader of a removed log saw %d frames, want 2", n)
+	}
+	log = create(t, book) // not sealed
+	appendAll(t, log, text("a"))
+	next, stop := iter.Pull2(log.Read(t.Context(), 1))
+	defer stop()
+	next()
+	if err := book.Remove("run"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err, more := next(); more || err != nil {
+		t.Errorf("the reader of a log that was removed before its end: more %t, error %v", more, err)
+	}
+	if err := log.Append(text("b")); !errors.Is(err, logbook.ErrSealed) {
+		t.Errorf("append to a removed log: %v, want ErrSealed", err)
 	}
 }
 

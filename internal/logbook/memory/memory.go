@@ -50,6 +50,10 @@ func (b *Book) Open(id string) (logbook.Log, error) {
 func (b *Book) Remove(id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	log := b.logs[id]
+	if log == nil {
+		return nil
+	}
 	delete(b.logs, id)
-	return nil
+	return log.Seal()
 }
