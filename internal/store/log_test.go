@@ -45,6 +45,12 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range got {
+		if got[i].Seq != uint64(i+1) || want[i].Seq != 0 {
+			t.Errorf("frame %d has the number %d, and the one given %d", i+1, got[i].Seq, want[i].Seq)
+		}
+		got[i].Seq = 0
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
