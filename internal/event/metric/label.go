@@ -78,11 +78,12 @@ func methods() vocabulary {
 func reasons() vocabulary {
 	return vocabulary{
 		string(belljar.ReasonStartupTimeout), string(belljar.ReasonExecutionTimeout), string(belljar.ReasonCPUTimeExceeded), string(belljar.ReasonOOMKilled),
-		string(belljar.ReasonPidsLimit), string(belljar.ReasonExecFailed), string(belljar.ReasonProvisionFailed),
+		string(belljar.ReasonPidsLimit), string(belljar.ReasonExecFailed), string(belljar.ReasonCompileFailed), string(belljar.ReasonProvisionFailed),
 		string(belljar.ReasonImagePullFailed), string(belljar.ReasonPolicyDenied), string(belljar.ReasonCanceledByUser),
 		string(belljar.ReasonNonZeroExit), string(belljar.ReasonSignaled), string(belljar.ReasonQueueTTLExpired), string(belljar.ReasonApprovalExpired),
 		string(belljar.ReasonSandboxDied), string(belljar.ReasonKillFailed), string(belljar.ReasonNodeLost),
 		string(belljar.ReasonSessionExpired), string(belljar.ReasonNodeOutOfMemory),
+		string(belljar.ReasonCloneFailed), string(belljar.ReasonPatchFailed),
 	}
 }
 

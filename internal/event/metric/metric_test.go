@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -298,6 +300,23 @@ func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		for _, name := range []string{event.RunCreated, event.RunStarting, event.RunRunning, event.LogBytes, event.RunCompleted} {
 			c.Record(event.Event{Name: name, Run: &run})
+		}
+	}
+}
+
+// TestReasons checks that runs are counted by every reason that they can end for.
+func TestReasons(t *testing.T) {
+	source, err := os.ReadFile("../../../phase.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`(?m)^\tReason\w+ +Reason = "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(all) == 0 {
+		t.Fatal("no reasons found")
+	}
+	for _, m := range all {
+		if reason := string(m[1]); reasons().or(reason, other) != reason {
+			t.Errorf("%s is counted as %s", reason, other)
 		}
 	}
 }
