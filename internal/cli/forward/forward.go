@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/notice"
@@ -103,18 +104,26 @@ func listen(p Pair) (net.Listener, error) {
 	return nil, e
 }
 
+// acceptPause is how long nothing is accepted after a failure, such as too many open files.
+const acceptPause = 50 * time.Millisecond
+
 func (f *Forward) accept(ctx context.Context, l net.Listener, port int) {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	for {
 		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() == nil {
-				f.say(fmt.Sprintf("connections to port %d are no longer accepted: %v", port, err), "")
-			}
+		switch {
+		case err == nil:
+			f.open.Go(func() { f.carry(ctx, c.(*net.TCPConn), port) })
+		case ctx.Err() != nil:
 			return
+		default:
+			f.say(fmt.Sprintf("connections to port %d are not accepted now: %v", port, err), "")
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
 		}
-		f.open.Go(func() { f.carry(ctx, c.(*net.TCPConn), port) })
 	}
 }
 

@@ -118,3 +118,45 @@ func TestForward(t *testing.T) {
 		t.Errorf("session has ended: %v", err)
 	}
 }
+
+// scarce is a listener that fails at first.
+type scarce struct {
+	net.Listener
+	failed bool
+}
+
+func (l *scarce) Accept() (net.Conn, error) {
+	if !l.failed {
+		l.failed = true
+		return nil, errors.New("too many open files")
+	}
+	return l.Listener.Accept()
+}
+
+// A port goes on after a connection that could not be accepted.
+func TestAcceptGoesOn(t *testing.T) {
+	l, err := listen(Pair{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(lines, 100)
+	f := Forward{Ports: &ports{}, Notice: &notice.Writer{Stderr: said}}
+	ctx, stop := context.WithCancel(t.Context())
+	f.open.Go(func() { f.accept(ctx, &scarce{Listener: l}, 80) })
+	defer f.open.Wait()
+	defer stop()
+	if line := <-said; !strings.Contains(line, "too many open files") {
+		t.Error(line)
+	}
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Errorf("nothing comes back: %v", err)
+	}
+}
