@@ -15,7 +15,7 @@ import (
 const (
 	signInLife = 12 * time.Hour
 	codeLife   = 5 * time.Minute
-	// mostSignIns bounds the sign-ins and codes of one user that have not expired.
+	// mostSignIns bounds the sign-ins and codes of one user that have neither ended nor expired.
 	mostSignIns = 256
 )
 

@@ -290,8 +290,8 @@ type Tokens interface {
 	Used(ctx context.Context, id string, t time.Time) error
 	// Revoke stores when a key was revoked; ErrNotFound. Revoking again changes nothing.
 	Revoke(ctx context.Context, id string, t time.Time) error
-	// SignIn is Insert for a token with a Parent. It deletes those that have expired at its CreatedAt, and stores nothing and returns
-	// false if its user has most of them then.
+	// SignIn is Insert for a token with a Parent. It deletes those that are revoked or have expired at its CreatedAt, and stores nothing and
+	// returns false if its user has most of them then.
 	SignIn(ctx context.Context, t Token, most int) (bool, error)
 	// Spend is Revoke by hash that succeeds once; ErrNotFound if there is no such token, or it is revoked.
 	Spend(ctx context.Context, hash string, t time.Time) error

@@ -34,7 +34,7 @@ func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored boo
 	err = q.s.write(ctx, func() error {
 		now, n := instant(t.CreatedAt), 0
 		maps.DeleteFunc(q.s.tokens, func(_ string, e *entry[store.Token]) bool {
-			return e.value.Parent != "" && e.value.ExpiresAt != nil && !e.value.ExpiresAt.After(now)
+			return e.value.Parent != "" && (e.value.RevokedAt != nil || e.value.ExpiresAt != nil && !e.value.ExpiresAt.After(now))
 		})
 		for _, e := range q.s.tokens {
 			if e.value.Parent != "" && e.value.UserID == t.UserID {

@@ -46,7 +46,7 @@ func insertToken(w *tx, t store.Token) error {
 func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored bool, err error) {
 	err = q.s.writer.do(ctx, write{durable: true, do: func(w *tx) error {
 		stored = false
-		if _, err := w.exec("DELETE FROM sandbox_tokens WHERE parent <> '' AND expires_at <= ?", timeText(t.CreatedAt)); err != nil {
+		if _, err := w.exec("DELETE FROM sandbox_tokens WHERE parent <> '' AND (expires_at <= ? OR revoked_at IS NOT NULL)", timeText(t.CreatedAt)); err != nil {
 			return err
 		}
 		var n int

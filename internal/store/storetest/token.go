@@ -107,4 +107,7 @@ func signInLife(t *testing.T, s store.Store) {
 	want.RevokedAt = &at
 	same(t, "after that", got, want)
 	wantErr(t, "spend", s.Tokens().Spend(ctx, "nobody's", at), store.ErrNotFound)
+	stored(true, sign("e", time.Minute, time.Hour), 2) // b is spent, and makes room
+	_, err = s.Tokens().ByHash(ctx, "hash b")
+	wantErr(t, "spent and swept", err, store.ErrNotFound)
 }
