@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,8 @@ import (
 // serveHere starts a belljar serve for one test, points this process's environment at it, and returns its process.
 func serveHere(t *testing.T) *os.Process {
 	t.Helper()
-	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--set", "end_sessions=true", "--set", "pool_size=1")
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", "data", "--set", "end_sessions=true", "--set", "pool_size=1")
+	cmd.Dir = t.TempDir()
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
@@ -40,6 +42,9 @@ func serveHere(t *testing.T) *os.Process {
 	var ready serving
 	if err := json.Unmarshal(line, &ready); err != nil {
 		t.Fatal(err)
+	}
+	if !filepath.IsAbs(ready.Data) || !filepath.IsAbs(ready.KeyFile) {
+		t.Errorf("a relative path in what another program reads: %s", line)
 	}
 	t.Setenv("BELLJAR_SERVER", ready.URL)
 	t.Setenv("BELLJAR_API_KEY", ready.APIKey)

@@ -21,6 +21,7 @@ type serving struct {
 	URL     string `json:"url"`
 	APIKey  string `json:"api_key"`
 	KeyFile string `json:"api_key_file"`
+	Data    string `json:"data"`
 }
 
 // serveScript is the script command serve [FLAGS…]: it starts the script's own belljar serve, waits until it is ready, and points

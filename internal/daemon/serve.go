@@ -48,6 +48,7 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
+	cfg.Data = data.path // absolute: the reader of our output may be in another folder
 	if data.open() {
 		h.Print("warning: others can write in the data folder, and replace its keys: chmod o-w %s", data.path)
 	}
