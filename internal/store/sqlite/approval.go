@@ -97,13 +97,7 @@ func approvalsOf(query belljar.ApprovalQuery) (where string, args []any) {
 // List returns one page, newest first.
 func (q approvals) List(ctx context.Context, query belljar.ApprovalQuery) (page []belljar.Approval, total int, err error) {
 	where, args := approvalsOf(query)
-	if err := q.s.readDB.QueryRowContext(ctx, "SELECT count(*)"+where, args...).Scan(&total); err != nil {
-		return nil, 0, q.s.failed(ctx, err)
-	}
-	limit, offset := store.Page(query.Limit, query.Offset)
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT id, detail"+where+newestApprovals, append(args, limit, offset)...)
-	page, err = collect(ctx, q.s, rows, err, scanApproval)
-	return page, total, err
+	return paged(ctx, q.s, "id, detail", where, newestApprovals, args, query.Limit, query.Offset, scanApproval)
 }
 
 const deleteApprovals = "DELETE FROM sandbox_approvals WHERE requested_at < ? AND state <> 'pending'"

@@ -145,6 +145,22 @@ func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int)
 	return collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
 }
 
+// paged counts the rows of a list and reads one page of them, in one transaction: the count fits the page.
+func paged[T any](ctx context.Context, s *Store, columns, from, order string, args []any, limit, offset int, scan func(scanner) (T, error)) (page []T, total int, err error) {
+	tx, err := s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, 0, s.failed(ctx, err)
+	}
+	defer tx.Rollback()
+	if err := tx.QueryRowContext(ctx, "SELECT count(*)"+from, args...).Scan(&total); err != nil {
+		return nil, 0, s.failed(ctx, err)
+	}
+	limit, offset = store.Page(limit, offset)
+	rows, err := tx.QueryContext(ctx, "SELECT "+columns+from+order, append(args, limit, offset)...)
+	page, err = collect(ctx, s, rows, err, scan)
+	return page, total, err
+}
+
 // collect reads all rows. It skips and logs a corrupt one.
 func collect[T any](ctx context.Context, s *Store, rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
 	if err != nil {

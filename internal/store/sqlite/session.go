@@ -146,19 +146,8 @@ func sessionsOf(userID string, query belljar.SessionQuery) (where string, args [
 
 // List returns one page of an owner's sessions.
 func (q sessions) List(ctx context.Context, userID string, query belljar.SessionQuery) (page []store.Session, total int, err error) {
-	limit, offset := store.Page(query.Limit, query.Offset)
 	where, args := sessionsOf(userID, query)
-	tx, err := q.s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, 0, q.s.failed(ctx, err)
-	}
-	defer tx.Rollback()
-	if err := tx.QueryRowContext(ctx, "SELECT count(*)"+where, args...).Scan(&total); err != nil {
-		return nil, 0, q.s.failed(ctx, err)
-	}
-	rows, err := tx.QueryContext(ctx, "SELECT "+sessionColumns+where+newestSessions, append(args, limit, offset)...)
-	page, err = collect(ctx, q.s, rows, err, scanSession)
-	return page, total, err
+	return paged(ctx, q.s, sessionColumns, where, newestSessions, args, query.Limit, query.Offset, scanSession)
 }
 
 const (

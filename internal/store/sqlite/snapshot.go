@@ -76,13 +76,7 @@ func snapshotsOf(q belljar.SnapshotQuery) (where string, args []any) {
 // List returns one page, newest first.
 func (q snapshots) List(ctx context.Context, query belljar.SnapshotQuery) (page []belljar.Snapshot, total int, err error) {
 	where, args := snapshotsOf(query)
-	if err := q.s.readDB.QueryRowContext(ctx, "SELECT count(*)"+where, args...).Scan(&total); err != nil {
-		return nil, 0, q.s.failed(ctx, err)
-	}
-	limit, offset := store.Page(query.Limit, query.Offset)
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT id, detail"+where+newestSnapshots, append(args, limit, offset)...)
-	page, err = collect(ctx, q.s, rows, err, scanSnapshot)
-	return page, total, err
+	return paged(ctx, q.s, "id, detail", where, newestSnapshots, args, query.Limit, query.Offset, scanSnapshot)
 }
 
 // Has reports whether a user has a snapshot with a digest.

@@ -252,3 +252,38 @@ func (w write) reading(pragma string, n *int) write {
 	w.do = func(t *tx) error { return t.row(pragma).Scan(n) }
 	return w
 }
+
+// TestTotals checks that the total of a list fits its page while rows come and go.
+func TestTotals(t *testing.T) {
+	s := opened(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var changing sync.WaitGroup
+	defer changing.Wait()
+	defer cancel()
+	changing.Go(func() {
+		for ctx.Err() == nil {
+			for _, statement := range []string{
+				"INSERT INTO sandbox_approvals (id, user_id, state, requested_at, detail) VALUES ('a', '', 'pending', '', '{}')", "DELETE FROM sandbox_approvals",
+				"INSERT INTO sandbox_snapshots (id, user_id, digest, stored_bytes, created_at, detail) VALUES ('a', '', '', 0, '', '{}')", "DELETE FROM sandbox_snapshots",
+			} {
+				err := s.writer.do(ctx, write{do: func(t *tx) error {
+					_, err := t.exec(statement)
+					return err
+				}})
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("%s: %v", statement, err)
+				}
+			}
+		}
+	})
+	for range 300 {
+		approvals, total, err := s.Approvals().List(t.Context(), belljar.ApprovalQuery{})
+		if err != nil || total != len(approvals) {
+			t.Fatalf("%d of %d approvals, error %v", len(approvals), total, err)
+		}
+		snapshots, total, err := s.Snapshots().List(t.Context(), belljar.SnapshotQuery{})
+		if err != nil || total != len(snapshots) {
+			t.Fatalf("%d of %d snapshots, error %v", len(snapshots), total, err)
+		}
+	}
+}
