@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"strings"
 
 	"github.com/belljar/belljar"
 )
@@ -53,7 +54,18 @@ func openData(path string) (*dataDir, error) {
 	case err != nil:
 		return nil, unusable(path, err)
 	}
+	tidy(path)
 	return &dataDir{path, lock}, nil
+}
+
+// tidy removes the temporary files of a process that was killed: ours, and those of the store.
+func tidy(path string) {
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.Type().IsRegular() && (strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), ".space-")) {
+			_ = os.Remove(filepath.Join(path, e.Name())) // the next time tries again
+		}
+	}
 }
 
 // openLock creates a file if it is missing, and locks it until it is closed. It fails with errLocked if another process has the lock.
@@ -117,9 +129,12 @@ func damagedSecret(path, loss string, err error) error {
 	}
 }
 
+// newPrefix begins the names of unfinished files.
+const newPrefix = ".new-"
+
 // writeSynced replaces a file. After a crash during the call, it has either the old or the new content; after the call, the new one.
 func writeSynced(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	f, err := os.CreateTemp(filepath.Dir(path), newPrefix)
 	if err != nil {
 		return err
 	}

@@ -59,11 +59,20 @@ func TestDataIsLocked(t *testing.T) {
 }
 
 func TestSecretsAreMadeOnceAndKept(t *testing.T) {
-	d, err := openData(t.TempDir())
+	path := t.TempDir()
+	for _, left := range []string{".new-1", ".space-1"} { // by a process that was killed
+		if err := os.WriteFile(filepath.Join(path, left), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := openData(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	if left, err := filepath.Glob(d.in(".*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
 	first, made, err := d.secret("key", newKey)
 	if err != nil || !made || len(first) < 40 {
 		t.Fatalf("first: %q %v %v", first, made, err)

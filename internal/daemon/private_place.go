@@ -109,7 +109,7 @@ func writable(path string) bool {
 	if os.MkdirAll(path, 0o700) != nil {
 		return false
 	}
-	f, err := os.CreateTemp(path, ".new-")
+	f, err := os.CreateTemp(path, newPrefix)
 	if err != nil {
 		return false
 	}

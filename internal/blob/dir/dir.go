@@ -18,6 +18,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -111,17 +113,19 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	if s.root.Remove(path.Join(user, "runs")) != nil {
 		return nil // the owner has other runs
 	}
-	if s.root.Remove(user) != nil && hashed(user) && s.alone(user) {
-		_ = s.root.Remove(path.Join(user, nameFile))
-		_ = s.root.Remove(user)
+	if s.root.Remove(user) != nil && hashed(user) && s.unused(user) {
+		_ = s.root.RemoveAll(user)
 	}
 	return nil
 }
 
-// alone reports whether a user's folder has no entry but the name file.
-func (s *Store) alone(user string) bool {
+// unused reports whether a user's folder has no entry but the name file, and what writes of it that were killed have left. The caller
+// holds tree.
+func (s *Store) unused(user string) bool {
 	list, err := s.list(user)
-	return err == nil && len(list) == 1 && list[0].Name() == nameFile
+	return err == nil && !slices.ContainsFunc(list, func(e fs.DirEntry) bool {
+		return e.Name() != nameFile && !strings.HasPrefix(e.Name(), temporaryPrefix)
+	})
 }
 
 // list returns the entries of a folder.

@@ -74,6 +74,11 @@ func TestDeleteLeavesNothing(t *testing.T) {
 	for _, user := range blobtest.Users() {
 		put(t, s, blob.Key{UserID: user, RunID: run, Path: "a/b/c"})
 		put(t, s, blob.Key{UserID: user, RunID: "other", Path: "a"})
+		if folder := userFolder(user); hashed(folder) { // a write of the name that was killed
+			if err := os.WriteFile(filepath.Join(path, folder, temporaryPrefix+"x"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	for _, id := range []string{run, "other"} {
 		for _, user := range blobtest.Users() {

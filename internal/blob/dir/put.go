@@ -111,10 +111,13 @@ func (s *Store) temporary(folder string) (f *os.File, name string, err error) {
 	return f, name, err
 }
 
+// temporaryPrefix begins the names of unfinished files.
+const temporaryPrefix = "put-"
+
 func temporaryName(folder string) string {
 	var b [12]byte
 	rand.Read(b[:])
-	return path.Join(folder, "put-"+hex.EncodeToString(b[:]))
+	return path.Join(folder, temporaryPrefix+hex.EncodeToString(b[:]))
 }
 
 // writeName writes a user's name file, unless it exists.
