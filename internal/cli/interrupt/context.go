@@ -18,7 +18,7 @@ func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 func Context(ctx context.Context) (out context.Context, stopped func(error) error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // it is under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	ctx, cancel := context.WithCancel(ctx)
