@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BINARY, LONG, ROOT, until
+from conftest import BINARY, LONG, ROOT, got, until
 
 import belljar as b
 
@@ -214,6 +214,22 @@ def test_one_that_dies_is_started_again() -> None:
         until(lambda: ended(pid))
         with pytest.raises(b.UnreachableError):
             b.Belljar(belljar._transport.address.text, patience=0.1).me()
+
+
+@pytest.mark.parametrize("kind", [b.Belljar, b.AsyncBelljar])
+async def test_calls_of_one_that_has_died(kind: Any, tmp_path: Path) -> None:
+    fake = tmp_path / "belljar"
+    fake.write_text(
+        f"#!{sys.executable}\nimport os, socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind('{tmp_path}/s')\ns.listen()\n"
+        f"""print('{{"socket": "{tmp_path}/s", "api_key": "k"}}', flush=True)\n"""
+        "s.accept()\nprint('out of memory', file=sys.stderr)\n"
+    )
+    fake.chmod(0o755)
+    client = kind.local(binary=str(fake), patience=LONG)
+    for call in (client.me, lambda: client.run("true"), client.me):
+        with pytest.raises(b.UnreachableError, match="the private belljar has ended: out of memory"):
+            await got(call())
+    await got(client.close())
 
 
 def test_a_dead_one_leaves_no_connection() -> None:

@@ -254,6 +254,8 @@ class Transport:
 
     def broken(self, cause: BaseException, message: str) -> Passing:
         """A failure that the server did not tell."""
+        if self.local is not None and not self.local.alive:
+            return Passing(self.local.over(), most=0)
         if isinstance(cause, Garbled):
             return Passing(InternalError(f"{message}: {cause}", hint="check that this is the address of a belljar"), most=0)
         hint = "check the address, and that belljar serve is running there"
