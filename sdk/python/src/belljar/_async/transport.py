@@ -144,7 +144,7 @@ class AsyncTransport:
             head = answer.head()
             while head is None:
                 try:
-                    answer.feed(await wire.recv(silence))
+                    answer.feed(await wire.recv(0.0 if isinstance(unsent, TimeoutError) else silence))
                     head = answer.head()
                 except (OSError, EOFError) as e:
                     raise (unsent or e) from None

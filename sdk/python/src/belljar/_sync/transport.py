@@ -145,7 +145,7 @@ class Transport:
             head = answer.head()
             while head is None:
                 try:
-                    answer.feed(wire.recv(silence))
+                    answer.feed(wire.recv(0.0 if isinstance(unsent, TimeoutError) else silence))
                     head = answer.head()
                 except (OSError, EOFError) as e:
                     raise (unsent or e) from None
