@@ -66,6 +66,14 @@ async def test_a_log_of_nonsense(connect: Any, stage: Any) -> None:
                 pass
 
 
+async def test_a_log_of_a_stranger(connect: Any, stage: Any) -> None:
+    for how in ({"kind": "text/html"}, {"kind": "text/event-stream", "headers": "Content-Encoding: gzip\r\n"}):
+        s = stage(once(200, b"<html>", **how))
+        with pytest.raises(b.InternalError, match="not belljar"):
+            async for _ in each(connect(s.url).runs.logs("r1")):
+                pass
+
+
 async def test_a_log_that_has_no_more(connect: Any, stage: Any) -> None:
     s = stage(once(204, None))
     assert [f async for f in each(connect(s.url).runs.logs("r1", since_seq=9))] == []
