@@ -157,6 +157,10 @@ class AsyncRuns:
         files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
+        stdin_max_bytes: Optional[int] = None,
+        stdin_max_frame_bytes: Optional[int] = None,
+        stdin_bps: Optional[int] = None,
+        stdin_idle_timeout: Optional[float] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
         cpu_time: Optional[float] = None,
@@ -181,12 +185,17 @@ class AsyncRuns:
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncRun:
-        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open."""
+        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open.
+
+        That ends by itself after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without any. ``stdin_bps`` is the most
+        in a second, and ``stdin_max_frame_bytes`` the most in one message.
+        """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
             labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, warm=warm, workspace=workspace,
-            workspace_exec=workspace_exec, shell=shell,
+            workspace_exec=workspace_exec, shell=shell, stdin_max_bytes=stdin_max_bytes, stdin_max_frame_bytes=stdin_max_frame_bytes, stdin_bps=stdin_bps,
+            stdin_idle_timeout_sec=stdin_idle_timeout,
         )  # fmt: skip
         return AsyncRun(self, await self._start(spec, _spec.checked(idempotency_key), "false"))
 
