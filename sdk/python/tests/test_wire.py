@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from typing import Any, Optional
 
 import pytest
@@ -29,6 +30,9 @@ class Pipe:
         if not self.wait:
             self.line.loop.call_soon(self.line.resume_writing)
 
+    def abort(self) -> None:
+        self.thread = threading.current_thread()
+
 
 async def test_what_waits_to_be_sent() -> None:
     line = _Line(asyncio.get_running_loop())
@@ -44,6 +48,22 @@ async def test_what_waits_to_be_sent() -> None:
     pipe.sizes, pipe.wait = [], False
     await wire.send(bytes(3 * SLICE + 1), 5.0)  # the time is that of each slice
     assert pipe.sizes == [SLICE, SLICE, SLICE, 1]
+
+
+async def test_a_connection_of_another_loop() -> None:
+    line = _Line(asyncio.get_running_loop())
+    line.transport = pipe = Pipe(line)
+    await asyncio.to_thread(AsyncWire(line).close)
+    await asyncio.sleep(0)
+    assert pipe.thread is threading.current_thread()
+    loop = asyncio.new_event_loop()
+    loop.close()
+    line = _Line(loop)
+    line.transport = Pipe(line)
+    gone = weakref.ref(line.transport)
+    for _ in range(2):
+        AsyncWire(line).close()
+    assert gone() is None
 
 
 class Wire:

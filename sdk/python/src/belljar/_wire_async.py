@@ -167,9 +167,16 @@ class AsyncWire:
 
     def close(self) -> None:
         """Cuts the connection."""
-        if self._line.loop.is_closed() or self._pid != os.getpid():
+        line = self._line
+        if self._pid != os.getpid() or line.transport is None:
             return
-        self._line.transport.abort()
+        if asyncio._get_running_loop() is line.loop:
+            line.transport.abort()
+            return
+        try:
+            line.loop.call_soon_threadsafe(line.transport.abort)  # it may be another thread's
+        except RuntimeError:  # the loop has ended, and a transport that is forgotten closes its socket
+            line.transport = None
 
 
 def _speaks(fd: int) -> bool:
