@@ -33,6 +33,8 @@ WORDS = [
     (r"a cancelled task, Ctrl-C", "Ctrl-C"),
 ]
 
+MADE = {"NewToken": ("Token", "secret")}  # answers that have a field that the schema gives only to them
+
 
 def _imports(names: str) -> str:
     kept = [name for name in names.split(", ") if name != "Awaitable"]
@@ -57,7 +59,10 @@ def types(spec: dict[str, Any]) -> str:
         "",
         "from typing import Any, Dict, List, Literal, Optional, TypedDict",
     ]
-    for name, schema in sorted(spec["components"]["schemas"].items()):
+    schemas = dict(spec["components"]["schemas"])
+    for name, (of, field) in MADE.items():
+        schemas[name] = {**schemas[of], "required": [*schemas[of]["required"], field]}
+    for name, schema in sorted(schemas.items()):
         if schema.get("properties"):
             out += ["", "", *_class(name, schema)]
     return "\n".join(out) + "\n"

@@ -82,6 +82,12 @@ async def test_what_cannot_be_repeated_is_not(connect: Any, stage: Any) -> None:
     with pytest.raises(b.UnreachableError) as e:
         await got(session.files.rename("a", "b"))
     assert len(s.requests) == 1 and isinstance(e.value, ConnectionError) and e.value.code == "runtime_unavailable" and e.value.hint
+    for failure in ({"error": "upstream reset"}, error("runtime_unavailable")):  # of a proxy that may have passed it on
+        s = stage(once(503, failure, "Retry-After: 0\r\n"), ok({"ok": True}))
+        with pytest.raises(b.RuntimeUnavailableError):
+            await got(_session(connect(s.url)).files.rename("a", "b"))
+    s = stage(once(429, error("rate_limited"), "Retry-After: 0\r\n"), ok({"ok": True}))
+    await got(_session(connect(s.url)).files.rename("a", "b"))
 
 
 def _session(client: Any) -> Any:

@@ -11,6 +11,8 @@ from conftest import each, error, got
 from test_broken import STREAM, chunk, cut, hurry, once
 
 import belljar as b
+from belljar._async import transport as one
+from belljar._sync import transport as two
 
 __all__ = ["hurry"]  # which pytest takes from there
 
@@ -20,6 +22,7 @@ def event(seq: int, name: str = "stdout", **more: Any) -> bytes:
     return f"id: {seq}\nevent: {name}\ndata: {json.dumps(frame)}\n\n".encode()
 
 
+GOING = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
 END = {"event": "end", "data": {"exit_code": 0, "phase": "completed"}}
 
 
@@ -63,6 +66,14 @@ async def test_a_log_of_nonsense(connect: Any, stage: Any) -> None:
                 pass
 
 
+async def test_a_log_of_a_stranger(connect: Any, stage: Any) -> None:
+    for how in ({"kind": "text/html"}, {"kind": "text/event-stream", "headers": "Content-Encoding: gzip\r\n"}):
+        s = stage(once(200, b"<html>", **how))
+        with pytest.raises(b.InternalError, match="not belljar"):
+            async for _ in each(connect(s.url).runs.logs("r1")):
+                pass
+
+
 async def test_a_log_that_has_no_more(connect: Any, stage: Any) -> None:
     s = stage(once(204, None))
     assert [f async for f in each(connect(s.url).runs.logs("r1", since_seq=9))] == []
@@ -78,9 +89,8 @@ async def test_the_tail_of_a_log(connect: Any, stage: Any) -> None:
 
 
 async def test_waiting_behind_the_first_answer(connect: Any, stage: Any) -> None:
-    going = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
     s = stage(
-        once(202, going), cut(STREAM, chunk(event(1))), cut(STREAM, chunk(event(2), event(3, "event", **END))),
+        once(202, GOING), cut(STREAM, chunk(event(1))), cut(STREAM, chunk(event(2), event(3, "event", **END))),
         once(200, {"id": "r1", "phase": "failed", "exit_code": 3}),
     )  # fmt: skip
     run = await got(connect(s.url).run(["x"]))
@@ -88,13 +98,47 @@ async def test_waiting_behind_the_first_answer(connect: Any, stage: Any) -> None
 
 
 async def test_a_wait_that_is_over_cancels(connect: Any, stage: Any) -> None:
-    going = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
-    s = stage(once(202, going), once(200, {"run_id": "r1", "status": "canceling"}))
+    s = stage(once(202, GOING), once(200, {"run_id": "r1", "status": "canceling"}))
     with pytest.raises(TimeoutError, match="is cancelled") as e:
         await got(connect(s.url).run(["x"], wait=0.0))
     assert e.value.details == {"run_id": "r1"} and b"POST /api/v1/sandbox/runs/r1/cancel" in s.requests[-1]
-    s = stage(once(202, going), lambda a: (a.request(), a.say(STREAM, chunk(event(1))), a.gone()))
+    s = stage(once(202, GOING), lambda a: (a.request(), a.say(STREAM, chunk(event(1))), a.gone()))
     with pytest.raises(TimeoutError, match="goes on") as e:
         await got(connect(s.url).run(["x"], wait=0.3, cancel=False))
     assert e.value.details == {"run_id": "r1"}
     assert not any(b"/cancel" in r for r in s.requests)
+
+
+@pytest.mark.parametrize("fails", ["start", "answer", "log"])
+async def test_a_wait_is_over_in_time(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    for module in (one, two):
+        monkeypatch.setattr(module, "LATE", 0.05)
+
+    def act(a: Any) -> None:
+        raw = a.request()
+        if b"/cancel" in raw:
+            a.answer(200, {"run_id": "r1", "status": "canceling"}, "Connection: close\r\n")
+        elif b"wait=false" in raw or fails == "log" and b"/logs" not in raw:
+            a.answer(202, GOING, "Connection: close\r\n")
+        elif fails == "start":
+            a.answer(502, b"", "Connection: close\r\n", kind="text/html")
+        else:
+            a.gone()
+
+    s = stage(forever=act)
+    with pytest.raises(TimeoutError, match="is cancelled") as e:
+        await got(connect(s.url).run(["x"], wait=0.02))
+    assert e.value.details == {"run_id": "r1"} and b"/cancel" in s.requests[-1]
+
+
+@pytest.mark.parametrize("failure", [b.NotFoundError("no such run"), b.TimeoutError("another wait is over"), ValueError("no")])
+async def test_a_callback_that_raises_cancels(connect: Any, stage: Any, failure: Exception) -> None:
+    def fail(frame: b.Frame) -> None:
+        raise failure
+
+    s = stage(once(202, GOING), cut(STREAM, chunk(event(1))), once(200, {"run_id": "r1", "status": "canceling"}))
+    client = connect(s.url)
+    with pytest.raises(type(failure)) as e:
+        await got(client.run(["x"], on_output=fail))
+    await got(client.close())  # which waits for what is still to be done
+    assert e.value is failure and b"/runs/r1/cancel" in s.requests[-1]

@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -212,6 +213,26 @@ async def test_terminals_that_break(connect: Any, stage: Any) -> None:
     terminal = await got(client.terminals.attach("t1"))
     assert [await got(terminal.read(LONG)), await got(terminal.read(LONG))] == [b"\xff", b""] and terminal.exit_code == 3
     await got(terminal.close())
+    await got(terminal.close())
+
+
+async def test_a_text_that_does_not_come(connect: Any, stage: Any) -> None:
+    def act(a: Any) -> None:
+        greet(a, frame({"type": "output", "data": "first\n"}), frame({"type": "output", "data": "sec"}))
+        a.more()  # what is typed
+        a.say(frame({"type": "output", "data": "ond\n"}))
+        while not select.select([a.sock], [], [], 0)[0]:  # up to its goodbye
+            a.say(frame({"type": "output", "data": "y\n"}) * 100)
+        a.say(frame((1000).to_bytes(2, "big"), ws.CLOSE))
+
+    terminal = await got(connect(stage(act).url).terminals.attach("t1"))
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await got(terminal.read_until("second", 0.05))
+    await got(terminal.write("x"))
+    assert (await got(terminal.read_until("second", LONG))).startswith(b"first\nsecond\n")
+    with pytest.raises(TimeoutError, match="in time"):
+        await got(terminal.read_until("never", 0.05))
     await got(terminal.close())
 
 

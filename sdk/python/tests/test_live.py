@@ -123,11 +123,12 @@ async def test_input(belljar: Any) -> None:
     assert (await got(run.wait(LONG))).stdout_bytes == b"got one\n\xff\x00" + b"x" * 100_000
     with pytest.raises(b.ConflictError):
         await got(run.stdin())
-    full = await got((await got(belljar.runs.start(["cat"], interactive=True))).stdin())
-    with pytest.raises(b.QuotaExceededError, match="stdin_max_bytes is 1048576") as e:
-        await got(full.write(bytes((1 << 20) + 1)))
+    limits = {"stdin_max_bytes": 100_000, "stdin_max_frame_bytes": 50_000, "stdin_bps": 1 << 20, "stdin_idle_timeout": LONG}
+    full = await got((await got(belljar.runs.start(["cat"], interactive=True, **limits))).stdin())
+    with pytest.raises(b.QuotaExceededError, match="stdin_max_bytes is 100000") as e:
+        await got(full.write(bytes(100_001)))
         await got(full.end())
-    assert e.value.details == {"reason": "stdin_max_bytes", "maximum": 1 << 20} and "as a file" in e.value.hint
+    assert e.value.details == {"reason": "stdin_max_bytes", "maximum": 100_000} and "as a file" in e.value.hint
     await got(full.close())
     other = await got(belljar.runs.start(["true"]))
     with pytest.raises(b.ConflictError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BINARY, LONG, ROOT, until
+from conftest import BINARY, LONG, ROOT, got, until
 
 import belljar as b
 
@@ -207,6 +207,7 @@ def test_one_that_dies_is_started_again() -> None:
         again = client._transport.local.ready()["pid"]
         assert again != pid
         os.kill(again, signal.SIGKILL)
+        until(lambda: client._transport is not None and client._transport.local is not None and not client._transport.local.alive)
         assert client.execute("echo ok")["stdout"] == "ok\n"
     with b.Belljar.local() as belljar:
         pid = belljar._transport.local.ready()["pid"]  # type: ignore[union-attr]
@@ -214,6 +215,48 @@ def test_one_that_dies_is_started_again() -> None:
         until(lambda: ended(pid))
         with pytest.raises(b.UnreachableError):
             b.Belljar(belljar._transport.address.text, patience=0.1).me()
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> tuple[str, Path]:
+    """A belljar that knows a session and dies of anything else that it is asked, and where it writes what that is."""
+    fake, asked = tmp_path / "belljar", tmp_path / "asked"
+    fake.write_text(textwrap.dedent(f"""\
+        #!{sys.executable}
+        import os, socket, sys
+        listener, asked = socket.socket(socket.AF_UNIX), open("{asked}", "a")
+        if os.path.exists("{tmp_path}/s"):
+            os.unlink("{tmp_path}/s")
+        listener.bind("{tmp_path}/s")
+        listener.listen()
+        print('{{"socket": "{tmp_path}/s", "api_key": "k"}}', flush=True)
+        conn, _ = listener.accept()
+        while b"/get_session" in (request := conn.recv(65536)):
+            conn.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: 20\\r\\n\\r\\n{{"session_id":"s1"}}\\n')
+        print(request.split()[1].decode(), file=asked)
+        print("out of memory", file=sys.stderr)
+    """))
+    fake.chmod(0o755)
+    return str(fake), asked
+
+
+@pytest.mark.parametrize("kind", [b.Belljar, b.AsyncBelljar])
+async def test_calls_of_one_that_has_died(kind: Any, mortal: tuple[str, Path]) -> None:
+    client = kind.local(binary=mortal[0], patience=LONG)
+    for call in (client.me, lambda: client.run("true"), client.me):
+        with pytest.raises(b.UnreachableError, match="the private belljar has ended: out of memory"):
+            await got(call())
+    await got(client.close())
+
+
+@pytest.mark.parametrize("kind", [b.SandboxClient, b.AsyncSandboxClient])
+async def test_a_command_in_one_that_dies_is_not_sent_again(kind: Any, mortal: tuple[str, Path]) -> None:
+    client = kind(binary=mortal[0])
+    await got(client.get_or_create_session("u", "t"))
+    with pytest.raises(b.SessionExpiredError, match="has ended"):
+        await got(client.execute("echo hi"))
+    assert mortal[1].read_text() == "/thread/execute\n"
+    await got(client.close())
 
 
 def test_a_dead_one_leaves_no_connection() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import HERE, KEY, LONG, REPOSITORY, ROOT, Server
 
-from belljar import errors
+from belljar import errors, types
 
 
 def test_nothing_is_stale() -> None:
@@ -45,6 +45,7 @@ def test_types_are_strict() -> None:
     assert mypy, "mypy is missing: apt-get install mypy"
     checked = subprocess.run([mypy, "--cache-dir", os.devnull], cwd=ROOT, capture_output=True, text=True, timeout=10 * LONG)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "secret" in types.NewToken.__required_keys__ and "secret" not in types.Token.__required_keys__
 
 
 def test_no_file_is_long() -> None:

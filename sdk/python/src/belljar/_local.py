@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Mapping
 from typing import IO, Any, Optional
 
-from .errors import BelljarError, InvalidRequestError, RuntimeUnavailableError
+from .errors import BelljarError, InvalidRequestError, RuntimeUnavailableError, UnreachableError
 
 START = 60.0  # seconds that it may take to be ready
 LEAVE = 30.0  # seconds that it may take to end before it is killed
@@ -96,10 +96,14 @@ class _Server:
             pass
         raise self._failed(f"belljar said something else than that it is ready: {bytes(line[:200])!r}")
 
+    def words(self) -> str:
+        """What it said last, once it has ended."""
+        self._listener.join(5.0)
+        return bytes(self._words).decode("utf-8", "replace").strip()
+
     def _failed(self, message: str) -> RuntimeUnavailableError:
         self.stop()
-        self._listener.join(5.0)
-        said = bytes(self._words).decode("utf-8", "replace").strip()
+        said = self.words()
         return RuntimeUnavailableError(
             f"{message}: {said}" if said else message, details={"output": said}, hint="\"belljar doctor\" shows what this host can isolate"
         )
@@ -239,6 +243,13 @@ class Local:
     def alive(self) -> bool:
         """Whether it runs."""
         return self._end.alive and self._server.alive
+
+    def over(self) -> UnreachableError:
+        """What everybody hears once it has ended."""
+        said = self._server.words()
+        return UnreachableError(
+            "the private belljar has ended" + (f": {said}" if said else ""), details={"output": said}, hint="make a new client; what ran in this one is gone"
+        )
 
     def dead(self, seconds: float) -> bool:
         """Whether it has ended, or does within so many seconds."""

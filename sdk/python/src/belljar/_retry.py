@@ -95,8 +95,9 @@ def judge(head: Head, body: Any) -> BaseException:
         if after is None:
             return error  # it will not be better soon
         says = "retry_after_sec" in error.details
-        most = 2 if (told or flat) and error.code != "rate_limited" and not says else None
-        return Passing(error, after, most, refused=told or flat)
+        limited = error.code == "rate_limited"
+        most = 2 if (told or flat) and not limited and not says else None
+        return Passing(error, after, most, refused=(told or flat) and limited)
     if head.status in (502, 504) and not told and not flat:
         return Passing(error)  # what stands before the server says that it is away
     return error

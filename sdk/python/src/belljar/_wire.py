@@ -108,6 +108,15 @@ class Wire:
                     self._ready(True, until)
                 view = view[sent:]
 
+    @property
+    def busy(self) -> bool:
+        """Whether what is sent now would have to wait."""
+        try:
+            self._ready(True, 0.0)
+        except TimeoutError:
+            return True
+        return self._sending.locked()
+
     def recv(self, timeout: Optional[float]) -> bytes:
         """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
         until = None if timeout is None else time.monotonic() + timeout

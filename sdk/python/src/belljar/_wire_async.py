@@ -11,6 +11,7 @@ from ._address import Address
 from ._proxy import Proxy
 
 MOST = 256 << 10  # bytes that wait to be read before the other side is slowed down
+SLICE = 256 << 10  # bytes that are sent at once
 _T = TypeVar("_T")
 
 
@@ -23,8 +24,8 @@ class _Line(asyncio.Protocol):
         self.buf = bytearray()
         self.over = False
         self.fault: Optional[BaseException] = None
-        self.reader: Optional[asyncio.Future[None]] = None
-        self.writer: Optional[asyncio.Future[None]] = None
+        self.readers: set[asyncio.Future[None]] = set()
+        self.writers: set[asyncio.Future[None]] = set()
         self.full = False  # the other side does not take what is sent
         self.halted = False  # it is not read from
 
@@ -36,31 +37,32 @@ class _Line(asyncio.Protocol):
         if len(self.buf) > MOST and not self.halted:
             self.halted = True
             self.transport.pause_reading()
-        _wake(self.reader)
+        _wake(self.readers)
 
     def eof_received(self) -> bool:
         self.over = True
-        _wake(self.reader)
+        _wake(self.readers)
         return False
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         self.over = True
         self.fault = self.fault or exc
         self.full = False
-        _wake(self.reader)
-        _wake(self.writer)
+        _wake(self.readers)
+        _wake(self.writers)
 
     def pause_writing(self) -> None:
         self.full = True
 
     def resume_writing(self) -> None:
         self.full = False
-        _wake(self.writer)
+        _wake(self.writers)
 
 
-def _wake(waiter: Optional[asyncio.Future[None]]) -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)
+def _wake(waiters: set[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
 
 
 def _late(waiter: asyncio.Future[None]) -> None:
@@ -106,28 +108,36 @@ class AsyncWire:
         task.result()
         return cls(line)
 
-    async def _wait(self, what: str, timeout: Optional[float]) -> None:
+    async def _wait(self, waiters: set[asyncio.Future[None]], timeout: Optional[float]) -> None:
         line = self._line
         waiter: asyncio.Future[None] = line.loop.create_future()
-        setattr(line, what, waiter)
+        waiters.add(waiter)
         late = None if timeout is None else line.loop.call_later(timeout, _late, waiter)
         try:
             await waiter
         finally:
-            setattr(line, what, None)
+            waiters.discard(waiter)
             if late is not None:
                 late.cancel()
 
     async def send(self, data: bytes, timeout: Optional[float]) -> None:
-        """Sends all of it; TimeoutError if the other side takes nothing for so long."""
+        """Sends all of it; TimeoutError if the other side takes no slice for so long. What has several is sent alone."""
         line = self._line
-        if line.over and (line.fault or line.transport.is_closing()):
-            raise line.fault or ConnectionResetError("the connection is closed")
-        line.transport.write(data)
-        while line.full:
-            await self._wait("writer", timeout)
-        if line.fault:
-            raise line.fault
+        view = memoryview(data)
+        while view:
+            if line.over and (line.fault or line.transport.is_closing()):
+                raise line.fault or ConnectionResetError("the connection is closed")
+            line.transport.write(view[:SLICE])
+            view = view[SLICE:]
+            while line.full:
+                await self._wait(line.writers, timeout)
+            if line.fault:
+                raise line.fault
+
+    @property
+    def busy(self) -> bool:
+        """Whether what is sent now would have to wait."""
+        return self._line.full
 
     async def recv(self, timeout: Optional[float]) -> bytes:
         """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
@@ -137,7 +147,7 @@ class AsyncWire:
                 raise line.fault
             if line.over:
                 return b""
-            await self._wait("reader", timeout)
+            await self._wait(line.readers, timeout)
         data = bytes(line.buf)
         line.buf.clear()
         if line.halted:
@@ -157,9 +167,16 @@ class AsyncWire:
 
     def close(self) -> None:
         """Cuts the connection."""
-        if self._line.loop.is_closed() or self._pid != os.getpid():
+        line = self._line
+        if self._pid != os.getpid() or line.transport is None:
             return
-        self._line.transport.abort()
+        if asyncio._get_running_loop() is line.loop:
+            line.transport.abort()
+            return
+        try:
+            line.loop.call_soon_threadsafe(line.transport.abort)  # it may be another thread's
+        except RuntimeError:  # the loop has ended, and a transport that is forgotten closes its socket
+            line.transport = None
 
 
 def _speaks(fd: int) -> bool:

@@ -1248,6 +1248,32 @@ class NetworkSpec(_NetworkSpec, total=False):
     """What programs may reach, within the server's rules, with network_policy allowlist; an empty list is nothing."""
 
 
+class _NewToken(TypedDict):
+    created_at: str
+    """When it was accepted."""
+    id: str
+    """Its id, a UUID."""
+    prefix: str
+    """The key's first characters."""
+    role: Literal["user", "admin"]
+    """The caller's role."""
+    secret: str
+    """The key itself; returned once, when it is made."""
+    user_id: str
+    """The owner."""
+
+
+class NewToken(_NewToken, total=False):
+    expires_at: str
+    """When it expires; absent is never."""
+    last_used_at: str
+    """Time of its last use, to the minute."""
+    name: str
+    """What it is for."""
+    revoked_at: str
+    """When it was revoked."""
+
+
 class _OpenedSession(TypedDict):
     base_image: str
     """The image, such as host or python:3.11-slim."""

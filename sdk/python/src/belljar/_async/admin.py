@@ -83,10 +83,10 @@ class AsyncTokens:
 
     async def create(
         self, user_id: str, *, name: Optional[str] = None, role: Optional[str] = None, ttl: Optional[float] = None
-    ) -> types.Token:
+    ) -> types.NewToken:
         """Makes a key for a user, which is in ``secret``, and nowhere ever again. ``ttl`` is its life in seconds."""
         body = _spec.given({"user_id": user_id, "name": name, "role": role, "ttl_sec": ttl})
-        return cast("types.Token", await self._transport.ask(Ask("POST", path("admin", "tokens"), body), "id", "secret"))
+        return cast("types.NewToken", await self._transport.ask(Ask("POST", path("admin", "tokens"), body), "id", "secret"))
 
     async def list(self) -> List[types.Token]:
         """All keys, without their secrets."""

@@ -88,6 +88,9 @@ class AsyncIncoming:
 
     async def events(self, until: Optional[float] = None) -> AsyncIterator[list[tuple[str, bytes]]]:
         """The server-sent events of the body, as many at once as have come."""
+        if self.head.mime != "text/event-stream" or self.head.get("content-encoding"):  # none was asked for
+            self.close()
+            raise stranger(self.head)
         events = Events()
         while True:
             piece = await self.piece(until)

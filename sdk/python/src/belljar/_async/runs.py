@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
 from .. import _spec
@@ -43,7 +43,7 @@ class AsyncRun(RunState):
     async def wait(self, timeout: Optional[float] = None) -> AsyncRun:
         """Waits for its end and what it printed, for so many seconds at most; then it raises TimeoutError, and the run goes on."""
         if not (self.ended and self.printed):
-            self.raw = await self._runs._collect(self.id, timeout)
+            self.raw = await self._runs._collect(self.id, _end(timeout))
         return self
 
     async def cancel(self) -> None:
@@ -133,8 +133,8 @@ class AsyncRuns:
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes, and awaited if it is async. ``wait`` is how many seconds this call
-        may take; then it raises TimeoutError. A call that is given up, by that,
-        a cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
+        may take, besides the moment that a cancel takes; then it raises TimeoutError. A call that is given up, by that,
+        an ``on_output`` that raises, a cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -157,6 +157,10 @@ class AsyncRuns:
         files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
+        stdin_max_bytes: Optional[int] = None,
+        stdin_max_frame_bytes: Optional[int] = None,
+        stdin_bps: Optional[int] = None,
+        stdin_idle_timeout: Optional[float] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
         cpu_time: Optional[float] = None,
@@ -181,59 +185,79 @@ class AsyncRuns:
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncRun:
-        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open."""
+        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open.
+
+        That ends by itself after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without any. ``stdin_bps`` is the most
+        in a second, and ``stdin_max_frame_bytes`` the most in one message.
+        """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
             labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, warm=warm, workspace=workspace,
-            workspace_exec=workspace_exec, shell=shell,
+            workspace_exec=workspace_exec, shell=shell, stdin_max_bytes=stdin_max_bytes, stdin_max_frame_bytes=stdin_max_frame_bytes, stdin_bps=stdin_bps,
+            stdin_idle_timeout_sec=stdin_idle_timeout,
         )  # fmt: skip
         return AsyncRun(self, await self._start(spec, _spec.checked(idempotency_key), "false"))
 
-    async def _start(self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, brief: bool = False) -> dict[str, Any]:
-        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, brief=brief)
+    async def _start(
+        self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, until: Optional[float] = None, brief: bool = False
+    ) -> dict[str, Any]:
+        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, until=until, brief=brief)
         return cast("dict[str, Any]", await self._transport.ask(ask, "id", "phase"))
 
     async def _finish(
         self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool, on_output: Optional[Callable[[Frame], object]]
     ) -> AsyncRun:
         """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
-        until = None if wait is None else time.monotonic() + wait
+        until = _end(wait)
         first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
         known = ""
+        telling = False
+
+        async def tell(frame: Frame) -> None:
+            nonlocal telling
+            if on_output is not None and frame.data and frame.type != "result":
+                telling = True
+                await settle(on_output(frame))
+                telling = False
+
         try:
-            raw = await self._start(spec, key, f"{first:.3f}", longer=first)
+            raw = await self._start(spec, key, f"{first:.3f}", longer=first, until=until)
             known = str(raw["id"])
             if "stdout" not in raw:
-                raw = await self._collect(known, None if until is None else until - time.monotonic(), on_output)
+                raw = await self._collect(known, until, tell)
             return AsyncRun(self, raw)
-        except TimeoutError as e:
-            if cancel and known:
-                await self.cancel(known)
-                raise TimeoutError("the time to wait is over, and the run is cancelled", details=e.details) from None
-            raise
-        except BelljarError:
-            raise
-        except BaseException:  # a cancelled task, Ctrl-C, a failing on_output
-            if cancel:
+        except BaseException as e:
+            given_up = telling or not isinstance(e, BelljarError)  # a cancelled task, Ctrl-C, a failing on_output
+            if cancel and given_up:
                 self._transport.leaving.start(lambda: self._abandon(spec, key, known))
+            elif cancel and isinstance(e, TimeoutError):
+                raise await self._overdue(spec, key, known) from e.__cause__
             raise
 
-    async def _abandon(self, spec: dict[str, Any], key: str, known: str) -> None:
-        """Cancels a run that nobody waits for. Its key tells which it is if its id did not come."""
+    async def _overdue(self, spec: dict[str, Any], key: str, known: str) -> TimeoutError:
+        """Cancels a run that nobody waits for any longer, and tells what became of that."""
+        over, details = "the time to wait is over, and the run ", {"run_id": known} if known else {}
+        try:
+            details["run_id"] = await self._abandon(spec, key, known)
+        except BelljarError as e:
+            return TimeoutError(f"{over}could not be cancelled: {e.message}", details=details, hint=e.hint)
+        return TimeoutError(f"{over}is cancelled", details=details)
+
+    async def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
+        """Cancels a run that nobody waits for, and returns its id. Its key tells which it is if its id did not come."""
         if not known:
             known = str((await self._start(spec, key, "false", brief=True))["id"])
         await self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
+        return known
 
-    async def _collect(
-        self, id: str, timeout: Optional[float], on_output: Optional[Callable[[Frame], object]] = None
-    ) -> dict[str, Any]:
+    async def _collect(self, id: str, until: Optional[float], tell: Optional[Callable[[Frame], Awaitable[None]]] = None) -> dict[str, Any]:
         """Follows a run to its end."""
         printed = Printed()
-        async for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
+        async for frame in self._follow(id, 0, until):
             printed.add(frame)
-            if on_output is not None and frame.data and frame.type != "result":
-                await settle(on_output(frame))
+            if tell is not None:
+                await tell(frame)
         return {**(await self._get(id)), **printed.answer()}
 
     async def _get(self, id: str) -> dict[str, Any]:
@@ -263,7 +287,7 @@ class AsyncRuns:
 
     async def wait(self, id: str, timeout: Optional[float] = None) -> AsyncRun:
         """Waits for a run's end and what it printed: see :meth:`AsyncRun.wait`."""
-        return AsyncRun(self, await self._collect(id, timeout))
+        return AsyncRun(self, await self._collect(id, _end(timeout)))
 
     async def cancel(self, id: str) -> types.Cancellation:
         """Asks for a run's end: TERM, a grace, KILL. It returns at once. One that has ended is no error."""
@@ -293,7 +317,7 @@ class AsyncRuns:
             try:
                 if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
-                async with await self._open_log(id, since) as answer:
+                async with await self._open_log(id, since, until) as answer:
                     if answer.head.status == 204:
                         return
                     async for events in answer.events(until):
@@ -317,9 +341,9 @@ class AsyncRuns:
                 delay = max(min(delay, until - time.monotonic()), 0.0)
             await pause(delay)
 
-    async def _open_log(self, id: str, since: int) -> AsyncIncoming:
+    async def _open_log(self, id: str, since: int, until: Optional[float]) -> AsyncIncoming:
         ask = Ask(
-            "GET", path("runs", id, "logs"), values={"follow": "true", "since_seq": since}, headers={"Accept": "text/event-stream"},
+            "GET", path("runs", id, "logs"), values={"follow": "true", "since_seq": since}, headers={"Accept": "text/event-stream"}, until=until,
         )  # fmt: skip
         return await self._transport.attempt(ask)
 
@@ -349,6 +373,11 @@ class AsyncRuns:
     async def stdin(self, id: str) -> AsyncStdin:
         """The standard input of an interactive run; ConflictError if it is not interactive or has ended."""
         return await AsyncStdin.open(self._transport, id, await self._get(id))
+
+
+def _end(timeout: Optional[float]) -> Optional[float]:
+    """When so many seconds are over, on the monotonic clock."""
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _frame(data: bytes) -> Frame:

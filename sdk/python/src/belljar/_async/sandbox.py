@@ -100,14 +100,15 @@ class AsyncSandboxClient:
         """Runs a line of bash: a dict with exit_code, stdout, stderr and execution_time_ms.
 
         ``timeout`` is in seconds; a command that it ends has exit code 124. If the session has expired a new one is made
-        for the thread and the command runs there, unless ``auto_retry`` is false: then SessionExpiredError is raised.
+        for the thread and the command runs there. SessionExpiredError is raised if ``auto_retry`` is false, and if a belljar
+        of its own dies while a command runs, which is not sent again.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)
         try:
             return await self._execute(command, timeout)
-        except SessionExpiredError:
-            if not auto_retry or self.thread_id is None:
+        except SessionExpiredError as e:
+            if not auto_retry or self.thread_id is None or e.__cause__ is not None:
                 raise
             _log("info", f"Session expired for thread {self.thread_id}, recreating...")
             await self.get_or_create_session(self.user_id or "", self.thread_id, self._minutes)
@@ -182,26 +183,30 @@ class AsyncSandboxClient:
         await self.close()
 
     async def _in_session(self, method: str, op: str, body: Any = None, **how: Any) -> dict[str, Any]:
-        """Asks something of the session; SessionExpiredError if there is none any more."""
+        """Asks something of the session; SessionExpiredError if there is none any more, with a cause if the request was sent perhaps."""
         known = self._transport
         own = None if known is None else known.local
+        if own is not None and not own.alive:
+            raise await self._lost()
         try:
-            if own is not None and not own.alive:
-                raise UnreachableError("the belljar of this session has ended")
             return await self._ask(method, op, body, **how)
         except UnreachableError as e:
-            # With a belljar of our own its sandboxes are gone, so that a command can run once more.
-            if own is None or known is None or not await aside(own.dead, DYING):
+            if own is None or not await aside(own.dead, DYING):
                 raise
-            self._transport = None
-            await known.close()
-            raise SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id}) from e
+            raise await self._lost() from e
         except NotFoundError as e:
             if "filename" in e.details:
                 raise
             raise SessionExpiredError(
                 e.message, status=e.status, details=e.details, hint=e.hint or "get_or_create_session makes a new one", request_id=e.request_id
             ) from None
+
+    async def _lost(self) -> SessionExpiredError:
+        """Gives up a belljar of our own that has died; its sandboxes are gone."""
+        known, self._transport = self._transport, None
+        if known is not None:
+            await known.close()
+        return SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id})
 
     async def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, **how: Any) -> dict[str, Any]:
         from .incoming import save_to

@@ -13,7 +13,7 @@ from .._wire_async import AsyncWire, pause
 from ..errors import InternalError
 from .transport import AsyncTransport
 
-PING = 15.0  # seconds: a connection is dead when a ping is not answered within as much again
+PING = 15.0  # seconds: a connection is dead when a ping that must be answered is not within as much again
 PARTING = 5.0
 
 
@@ -23,7 +23,9 @@ class AsyncSocket:
     def __init__(self, transport: AsyncTransport, wire: AsyncWire, decoder: ws.Decoder) -> None:
         self._transport, self._wire, self._decoder = transport, wire, decoder
         self._gone = False
-        self._asked = False  # a ping has not been answered
+        self._said = 0  # counts starts and ends of messages
+        self._read = 0  # what it was before those that the server has surely read
+        self._asked: Optional[int] = None  # what it was at the last ping, if that has not been answered
 
     @classmethod
     async def open(cls, transport: AsyncTransport, target: str, values: Mapping[str, Any]) -> AsyncSocket:
@@ -40,10 +42,12 @@ class AsyncSocket:
 
     async def send(self, kind: int, data: bytes) -> None:
         """Sends a message."""
+        self._said += 1
         try:
             await self._wire.send(ws.encode(kind, data), self._transport.silence)
         except OSError as e:
             raise self._transport.broken(e, "the connection broke") from e
+        self._said += 1
 
     async def say(self, message: Mapping[str, Any]) -> None:
         """Sends a JSON object."""
@@ -62,28 +66,38 @@ class AsyncSocket:
                     except TimeoutError:
                         if until is not None and time.monotonic() >= until:
                             return None
-                        if self._asked:
-                            raise
-                        self._asked = True
-                        await self.send(ws.PING, b"")
+                        await self._ping()
                         continue
                     if not data:
                         raise EOFError("the connection ended")
-                    self._asked = False
                     self._decoder.feed(data)
                 elif message.kind == ws.PING:
-                    await self.send(ws.PONG, message.data)
+                    if not self._wire.busy:  # what waits to be sent says as much
+                        await self._wire.send(ws.encode(ws.PONG, message.data), self._transport.silence)
                 elif message.kind == ws.CLOSE:
                     self._gone = True
                     return message
                 elif message.kind != ws.PONG:
                     return message
+                elif self._asked is not None:
+                    self._read, self._asked = self._asked, None
         except ws.Violation as e:
             self.cut()
             raise InternalError(f"the stream cannot be read: {e}") from None
         except (OSError, EOFError) as e:
             self.cut()
             raise self._transport.broken(e, "the connection broke") from e
+
+    async def _ping(self) -> None:
+        """Pings, or raises TimeoutError if the server should have answered.
+
+        It reads in order, pings included, and waits while the program does not read its input: then there is no pong.
+        """
+        if self._asked == self._read == self._said:
+            raise TimeoutError("the other side says nothing")
+        if self._asked is None and not self._wire.busy:
+            self._asked = self._said
+            await self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
 
     async def close(self) -> None:
         """Says goodbye behind all that was sent, waits for the answer a little, and cuts the connection."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from binascii import a2b_base64
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
@@ -41,6 +42,7 @@ class AsyncTerminal:
         self.reason = ""
         self._fault: Optional[BelljarError] = None
         self._left = False
+        self._again = b""  # what was read in vain
 
     @classmethod
     async def open(
@@ -110,6 +112,9 @@ class AsyncTerminal:
 
     async def read(self, timeout: Optional[float] = None) -> bytes:
         """What the program has printed; ``b""`` when nothing more comes. TimeoutError if nothing does for so many seconds."""
+        if self._again:
+            again, self._again = self._again, b""
+            return again
         while not self.reason and not self._left:
             try:
                 data = await self._next(timeout)
@@ -133,15 +138,27 @@ class AsyncTerminal:
             yield data
 
     async def read_until(self, text: Union[bytes, str], timeout: Optional[float] = 60.0) -> bytes:
-        """What the program has printed until a text has come; without it if the program ends first."""
+        """What the program has printed until a text has come; without it if the program ends first.
+
+        TimeoutError if it has not come after so many seconds: then what has is there to be read again.
+        """
         wanted = text.encode("utf-8") if isinstance(text, str) else text
-        found = b""
-        while wanted not in found:
-            data = await self.read(timeout)
-            if not data:
-                break
-            found += data
-        return found
+        until = None if timeout is None else time.monotonic() + timeout
+        found, begin = bytearray(), 0
+        try:
+            while found.find(wanted, begin) < 0:
+                begin = max(len(found) - len(wanted) + 1, 0)
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left < 0 and found:
+                    raise errors.TimeoutError("the terminal has not printed the text in time", details={"terminal_id": self.id})
+                data = await self.read(None if left is None else max(left, 0.0))
+                if not data:
+                    break
+                found += data
+        except BaseException:
+            self._again = bytes(found) + self._again
+            raise
+        return bytes(found)
 
     async def write(self, data: Union[bytes, str]) -> None:
         """Types bytes, or text as UTF-8."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Optional, TypeVar, Union
 
 from .. import _websocket as ws
+from .. import errors
 from .._address import Address, clean, query
 from .._body import Body
 from .._http import Answer, Garbled, Head, request
@@ -19,6 +21,7 @@ from .incoming import AsyncIncoming, decode
 MAX_FAILURE = 1 << 20  # bytes of an answer that tells a failure
 IDLE = 16  # connections that are kept
 DIAL = 10.0  # seconds
+LATE = 2.0  # seconds that an answer may be late for who waits no longer
 CONTINUE = 10.0  # seconds to wait for the server's word before a large body is sent: a busy one takes a while
 
 T = TypeVar("T")
@@ -39,6 +42,7 @@ class Ask:
         source: Optional[Body] = None,
         again: Optional[bool] = None,
         longer: float = 0.0,
+        until: Optional[float] = None,
         brief: bool = False,
         accept: tuple[int, ...] = (),
     ) -> None:
@@ -48,6 +52,7 @@ class Ask:
         self.raw = None if body is None else _dump(body)
         self.source = source
         self.longer = longer  # seconds more than others that the answer may take
+        self.until = until  # when nobody waits for it any longer, on the monotonic clock
         self.accept = accept  # statuses that are no failure
         self.brief = brief  # it matters little: who waits for it wants to be gone
         if key is not None:
@@ -115,17 +120,23 @@ class AsyncTransport:
                 if ask.source is not None or not (ask.again or failure.refused):
                     raise failure.error from failure.__cause__
                 delay = patience.wait(failure)
+                if ask.until is not None and time.monotonic() + delay > ask.until:
+                    raise errors.TimeoutError("the time to wait is over") from failure.error
             await pause(delay)
 
     async def attempt(self, ask: Ask) -> AsyncIncoming:
         """Asks once, and returns an answer that is no failure. Its body is the caller's to read and to close."""
         silence = 5.0 if ask.brief else self.silence + ask.longer
-        wire, used = await self._connection()
+        dial = DIAL
+        if ask.until is not None:
+            left = max(ask.until - time.monotonic(), 0.0) + LATE
+            silence, dial = min(silence, left), min(dial, left)
+        wire, used = await self._connection(dial)
         answer = Answer(ask.method)
         try:
             unsent: Optional[Exception] = None
             try:
-                await self._send(wire, answer, ask)
+                await self._send(wire, answer, ask, min(silence, self.silence))
             except OSError as e:
                 if ask.source is not None and e is ask.source.fault:
                     raise
@@ -133,7 +144,7 @@ class AsyncTransport:
             head = answer.head()
             while head is None:
                 try:
-                    answer.feed(await wire.recv(silence))
+                    answer.feed(await wire.recv(0.0 if isinstance(unsent, TimeoutError) else silence))
                     head = answer.head()
                 except (OSError, EOFError) as e:
                     raise (unsent or e) from None
@@ -160,7 +171,7 @@ class AsyncTransport:
                 pass  # the status says enough
         raise judge(head, _parsed(head, raw))
 
-    async def _send(self, wire: AsyncWire, answer: Answer, ask: Ask) -> None:
+    async def _send(self, wire: AsyncWire, answer: Answer, ask: Ask, silence: float) -> None:
         headers = [*self.headers, *ask.headers.items()]
         source, size = ask.source, 0 if ask.raw is None else len(ask.raw)
         chunked = False
@@ -178,17 +189,17 @@ class AsyncTransport:
             headers.append(("Proxy-Authorization", self.address.proxy.authorization))
         head = request(ask.method, self.address.target(ask.target), headers)
         if source is None:
-            await wire.send(head + (ask.raw or b""), self.silence)
+            await wire.send(head + (ask.raw or b""), silence)
             return
-        await wire.send(head, self.silence)
+        await wire.send(head, silence)
         if patient and not await self._invited(wire, answer):
             return
         while True:
             piece = await aside(source.read)
             if chunked:
-                await wire.send(b"%x\r\n%b\r\n" % (len(piece), piece), self.silence)
+                await wire.send(b"%x\r\n%b\r\n" % (len(piece), piece), silence)
             elif piece:
-                await wire.send(piece, self.silence)
+                await wire.send(piece, silence)
             if not piece:
                 return
 
@@ -204,7 +215,7 @@ class AsyncTransport:
             if answer.head() is not None:
                 return False
 
-    async def _connection(self) -> tuple[AsyncWire, bool]:
+    async def _connection(self, dial: float) -> tuple[AsyncWire, bool]:
         await self._begin()
         while self._idle:
             try:
@@ -214,7 +225,7 @@ class AsyncTransport:
             if wire.usable:
                 return wire, True
             wire.close()
-        return await self._dial(), False
+        return await self._dial(dial), False
 
     async def _begin(self) -> None:
         if self._closed:
@@ -231,9 +242,9 @@ class AsyncTransport:
             self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
             self._located = True
 
-    async def _dial(self, tunnel: bool = False) -> AsyncWire:
+    async def _dial(self, timeout: float = DIAL, tunnel: bool = False) -> AsyncWire:
         try:
-            return await AsyncWire.dial(self.address, DIAL, tunnel)
+            return await AsyncWire.dial(self.address, timeout, tunnel)
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
@@ -242,6 +253,8 @@ class AsyncTransport:
 
     def broken(self, cause: BaseException, message: str) -> Passing:
         """A failure that the server did not tell."""
+        if self.local is not None and not self.local.alive:
+            return Passing(self.local.over(), most=0)
         if isinstance(cause, Garbled):
             return Passing(InternalError(f"{message}: {cause}", hint="check that this is the address of a belljar"), most=0)
         hint = "check the address, and that belljar serve is running there"

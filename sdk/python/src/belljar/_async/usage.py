@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 from .. import errors
-from .._retry import stranger
 from ..errors import InternalError, UnreachableError
 from .incoming import AsyncIncoming
 from .transport import Ask, AsyncTransport
@@ -20,9 +19,6 @@ async def watch_usage(transport: AsyncTransport, at: str) -> AsyncIterator[types
     """Samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere."""
 
     async def take(incoming: AsyncIncoming) -> AsyncIncoming:
-        if incoming.head.mime != "text/event-stream":
-            incoming.close()
-            raise stranger(incoming.head)
         return incoming
 
     async with await transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:

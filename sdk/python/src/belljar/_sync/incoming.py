@@ -89,6 +89,9 @@ class Incoming:
 
     def events(self, until: Optional[float] = None) -> Iterator[list[tuple[str, bytes]]]:
         """The server-sent events of the body, as many at once as have come."""
+        if self.head.mime != "text/event-stream" or self.head.get("content-encoding"):  # none was asked for
+            self.close()
+            raise stranger(self.head)
         events = Events()
         while True:
             piece = self.piece(until)

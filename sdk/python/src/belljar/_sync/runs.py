@@ -44,7 +44,7 @@ class Run(RunState):
     def wait(self, timeout: Optional[float] = None) -> Run:
         """Waits for its end and what it printed, for so many seconds at most; then it raises TimeoutError, and the run goes on."""
         if not (self.ended and self.printed):
-            self.raw = self._runs._collect(self.id, timeout)
+            self.raw = self._runs._collect(self.id, _end(timeout))
         return self
 
     def cancel(self) -> None:
@@ -134,8 +134,8 @@ class Runs:
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
-        may take; then it raises TimeoutError. A call that is given up, by that,
-        or by Ctrl-C, cancels the run, unless ``cancel`` is false.
+        may take, besides the moment that a cancel takes; then it raises TimeoutError. A call that is given up, by that,
+        an ``on_output`` that raises, or by Ctrl-C, cancels the run, unless ``cancel`` is false.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -158,6 +158,10 @@ class Runs:
         files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
+        stdin_max_bytes: Optional[int] = None,
+        stdin_max_frame_bytes: Optional[int] = None,
+        stdin_bps: Optional[int] = None,
+        stdin_idle_timeout: Optional[float] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
         cpu_time: Optional[float] = None,
@@ -182,59 +186,79 @@ class Runs:
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
     ) -> Run:
-        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open."""
+        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open.
+
+        That ends by itself after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without any. ``stdin_bps`` is the most
+        in a second, and ``stdin_max_frame_bytes`` the most in one message.
+        """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
             interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
             labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy, egress=egress, git=git, secrets=secrets, packages=packages, snapshot=snapshot, template=template, warm=warm, workspace=workspace,
-            workspace_exec=workspace_exec, shell=shell,
+            workspace_exec=workspace_exec, shell=shell, stdin_max_bytes=stdin_max_bytes, stdin_max_frame_bytes=stdin_max_frame_bytes, stdin_bps=stdin_bps,
+            stdin_idle_timeout_sec=stdin_idle_timeout,
         )  # fmt: skip
         return Run(self, self._start(spec, _spec.checked(idempotency_key), "false"))
 
-    def _start(self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, brief: bool = False) -> dict[str, Any]:
-        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, brief=brief)
+    def _start(
+        self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, until: Optional[float] = None, brief: bool = False
+    ) -> dict[str, Any]:
+        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, until=until, brief=brief)
         return cast("dict[str, Any]", self._transport.ask(ask, "id", "phase"))
 
     def _finish(
         self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool, on_output: Optional[Callable[[Frame], object]]
     ) -> Run:
         """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
-        until = None if wait is None else time.monotonic() + wait
+        until = _end(wait)
         first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
         known = ""
+        telling = False
+
+        def tell(frame: Frame) -> None:
+            nonlocal telling
+            if on_output is not None and frame.data and frame.type != "result":
+                telling = True
+                settle(on_output(frame))
+                telling = False
+
         try:
-            raw = self._start(spec, key, f"{first:.3f}", longer=first)
+            raw = self._start(spec, key, f"{first:.3f}", longer=first, until=until)
             known = str(raw["id"])
             if "stdout" not in raw:
-                raw = self._collect(known, None if until is None else until - time.monotonic(), on_output)
+                raw = self._collect(known, until, tell)
             return Run(self, raw)
-        except TimeoutError as e:
-            if cancel and known:
-                self.cancel(known)
-                raise TimeoutError("the time to wait is over, and the run is cancelled", details=e.details) from None
-            raise
-        except BelljarError:
-            raise
-        except BaseException:  # Ctrl-C, a failing on_output
-            if cancel:
+        except BaseException as e:
+            given_up = telling or not isinstance(e, BelljarError)  # Ctrl-C, a failing on_output
+            if cancel and given_up:
                 self._transport.leaving.start(lambda: self._abandon(spec, key, known))
+            elif cancel and isinstance(e, TimeoutError):
+                raise self._overdue(spec, key, known) from e.__cause__
             raise
 
-    def _abandon(self, spec: dict[str, Any], key: str, known: str) -> None:
-        """Cancels a run that nobody waits for. Its key tells which it is if its id did not come."""
+    def _overdue(self, spec: dict[str, Any], key: str, known: str) -> TimeoutError:
+        """Cancels a run that nobody waits for any longer, and tells what became of that."""
+        over, details = "the time to wait is over, and the run ", {"run_id": known} if known else {}
+        try:
+            details["run_id"] = self._abandon(spec, key, known)
+        except BelljarError as e:
+            return TimeoutError(f"{over}could not be cancelled: {e.message}", details=details, hint=e.hint)
+        return TimeoutError(f"{over}is cancelled", details=details)
+
+    def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
+        """Cancels a run that nobody waits for, and returns its id. Its key tells which it is if its id did not come."""
         if not known:
             known = str((self._start(spec, key, "false", brief=True))["id"])
         self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
+        return known
 
-    def _collect(
-        self, id: str, timeout: Optional[float], on_output: Optional[Callable[[Frame], object]] = None
-    ) -> dict[str, Any]:
+    def _collect(self, id: str, until: Optional[float], tell: Optional[Callable[[Frame], None]] = None) -> dict[str, Any]:
         """Follows a run to its end."""
         printed = Printed()
-        for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
+        for frame in self._follow(id, 0, until):
             printed.add(frame)
-            if on_output is not None and frame.data and frame.type != "result":
-                settle(on_output(frame))
+            if tell is not None:
+                tell(frame)
         return {**(self._get(id)), **printed.answer()}
 
     def _get(self, id: str) -> dict[str, Any]:
@@ -264,7 +288,7 @@ class Runs:
 
     def wait(self, id: str, timeout: Optional[float] = None) -> Run:
         """Waits for a run's end and what it printed: see :meth:`Run.wait`."""
-        return Run(self, self._collect(id, timeout))
+        return Run(self, self._collect(id, _end(timeout)))
 
     def cancel(self, id: str) -> types.Cancellation:
         """Asks for a run's end: TERM, a grace, KILL. It returns at once. One that has ended is no error."""
@@ -294,7 +318,7 @@ class Runs:
             try:
                 if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
-                with self._open_log(id, since) as answer:
+                with self._open_log(id, since, until) as answer:
                     if answer.head.status == 204:
                         return
                     for events in answer.events(until):
@@ -318,9 +342,9 @@ class Runs:
                 delay = max(min(delay, until - time.monotonic()), 0.0)
             pause(delay)
 
-    def _open_log(self, id: str, since: int) -> Incoming:
+    def _open_log(self, id: str, since: int, until: Optional[float]) -> Incoming:
         ask = Ask(
-            "GET", path("runs", id, "logs"), values={"follow": "true", "since_seq": since}, headers={"Accept": "text/event-stream"},
+            "GET", path("runs", id, "logs"), values={"follow": "true", "since_seq": since}, headers={"Accept": "text/event-stream"}, until=until,
         )  # fmt: skip
         return self._transport.attempt(ask)
 
@@ -350,6 +374,11 @@ class Runs:
     def stdin(self, id: str) -> Stdin:
         """The standard input of an interactive run; ConflictError if it is not interactive or has ended."""
         return Stdin.open(self._transport, id, self._get(id))
+
+
+def _end(timeout: Optional[float]) -> Optional[float]:
+    """When so many seconds are over, on the monotonic clock."""
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _frame(data: bytes) -> Frame:

@@ -99,7 +99,6 @@ class Session:
         language: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
-        secrets: Optional[Mapping[str, types.Secret]] = None,
         files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         capture: Optional[Iterable[str]] = None,
@@ -127,10 +126,13 @@ class Session:
         language: Optional[str] = None,
         cwd: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
-        secrets: Optional[Mapping[str, types.Secret]] = None,
         files: Optional[Mapping[str, Content]] = None,
         stdin: Optional[Union[str, bytes]] = None,
         interactive: bool = False,
+        stdin_max_bytes: Optional[int] = None,
+        stdin_max_frame_bytes: Optional[int] = None,
+        stdin_bps: Optional[int] = None,
+        stdin_idle_timeout: Optional[float] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
         cpu_time: Optional[float] = None,
@@ -138,10 +140,11 @@ class Session:
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
     ) -> Run:
-        """Starts a command in it and returns the run at once."""
+        """Starts a command in it and returns the run at once: see :meth:`Runs.start`."""
         return self._runs.start(
             command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, interactive=interactive,
             capture=capture, timeout=timeout, cpu_time=cpu_time, resources=resources, labels=labels, idempotency_key=idempotency_key,
+            stdin_max_bytes=stdin_max_bytes, stdin_max_frame_bytes=stdin_max_frame_bytes, stdin_bps=stdin_bps, stdin_idle_timeout=stdin_idle_timeout,
         )  # fmt: skip
 
     @property

@@ -14,7 +14,7 @@ from .._wire import Wire, pause
 from ..errors import InternalError
 from .transport import Transport
 
-PING = 15.0  # seconds: a connection is dead when a ping is not answered within as much again
+PING = 15.0  # seconds: a connection is dead when a ping that must be answered is not within as much again
 PARTING = 5.0
 
 
@@ -24,7 +24,9 @@ class Socket:
     def __init__(self, transport: Transport, wire: Wire, decoder: ws.Decoder) -> None:
         self._transport, self._wire, self._decoder = transport, wire, decoder
         self._gone = False
-        self._asked = False  # a ping has not been answered
+        self._said = 0  # counts starts and ends of messages
+        self._read = 0  # what it was before those that the server has surely read
+        self._asked: Optional[int] = None  # what it was at the last ping, if that has not been answered
 
     @classmethod
     def open(cls, transport: Transport, target: str, values: Mapping[str, Any]) -> Socket:
@@ -41,10 +43,12 @@ class Socket:
 
     def send(self, kind: int, data: bytes) -> None:
         """Sends a message."""
+        self._said += 1
         try:
             self._wire.send(ws.encode(kind, data), self._transport.silence)
         except OSError as e:
             raise self._transport.broken(e, "the connection broke") from e
+        self._said += 1
 
     def say(self, message: Mapping[str, Any]) -> None:
         """Sends a JSON object."""
@@ -63,28 +67,38 @@ class Socket:
                     except TimeoutError:
                         if until is not None and time.monotonic() >= until:
                             return None
-                        if self._asked:
-                            raise
-                        self._asked = True
-                        self.send(ws.PING, b"")
+                        self._ping()
                         continue
                     if not data:
                         raise EOFError("the connection ended")
-                    self._asked = False
                     self._decoder.feed(data)
                 elif message.kind == ws.PING:
-                    self.send(ws.PONG, message.data)
+                    if not self._wire.busy:  # what waits to be sent says as much
+                        self._wire.send(ws.encode(ws.PONG, message.data), self._transport.silence)
                 elif message.kind == ws.CLOSE:
                     self._gone = True
                     return message
                 elif message.kind != ws.PONG:
                     return message
+                elif self._asked is not None:
+                    self._read, self._asked = self._asked, None
         except ws.Violation as e:
             self.cut()
             raise InternalError(f"the stream cannot be read: {e}") from None
         except (OSError, EOFError) as e:
             self.cut()
             raise self._transport.broken(e, "the connection broke") from e
+
+    def _ping(self) -> None:
+        """Pings, or raises TimeoutError if the server should have answered.
+
+        It reads in order, pings included, and waits while the program does not read its input: then there is no pong.
+        """
+        if self._asked == self._read == self._said:
+            raise TimeoutError("the other side says nothing")
+        if self._asked is None and not self._wire.busy:
+            self._asked = self._said
+            self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
 
     def close(self) -> None:
         """Says goodbye behind all that was sent, waits for the answer a little, and cuts the connection."""

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Optional, TypeVar, Union
 
 from .. import _websocket as ws
+from .. import errors
 from .._address import Address, clean, query
 from .._body import Body
 from .._http import Answer, Garbled, Head, request
@@ -20,6 +22,7 @@ from .incoming import Incoming, decode
 MAX_FAILURE = 1 << 20  # bytes of an answer that tells a failure
 IDLE = 16  # connections that are kept
 DIAL = 10.0  # seconds
+LATE = 2.0  # seconds that an answer may be late for who waits no longer
 CONTINUE = 10.0  # seconds to wait for the server's word before a large body is sent: a busy one takes a while
 
 T = TypeVar("T")
@@ -40,6 +43,7 @@ class Ask:
         source: Optional[Body] = None,
         again: Optional[bool] = None,
         longer: float = 0.0,
+        until: Optional[float] = None,
         brief: bool = False,
         accept: tuple[int, ...] = (),
     ) -> None:
@@ -49,6 +53,7 @@ class Ask:
         self.raw = None if body is None else _dump(body)
         self.source = source
         self.longer = longer  # seconds more than others that the answer may take
+        self.until = until  # when nobody waits for it any longer, on the monotonic clock
         self.accept = accept  # statuses that are no failure
         self.brief = brief  # it matters little: who waits for it wants to be gone
         if key is not None:
@@ -116,17 +121,23 @@ class Transport:
                 if ask.source is not None or not (ask.again or failure.refused):
                     raise failure.error from failure.__cause__
                 delay = patience.wait(failure)
+                if ask.until is not None and time.monotonic() + delay > ask.until:
+                    raise errors.TimeoutError("the time to wait is over") from failure.error
             pause(delay)
 
     def attempt(self, ask: Ask) -> Incoming:
         """Asks once, and returns an answer that is no failure. Its body is the caller's to read and to close."""
         silence = 5.0 if ask.brief else self.silence + ask.longer
-        wire, used = self._connection()
+        dial = DIAL
+        if ask.until is not None:
+            left = max(ask.until - time.monotonic(), 0.0) + LATE
+            silence, dial = min(silence, left), min(dial, left)
+        wire, used = self._connection(dial)
         answer = Answer(ask.method)
         try:
             unsent: Optional[Exception] = None
             try:
-                self._send(wire, answer, ask)
+                self._send(wire, answer, ask, min(silence, self.silence))
             except OSError as e:
                 if ask.source is not None and e is ask.source.fault:
                     raise
@@ -134,7 +145,7 @@ class Transport:
             head = answer.head()
             while head is None:
                 try:
-                    answer.feed(wire.recv(silence))
+                    answer.feed(wire.recv(0.0 if isinstance(unsent, TimeoutError) else silence))
                     head = answer.head()
                 except (OSError, EOFError) as e:
                     raise (unsent or e) from None
@@ -161,7 +172,7 @@ class Transport:
                 pass  # the status says enough
         raise judge(head, _parsed(head, raw))
 
-    def _send(self, wire: Wire, answer: Answer, ask: Ask) -> None:
+    def _send(self, wire: Wire, answer: Answer, ask: Ask, silence: float) -> None:
         headers = [*self.headers, *ask.headers.items()]
         source, size = ask.source, 0 if ask.raw is None else len(ask.raw)
         chunked = False
@@ -179,17 +190,17 @@ class Transport:
             headers.append(("Proxy-Authorization", self.address.proxy.authorization))
         head = request(ask.method, self.address.target(ask.target), headers)
         if source is None:
-            wire.send(head + (ask.raw or b""), self.silence)
+            wire.send(head + (ask.raw or b""), silence)
             return
-        wire.send(head, self.silence)
+        wire.send(head, silence)
         if patient and not self._invited(wire, answer):
             return
         while True:
             piece = aside(source.read)
             if chunked:
-                wire.send(b"%x\r\n%b\r\n" % (len(piece), piece), self.silence)
+                wire.send(b"%x\r\n%b\r\n" % (len(piece), piece), silence)
             elif piece:
-                wire.send(piece, self.silence)
+                wire.send(piece, silence)
             if not piece:
                 return
 
@@ -205,7 +216,7 @@ class Transport:
             if answer.head() is not None:
                 return False
 
-    def _connection(self) -> tuple[Wire, bool]:
+    def _connection(self, dial: float) -> tuple[Wire, bool]:
         self._begin()
         while self._idle:
             try:
@@ -215,7 +226,7 @@ class Transport:
             if wire.usable:
                 return wire, True
             wire.close()
-        return self._dial(), False
+        return self._dial(dial), False
 
     def _begin(self) -> None:
         if self._closed:
@@ -232,9 +243,9 @@ class Transport:
             self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
             self._located = True
 
-    def _dial(self, tunnel: bool = False) -> Wire:
+    def _dial(self, timeout: float = DIAL, tunnel: bool = False) -> Wire:
         try:
-            return Wire.dial(self.address, DIAL, tunnel)
+            return Wire.dial(self.address, timeout, tunnel)
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
@@ -243,6 +254,8 @@ class Transport:
 
     def broken(self, cause: BaseException, message: str) -> Passing:
         """A failure that the server did not tell."""
+        if self.local is not None and not self.local.alive:
+            return Passing(self.local.over(), most=0)
         if isinstance(cause, Garbled):
             return Passing(InternalError(f"{message}: {cause}", hint="check that this is the address of a belljar"), most=0)
         hint = "check the address, and that belljar serve is running there"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from .. import errors
-from .._retry import stranger
 from ..errors import InternalError, UnreachableError
 from .incoming import Incoming
 from .transport import Ask, Transport
@@ -21,9 +20,6 @@ def watch_usage(transport: Transport, at: str) -> Iterator[types.UsageSample]:
     """Samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere."""
 
     def take(incoming: Incoming) -> Incoming:
-        if incoming.head.mime != "text/event-stream":
-            incoming.close()
-            raise stranger(incoming.head)
         return incoming
 
     with transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
