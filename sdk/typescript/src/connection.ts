@@ -43,6 +43,7 @@ export interface Opened {
 }
 
 const maxAnswer = 64 << 20;
+const slowest = 16; // bytes a millisecond, of an upload that cannot be watched
 
 /**
  * Connection asks a server: with the caller's key, again where that is safe and may help, and never for longer than it was
@@ -201,15 +202,17 @@ export class Connection {
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
     let body = ask.body;
     let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
-    if (body instanceof ReadableStream) body = heard(body, (error) => (fault = { error }));
+    let sending = true;
+    const turn = (ours: boolean): void => void (sending && (ours ? watch.mine() : watch.owe()));
+    if (body instanceof ReadableStream) body = heard(body, turn, (error) => (fault = { error }));
     if (ask.json !== undefined) {
       headers["Content-Type"] = "application/json";
       body = JSON.stringify(ask.json);
     }
-    watch.owe();
+    watch.owe(sizeOf(body) / slowest);
     try {
       const answer = await transport.send({
-        method: ask.method, url: this.url(ask.path, ask.query), headers, body, signal: watch.signal,
+        method: ask.method, url: this.url(ask.path, ask.query), headers, body, signal: watch.signal, onSent: () => turn(false),
       });
       this.#met = true;
       return answer;
@@ -217,6 +220,7 @@ export class Connection {
       if (fault && !watch.call.over()) throw fault.error;
       throw this.unreachable(watch, error);
     } finally {
+      sending = false;
       watch.mine();
     }
   }
@@ -306,13 +310,20 @@ export class Connection {
   }
 }
 
-// heard returns a stream that reports its own failure to failed: fetch would report it as a failure of the network.
-function heard(stream: ReadableStream<Uint8Array>, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
+function sizeOf(body: RequestBody | undefined): number {
+  return body instanceof Blob ? body.size : body instanceof ReadableStream ? 0 : (body?.length ?? 0);
+}
+
+// heard returns a stream that tells whose turn it is, and reports its own failure to failed: a transport would report it as
+// one of the network.
+function heard(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
+        turn(true);
         const { done, value } = await reader.read();
+        turn(false);
         if (done) return controller.close();
         if (!(value instanceof Uint8Array)) throw invalid("content", "a piece of the content is neither text nor bytes");
         controller.enqueue(value);

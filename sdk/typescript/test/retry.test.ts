@@ -2,13 +2,15 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import {
   Belljar, BelljarError, CanceledError, InternalError, InvalidRequestError, NotFoundError, RateLimitedError, RuntimeUnavailableError, TimeoutError,
-  type TransportRequest,
+  type Transport, type TransportRequest,
 } from "belljar-sdk";
-import { unixTransport } from "../src/node/http.js";
+import { utf8 } from "../src/bytes.js";
+import { httpTransport } from "../src/node/http.js";
 import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, until, within } from "./world.js";
 
 const me = { user_id: "u", role: "user" };
@@ -183,7 +185,7 @@ test("a server that was there and is away is waited for", async (t) => {
     return close;
   };
   let asked = 0;
-  const over = unixTransport(socketPath);
+  const over = httpTransport(socketPath);
   const transport = { ...over, send: (r: TransportRequest) => (asked++, over.send(r)) };
   const belljar = new Belljar({ baseUrl: "http://belljar", transport, patienceMs: limitMs, maxRetries: 1000 });
   atEnd(t, () => belljar.close());
@@ -204,6 +206,64 @@ test("silence is given up, also within an answer", async (t) => {
 
   const half = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/json" }).write("{"));
   assert.match(String(((await errorOf(client(t, half.url, { silenceMs: 200, patienceMs: 0 }).me())).cause as Error).message), /said nothing/);
+});
+
+test("an upload may take as long as it goes on", async (t) => {
+  const goesOn = 100_000; // less than the silence that is granted, by far more than all of it in sum
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let told = 0;
+  const transport: Transport = {
+    async send({ body, signal, onSent }) {
+      if (body instanceof ReadableStream) for await (const _ of body) t.mock.timers.tick(goesOn);
+      for (let i = 0; i < told; i++, onSent!()) t.mock.timers.tick(goesOn);
+      t.mock.timers.tick(goesOn);
+      if (signal.aborted) throw signal.reason;
+      return { status: 200, header: () => "application/json", chunks: async function* () { yield utf8('{"entry":{}}'); }, discard() {} };
+    },
+    close() {},
+  };
+  const { files } = client(t, "http://belljar", { transport, patienceMs: 0 }).sessions.use("s");
+  let left = 5;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    t.mock.timers.tick(10 * goesOn); // a source that takes its time
+    if (left-- > 0) controller.enqueue(Buffer.from("a"));
+    else controller.close();
+  };
+  await files.write("a", new ReadableStream({ pull }, { highWaterMark: 0 }));
+  told = 5;
+  await files.write("a", Buffer.from("a"));
+  told = 0;
+  await files.write("a", Buffer.alloc(1 << 20)).then(() => t.mock.timers.tick(goesOn));
+  t.mock.timers.reset();
+
+  // This package's own transport on node tells how far it is, waits for no less than it is told, and stops with the server.
+  const over = httpTransport();
+  atEnd(t, () => over.close());
+  const server = await fake(t, (_, response) => json(response, 200, me));
+  const signal = new AbortController().signal;
+  for (const body of [Buffer.alloc(1 << 20, "a"), new Blob(["a".repeat(1 << 20)])]) {
+    const answer = await over.send({ method: "PUT", url: server.url, headers: {}, body, signal, onSent: () => told++ });
+    answer.discard();
+    assert.deepEqual([server.asked.at(-1)!.body.length, server.asked.at(-1)!.headers["content-length"]], [1 << 20, String(1 << 20)]);
+  }
+  assert.ok(told >= 8, String(told));
+});
+
+test("an upload that is refused in its midst ends", async (t) => {
+  const server = createServer((_, response) => failure(response, 413, "payload_too_large")).listen(0, "127.0.0.1");
+  atEnd(t, () => void (server.close(), server.closeAllConnections()));
+  await once(server, "listening");
+  let left = false;
+  const content = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(100_000)), cancel: () => void (left = true) });
+  const { files } = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`).sessions.use("s");
+  assert.equal((await errorOf(files.write("a", content))).code, "payload_too_large");
+  await until("its end", () => left);
+});
+
+test("on node no fetch stands between, which would give an answer five minutes", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, me));
+  t.mock.method(globalThis, "fetch", () => Promise.reject(new Error("this was fetch")));
+  assert.equal((await client(t, server.url).me()).user_id, "u");
 });
 
 test("calls end by their signal, by their time and with the client", async (t) => {
