@@ -247,10 +247,10 @@ export class Connection {
   unreachable(watch: Watch, error: unknown): unknown {
     const cause = systemOf(error);
     if (cause && /CERT|SIGNATURE|TLS_/.test(cause.code) && !watch.call.over()) return this.#untrusted(cause, error); // that stays so
-    const nobody = !this.#met && !watch.silent && isNobody(cause);
-    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error);
+    const nobody = !watch.silent && isNobody(cause);
+    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, nobody && cause !== undefined);
     // More likely a wrong address than one that will be right in a moment.
-    return nobody ? told(failure) : failure;
+    return nobody && !this.#met ? told(failure) : failure;
   }
 
   #untrusted(cause: SystemError, error: unknown): unknown {
@@ -264,8 +264,8 @@ export class Connection {
     );
   }
 
-  /** broken is a failure that the server did not tell: passing, unless the call has ended. */
-  broken(watch: Watch, message: string, error: unknown): unknown {
+  /** broken is a failure that the server did not tell: passing, unless the call has ended. Of one that is undone it has seen nothing. */
+  broken(watch: Watch, message: string, error: unknown, undone = false): unknown {
     const over = watch.call.over();
     if (over) return over;
     const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
@@ -274,6 +274,7 @@ export class Connection {
         { code: "runtime_unavailable", message, hint: "check the address, and that belljar serve is running there" },
         { cause },
       ),
+      0, 0, undone,
     );
   }
 

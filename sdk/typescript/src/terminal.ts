@@ -83,7 +83,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
           return new Terminal(doorway, socket, greeting, options.signal);
         } catch (error) {
           socket?.cut();
-          const lost = once && socket !== undefined && error instanceof Passing && !error.undone;
+          const lost = once && error instanceof Passing && !error.undone;
           await connection.wait(call, lost ? error.error : error, tries);
         }
       }

@@ -1,7 +1,7 @@
 // What goes wrong between a client and its server, and what comes of it.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -11,10 +11,20 @@ import {
 } from "belljar-sdk";
 import { utf8 } from "../src/bytes.js";
 import { httpTransport } from "../src/node/http.js";
-import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, until, within } from "./world.js";
+import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, type Owner, until, within } from "./world.js";
 
 const me = { user_id: "u", role: "user" };
 const run = { id: "r1", run_id: "r1", phase: "completed", exit_code: 0, stdout: "hi\n", stderr: "" };
+
+/** listening is the address of a server, which ends with the test. */
+async function listening(t: Owner, server: Server): Promise<string> {
+  atEnd(t, () => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 async function errorOf(promise: Promise<unknown>): Promise<BelljarError> {
   const error = await within("a failure", promise.then(() => assert.fail("it did not fail"), (e: unknown) => e));
@@ -94,6 +104,20 @@ test("what must not be done twice is not repeated, unless it was refused", async
   const busy = await fake(t, (_, response, count) => (count === 1 ? failure(response, 429, "rate_limited", { "Retry-After": "0" }) : json(response, 200, {})));
   await client(t, busy.url).sessions.use("s").files.rename("a", "b");
   assert.equal(busy.asked.length, 2);
+});
+
+test("a terminal is not made twice", async (t) => {
+  const gateway = createServer((_, response) => void response.writeHead(502).end()).on("upgrade", (_, stream) => {
+    tried++;
+    stream.end("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
+  });
+  let tried = 0;
+  const url = await listening(t, gateway);
+  const belljar = client(t, url, { patienceMs: limitMs, maxRetries: 3 });
+  await errorOf(belljar.sessions.use("s").terminal());
+  assert.equal(tried, 1);
+  await errorOf(belljar.terminals.attach({ id: "x" }));
+  assert.equal(tried, 5);
 });
 
 test("what can be done twice is", async (t) => {
@@ -192,10 +216,10 @@ test("a server that was there and is away is waited for", async (t) => {
   const away = await listen();
   await belljar.me();
   away();
-  const asking = belljar.me();
-  await until("some failures", () => asked > 3);
+  const asking = Promise.all([belljar.me(), belljar.sessions.use("s").files.rename("a", "b")]); // of neither anything has been done
+  await until("some failures", () => asked > 6);
   await listen();
-  assert.equal((await within("the answer", asking)).user_id, "u");
+  assert.equal((await within("the answers", asking))[0].user_id, "u");
 });
 
 test("silence is given up, also within an answer", async (t) => {
@@ -250,12 +274,10 @@ test("an upload may take as long as it goes on", async (t) => {
 });
 
 test("an upload that is refused in its midst ends", async (t) => {
-  const server = createServer((_, response) => failure(response, 413, "payload_too_large")).listen(0, "127.0.0.1");
-  atEnd(t, () => void (server.close(), server.closeAllConnections()));
-  await once(server, "listening");
+  const url = await listening(t, createServer((_, response) => failure(response, 413, "payload_too_large")));
   let left = false;
   const content = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(100_000)), cancel: () => void (left = true) });
-  const { files } = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`).sessions.use("s");
+  const { files } = client(t, url).sessions.use("s");
   assert.equal((await errorOf(files.write("a", content))).code, "payload_too_large");
   await until("its end", () => left);
 });
