@@ -75,12 +75,13 @@ export class RunInput {
     }
   }
 
-  /** end closes the program's input for everybody: it reads end of file. `closed` resolves when that is done. */
+  /** end closes the program's input for everybody: it reads end of file. It waits for that, and throws if the program has not got all of it. */
   async end(): Promise<void> {
-    if (this.#ended || this.#reason !== undefined) return;
     const told = this.#send({ type: "stdin_close" });
     this.#ended = true;
-    await told;
+    await told.catch(() => {}); // what closed it tells why
+    const reason = await this.closed;
+    if (reason !== "client" && reason !== "run_ended") throw refusal(reason, this.#told);
   }
 
   /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
