@@ -113,6 +113,7 @@ export class Belljar {
     const { baseUrl, socketPath, apiKey } = server;
     const belljar = new Belljar({ ...options, baseUrl, socketPath, apiKey });
     belljar.#server = server;
+    belljar.#connection.exited = () => server.exited();
     return belljar;
   }
 

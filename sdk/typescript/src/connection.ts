@@ -1,6 +1,6 @@
 import { Passing, sleep, told, Tries } from "./backoff.js";
 import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
-import { CanceledError, invalid, RuntimeUnavailableError } from "./error.js";
+import { CanceledError, invalid, RuntimeUnavailableError, type BelljarError } from "./error.js";
 import { failureOf, strangerOf } from "./failure.js";
 import type { Answer, RequestBody, Transport } from "./transport.js";
 
@@ -55,6 +55,8 @@ export class Connection {
   readonly #calls = new Set<Call>(); // that go on
   #transport: Promise<Transport> | undefined;
   #met = false;
+  /** exited is why a local server will not answer any more; undefined if it may. */
+  exited: (() => BelljarError | undefined) | undefined;
 
   constructor(readonly options: ConnectionOptions) {}
 
@@ -266,7 +268,7 @@ export class Connection {
 
   /** broken is a failure that the server did not tell: passing, unless the call has ended. Of one that is undone it has seen nothing. */
   broken(watch: Watch, message: string, error: unknown, undone = false): unknown {
-    const over = watch.call.over();
+    const over = watch.call.over() ?? this.exited?.();
     if (over) return over;
     const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
     return new Passing(
