@@ -1,4 +1,5 @@
 import { Passing, sleep, told, Tries } from "./backoff.js";
+import { wellFormed } from "./bytes.js";
 import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
 import { CanceledError, invalid, RuntimeUnavailableError, type BelljarError } from "./error.js";
 import { failureOf, strangerOf } from "./failure.js";
@@ -201,6 +202,8 @@ export class Connection {
     const over = watch.call.over();
     if (over) throw over;
     const transport = await this.transport();
+    const { method } = ask;
+    const url = this.url(ask.path, ask.query);
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
     let body = ask.body;
     let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
@@ -213,9 +216,7 @@ export class Connection {
     }
     watch.owe(sizeOf(body) / slowest);
     try {
-      const answer = await transport.send({
-        method: ask.method, url: this.url(ask.path, ask.query), headers, body, signal: watch.signal, onSent: () => turn(false),
-      });
+      const answer = await transport.send({ method, url, headers, body, signal: watch.signal, onSent: () => turn(false) });
       this.#met = true;
       return answer;
     } catch (error) {
@@ -346,7 +347,7 @@ function heard(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void
 export function queryOf(values: Record<string, Value> = {}): URLSearchParams {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
-    if (value !== undefined && value !== null) query.set(name, value instanceof Date ? value.toISOString() : String(value));
+    if (value !== undefined && value !== null) query.set(name, value instanceof Date ? value.toISOString() : wellFormed(name, String(value)));
   }
   return query;
 }

@@ -1,4 +1,4 @@
-import { base64, utf8 } from "./bytes.js";
+import { base64, bytesOf } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { route } from "./connection.js";
 import { ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError, type ErrorBody } from "./error.js";
@@ -69,7 +69,7 @@ export class RunInput {
 
   /** write sends text or bytes, in frames of at most 32 KiB. It waits while the program does not read. */
   async write(data: string | Uint8Array): Promise<void> {
-    const bytes = typeof data === "string" ? utf8(data) : data;
+    const bytes = bytesOf(data);
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       await this.#send({ type: "stdin", encoding: "base64", data: base64(bytes.subarray(at, at + pieceBytes)) });
     }

@@ -1,4 +1,4 @@
-import { unbase64, utf8 } from "./bytes.js";
+import { bytesOf, unbase64, utf8 } from "./bytes.js";
 import { foreign, type CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import { CanceledError, ConflictError, errorOf, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
@@ -111,7 +111,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
 
   /** write types. It waits while the program does not read. */
   async write(data: string | Uint8Array): Promise<void> {
-    const bytes = typeof data === "string" ? utf8(data) : data;
+    const bytes = bytesOf(data);
     for (let at = 0; at < bytes.length; at += pieceBytes) await this.#send(bytes.subarray(at, at + pieceBytes));
   }
 

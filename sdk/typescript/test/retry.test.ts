@@ -408,11 +408,19 @@ test("a certificate that nobody vouches for is told at once, with what to do", a
   assert.equal(asked, 3);
 });
 
-test("an id that cannot be written is refused", async (t) => {
-  for (const id of ["", "..", "half \ud83d"]) {
-    const error = await errorOf((async () => client(t, "http://127.0.0.1:9").runs.get(id))());
-    assert.ok(error instanceof InvalidRequestError);
+test("an id or a text that cannot be written is refused", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, run));
+  const belljar = client(t, server.url);
+  const { files } = belljar.sessions.use("s");
+  const half = "half \ud83d";
+  for (const ask of [
+    ...["", "..", half].map((id) => async () => belljar.runs.get(id)),
+    async () => files.write("a", half), async () => files.write(half, "a"), async () => files.writeAll({ a: half }), async () => files.upload({ a: half }),
+    async () => belljar.run({ command: ["true"], files: { a: half } }),
+  ]) {
+    assert.ok((await errorOf(ask())) instanceof InvalidRequestError, String(ask));
   }
+  assert.equal(server.asked.length, 0);
 });
 
 test("one signal is for any number of calls, and nothing of them is left on it", async (t) => {
