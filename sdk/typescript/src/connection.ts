@@ -144,10 +144,12 @@ export class Connection {
     if (answer.status === 204) return undefined;
     if (kindOf(answer) !== "application/json") throw strangerOf(answer);
     try {
-      return JSON.parse(new TextDecoder().decode(join(pieces, size)));
+      const read: unknown = JSON.parse(new TextDecoder().decode(join(pieces, size)));
+      if (typeof read === "object" && read !== null) return read;
     } catch (error) {
       throw strangerOf(answer, error);
     }
+    throw strangerOf(answer);
   }
 
   /**

@@ -161,6 +161,7 @@ test("answers that are no Belljar's say so", async (t) => {
   const cases: [string, Handler, string, number][] = [
     ["a page", (_, r) => void r.writeHead(200, { "Content-Type": "text/html" }).end("<html>"), "internal", 200],
     ["no json", (_, r) => void r.writeHead(200, { "Content-Type": "application/json" }).end("{"), "internal", 200],
+    ["null", (_, r) => json(r, 200, null), "internal", 200],
     ["a redirect", (_, r) => void r.writeHead(301, { Location: "https://other.example/" }).end(), "internal", 301],
     ["another's 404", (_, r) => void r.writeHead(404, { "Content-Type": "text/plain" }).end("no"), "not_found", 404],
     ["another's 401", (_, r) => void r.writeHead(401).end(), "unauthorized", 401],
