@@ -251,22 +251,24 @@ export class Connection {
   /** unreachable is a failure to get an answer at all. */
   unreachable(watch: Watch, error: unknown): unknown {
     const cause = systemOf(error);
-    if (cause && /CERT|SIGNATURE|TLS_/.test(cause.code) && !watch.call.over()) return this.#untrusted(cause, error); // that stays so
+    const stays = cause && !watch.call.over() && this.#unusable(cause, error);
+    if (stays) return stays;
     const nobody = !watch.silent && isNobody(cause);
     const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, nobody && cause !== undefined);
     // More likely a wrong address than one that will be right in a moment.
     return nobody && !this.#met ? told(failure) : failure;
   }
 
-  #untrusted(cause: SystemError, error: unknown): unknown {
-    return new RuntimeUnavailableError(
-      {
-        code: "runtime_unavailable",
-        message: `server ${this.options.name} cannot be reached: ${cause.message} (${cause.code})`,
-        hint: "if the certificate is right, make its issuer known: $NODE_EXTRA_CA_CERTS names a file of those to trust",
-      },
-      { cause: error },
-    );
+  // unusable is the failure of a server whose TLS will be no other the next time.
+  #unusable({ code, message }: SystemError, cause: unknown): RuntimeUnavailableError | undefined {
+    const { name } = this.options;
+    let body = {
+      message: `server ${name} cannot be reached: ${message} (${code})`,
+      hint: "if the certificate is right, make its issuer known: $NODE_EXTRA_CA_CERTS names a file of those to trust",
+    };
+    if (message.includes("wrong version number")) body = { message: `server ${name} speaks HTTP, without TLS`, hint: `use http://${name}` };
+    else if (!/CERT|SIGNATURE|TLS_/.test(code)) return undefined;
+    return new RuntimeUnavailableError({ code: "runtime_unavailable", ...body }, { cause });
   }
 
   /** broken is a failure that the server did not tell: passing, unless the call has ended. Of one that is undone it has seen nothing. */
@@ -276,7 +278,7 @@ export class Connection {
     const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
     return new Passing(
       new RuntimeUnavailableError(
-        { code: "runtime_unavailable", message, hint: "check the address, and that belljar serve is running there" },
+        { code: "runtime_unavailable", message: `${message}: ${reasonOf(cause)}`, hint: "check the address, and that belljar serve is running there" },
         { cause },
       ),
       0, 0, undone,
@@ -401,6 +403,11 @@ function systemOf(error: unknown): SystemError | undefined {
     if (typeof (e as Partial<SystemError>).code === "string") return e as SystemError;
   }
   return undefined;
+}
+
+function reasonOf(error: unknown): string {
+  const said = systemOf(error) ?? error;
+  return said instanceof Error ? said.message || (said as SystemError).code : String(said);
 }
 
 // isNobody tells whether a request failed because nothing listens at the address, as far as one can see.

@@ -190,7 +190,10 @@ test("an address without a server fails at once, and a key never goes elsewhere"
   atEnd(t, () => unreachable.close());
   const error = await errorOf(unreachable.me());
   assert.ok(error instanceof RuntimeUnavailableError);
-  assert.match(error.message, /127\.0\.0\.1:2/);
+  assert.match(error.message, /127\.0\.0\.1:2 cannot be reached: .*ECONNREFUSED/);
+
+  const plain = await errorOf(client(t, server.url.replace("http", "https"), { patienceMs: 10 * limitMs, maxRetries: 1000 }).me());
+  assert.match(plain.message, /speaks HTTP, without TLS/);
 
   const away = await fake(t, (_, response) => void response.writeHead(307, { Location: server.url }).end());
   await errorOf(client(t, away.url).me());
