@@ -85,6 +85,7 @@ func TestAnswers(t *testing.T) {
 		"a teapot":                    {[]http.HandlerFunc{says(418, "text/plain", "short and stout")}, belljar.CodeInternal, 1},
 		"foreign json":                {[]http.HandlerFunc{says(400, "application/json", `{"error":"no"}`)}, belljar.CodeInternal, 1},
 		"not json at all":             {[]http.HandlerFunc{says(200, "application/json", `{"user`)}, belljar.CodeInternal, 1},
+		"null":                        {[]http.HandlerFunc{says(200, "application/json", `null`)}, belljar.CodeInternal, 1},
 		"a redirect":                  {[]http.HandlerFunc{says(302, "text/html", "", "Location", "http://elsewhere.invalid/")}, belljar.CodeInternal, 1},
 		"cut off, then fine":          {[]http.HandlerFunc{cut, fine}, "", 2},
 		"hung up on, then fine":       {[]http.HandlerFunc{hangUp, hangUp, fine}, "", 3},

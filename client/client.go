@@ -73,6 +73,7 @@ type Client struct {
 	opts Options
 	base *url.URL
 	http *http.Client
+	sock *http.Client    // for WebSockets
 	own  *http.Transport // closed with the client; nil if it is the caller's
 	met  atomic.Bool     // the server has responded once
 
@@ -125,6 +126,7 @@ func New(opts Options) (*Client, error) {
 	}
 	carrier.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.http = &carrier
+	c.sock = webSockets(c.http, c.base)
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }

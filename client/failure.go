@@ -67,7 +67,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return err
 }
 
-// transportError returns an error that the server did not send. It is passing unless the context has ended.
+// transportError returns an error that the server did not send. It is passing unless the context has ended or the certificate is
+// not trusted.
 func (c *Client) transportError(ctx context.Context, message string, err error) error {
 	if e := contextError(ctx); e != nil {
 		return e
@@ -81,12 +82,15 @@ func (c *Client) transportError(ctx context.Context, message string, err error) 
 	if errors.As(err, &inner) {
 		err = inner.Err // the message has the address already
 	}
-	hint := "check the address, and that belljar serve is running there"
+	e := &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: message, Err: err, Hint: "check the address, and that belljar serve is running there",
+	}
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
-		hint = "if the certificate is right, make its issuer known: SSL_CERT_FILE names a file of those to trust"
+		e.Hint = "if the certificate is right, make its issuer known: SSL_CERT_FILE names a file of those to trust"
+		return e
 	}
-	return &passing{error: &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: message, Err: err, Hint: hint}}
+	return &passing{error: e}
 }
 
 // contextError returns the error of a context that the caller has ended; nil otherwise.

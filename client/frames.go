@@ -172,7 +172,7 @@ func (c *Client) dial(ctx context.Context, id, from string) (*link, error) {
 // connect opens a WebSocket. The error may be passing.
 func (c *Client) connect(ctx context.Context, path string, query url.Values) (*link, error) {
 	l := &link{}
-	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: map[string][]string{}, OnPingReceived: l.pulse.answers}
+	opts := &websocket.DialOptions{HTTPClient: c.sock, HTTPHeader: map[string][]string{}, OnPingReceived: l.pulse.answers}
 	c.authorize(opts.HTTPHeader)
 	watched, w := watch(ctx, c.opts.Silence)
 	w.start()

@@ -58,7 +58,7 @@ func (c *Client) ask(ctx context.Context, r request, to any) error {
 		if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
 			return unexpected(resp)
 		}
-		if err := json.Unmarshal(raw, to); err != nil {
+		if err := json.Unmarshal(raw, to); err != nil || string(bytes.TrimSpace(raw)) == "null" {
 			e := unexpected(resp)
 			e.Err = err
 			return e

@@ -40,7 +40,7 @@ export interface BelljarOptions {
   maxRetries?: number | undefined;
   /** How long the server may say nothing while it owes an answer, in milliseconds; 60,000. */
   silenceMs?: number | undefined;
-  /** Carries requests in place of the global fetch. */
+  /** Carries requests in place of the global fetch, or of this package's own HTTP on node. */
   fetch?: typeof fetch | undefined;
   /** Opens WebSockets in place of the global WebSocket, or of this package's own on node. */
   WebSocket?: WebSocketLike | undefined;
@@ -85,8 +85,8 @@ export class Belljar {
       silenceMs: options.silenceMs ?? 60_000,
       transport: async () => {
         if (options.transport) return options.transport;
-        if (socketPath !== undefined && !options.fetch) return (await platform()).unixTransport(socketPath);
-        return fetchTransport(options.fetch);
+        const own = !options.fetch && (onNode || socketPath !== undefined);
+        return own ? (await platform()).httpTransport(socketPath) : fetchTransport(options.fetch);
       },
     });
     const doorway = new Doorway(this.#connection, options.WebSocket, socketPath);
@@ -113,6 +113,7 @@ export class Belljar {
     const { baseUrl, socketPath, apiKey } = server;
     const belljar = new Belljar({ ...options, baseUrl, socketPath, apiKey });
     belljar.#server = server;
+    belljar.#connection.exited = () => server.exited();
     return belljar;
   }
 

@@ -1,3 +1,5 @@
+import { invalid } from "./error.js";
+
 const encoder = new TextEncoder();
 
 /**
@@ -6,6 +8,24 @@ const encoder = new TextEncoder();
  */
 export function utf8(text: string): Uint8Array {
   return encoder.encode(text);
+}
+
+/**
+ * wellFormed is a text that is to be sent. An encoder would send U+FFFD in place of half a surrogate pair, without a word.
+ * @internal
+ */
+export function wellFormed(field: string, text: string): string {
+  const { isWellFormed } = text as { isWellFormed?: () => boolean }; // from node 20 on
+  if (isWellFormed ? !isWellFormed.call(text) : /\p{Surrogate}/u.test(text)) throw invalid(field, `${field} has half a surrogate pair in it`);
+  return text;
+}
+
+/**
+ * bytesOf is content that is to be sent, as bytes.
+ * @internal
+ */
+export function bytesOf(content: string | Uint8Array): Uint8Array {
+  return typeof content === "string" ? utf8(wellFormed("content", content)) : content;
 }
 
 /**

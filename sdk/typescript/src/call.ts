@@ -118,10 +118,10 @@ export class Watch {
     return this.signal.reason === silent;
   }
 
-  /** owe says that it is the server's turn. */
-  owe(): void {
+  /** owe says that it is the server's turn, which may take moreMs longer. */
+  owe(moreMs = 0): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#controller.abort(silent), Math.min(this.silenceMs, 2 ** 31 - 1));
+    this.#timer = setTimeout(() => this.#controller.abort(silent), Math.min(this.silenceMs + moreMs, 2 ** 31 - 1));
   }
 
   /** mine says that it is ours. */

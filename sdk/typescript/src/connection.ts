@@ -1,6 +1,7 @@
 import { Passing, sleep, told, Tries } from "./backoff.js";
+import { wellFormed } from "./bytes.js";
 import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
-import { CanceledError, invalid, RuntimeUnavailableError } from "./error.js";
+import { CanceledError, invalid, RuntimeUnavailableError, type BelljarError } from "./error.js";
 import { failureOf, strangerOf } from "./failure.js";
 import type { Answer, RequestBody, Transport } from "./transport.js";
 
@@ -43,6 +44,7 @@ export interface Opened {
 }
 
 const maxAnswer = 64 << 20;
+const slowest = 16; // bytes a millisecond, of an upload that cannot be watched
 
 /**
  * Connection asks a server: with the caller's key, again where that is safe and may help, and never for longer than it was
@@ -54,6 +56,8 @@ export class Connection {
   readonly #calls = new Set<Call>(); // that go on
   #transport: Promise<Transport> | undefined;
   #met = false;
+  /** exited is why a local server will not answer any more; undefined if it may. */
+  exited: (() => BelljarError | undefined) | undefined;
 
   constructor(readonly options: ConnectionOptions) {}
 
@@ -140,10 +144,12 @@ export class Connection {
     if (answer.status === 204) return undefined;
     if (kindOf(answer) !== "application/json") throw strangerOf(answer);
     try {
-      return JSON.parse(new TextDecoder().decode(join(pieces, size)));
+      const read: unknown = JSON.parse(new TextDecoder().decode(join(pieces, size)));
+      if (typeof read === "object" && read !== null) return read;
     } catch (error) {
       throw strangerOf(answer, error);
     }
+    throw strangerOf(answer);
   }
 
   /**
@@ -198,25 +204,28 @@ export class Connection {
     const over = watch.call.over();
     if (over) throw over;
     const transport = await this.transport();
+    const { method } = ask;
+    const url = this.url(ask.path, ask.query);
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
     let body = ask.body;
     let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
-    if (body instanceof ReadableStream) body = heard(body, (error) => (fault = { error }));
+    let sending = true;
+    const turn = (ours: boolean): void => void (sending && (ours ? watch.mine() : watch.owe()));
+    if (body instanceof ReadableStream) body = heard(body, turn, (error) => (fault = { error }));
     if (ask.json !== undefined) {
       headers["Content-Type"] = "application/json";
       body = JSON.stringify(ask.json);
     }
-    watch.owe();
+    watch.owe(sizeOf(body) / slowest);
     try {
-      const answer = await transport.send({
-        method: ask.method, url: this.url(ask.path, ask.query), headers, body, signal: watch.signal,
-      });
+      const answer = await transport.send({ method, url, headers, body, signal: watch.signal, onSent: () => turn(false) });
       this.#met = true;
       return answer;
     } catch (error) {
       if (fault && !watch.call.over()) throw fault.error;
       throw this.unreachable(watch, error);
     } finally {
+      sending = false;
       watch.mine();
     }
   }
@@ -242,34 +251,37 @@ export class Connection {
   /** unreachable is a failure to get an answer at all. */
   unreachable(watch: Watch, error: unknown): unknown {
     const cause = systemOf(error);
-    if (cause && /CERT|SIGNATURE|TLS_/.test(cause.code) && !watch.call.over()) return this.#untrusted(cause, error); // that stays so
-    const nobody = !this.#met && !watch.silent && isNobody(cause);
-    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error);
+    const stays = cause && !watch.call.over() && this.#unusable(cause, error);
+    if (stays) return stays;
+    const nobody = !watch.silent && isNobody(cause);
+    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, nobody && cause !== undefined);
     // More likely a wrong address than one that will be right in a moment.
-    return nobody ? told(failure) : failure;
+    return nobody && !this.#met ? told(failure) : failure;
   }
 
-  #untrusted(cause: SystemError, error: unknown): unknown {
-    return new RuntimeUnavailableError(
-      {
-        code: "runtime_unavailable",
-        message: `server ${this.options.name} cannot be reached: ${cause.message} (${cause.code})`,
-        hint: "if the certificate is right, make its issuer known: $NODE_EXTRA_CA_CERTS names a file of those to trust",
-      },
-      { cause: error },
-    );
+  // unusable is the failure of a server whose TLS will be no other the next time.
+  #unusable({ code, message }: SystemError, cause: unknown): RuntimeUnavailableError | undefined {
+    const { name } = this.options;
+    let body = {
+      message: `server ${name} cannot be reached: ${message} (${code})`,
+      hint: "if the certificate is right, make its issuer known: $NODE_EXTRA_CA_CERTS names a file of those to trust",
+    };
+    if (message.includes("wrong version number")) body = { message: `server ${name} speaks HTTP, without TLS`, hint: `use http://${name}` };
+    else if (!/CERT|SIGNATURE|TLS_/.test(code)) return undefined;
+    return new RuntimeUnavailableError({ code: "runtime_unavailable", ...body }, { cause });
   }
 
-  /** broken is a failure that the server did not tell: passing, unless the call has ended. */
-  broken(watch: Watch, message: string, error: unknown): unknown {
-    const over = watch.call.over();
+  /** broken is a failure that the server did not tell: passing, unless the call has ended. Of one that is undone it has seen nothing. */
+  broken(watch: Watch, message: string, error: unknown, undone = false): unknown {
+    const over = watch.call.over() ?? this.exited?.();
     if (over) return over;
     const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
     return new Passing(
       new RuntimeUnavailableError(
-        { code: "runtime_unavailable", message, hint: "check the address, and that belljar serve is running there" },
+        { code: "runtime_unavailable", message: `${message}: ${reasonOf(cause)}`, hint: "check the address, and that belljar serve is running there" },
         { cause },
       ),
+      0, 0, undone,
     );
   }
 
@@ -306,13 +318,20 @@ export class Connection {
   }
 }
 
-// heard returns a stream that reports its own failure to failed: fetch would report it as a failure of the network.
-function heard(stream: ReadableStream<Uint8Array>, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
+function sizeOf(body: RequestBody | undefined): number {
+  return body instanceof Blob ? body.size : body instanceof ReadableStream ? 0 : (body?.length ?? 0);
+}
+
+// heard returns a stream that tells whose turn it is, and reports its own failure to failed: a transport would report it as
+// one of the network.
+function heard(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
+        turn(true);
         const { done, value } = await reader.read();
+        turn(false);
         if (done) return controller.close();
         if (!(value instanceof Uint8Array)) throw invalid("content", "a piece of the content is neither text nor bytes");
         controller.enqueue(value);
@@ -332,7 +351,7 @@ function heard(stream: ReadableStream<Uint8Array>, failed: (error: unknown) => v
 export function queryOf(values: Record<string, Value> = {}): URLSearchParams {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
-    if (value !== undefined && value !== null) query.set(name, value instanceof Date ? value.toISOString() : String(value));
+    if (value !== undefined && value !== null) query.set(name, value instanceof Date ? value.toISOString() : wellFormed(name, String(value)));
   }
   return query;
 }
@@ -384,6 +403,11 @@ function systemOf(error: unknown): SystemError | undefined {
     if (typeof (e as Partial<SystemError>).code === "string") return e as SystemError;
   }
   return undefined;
+}
+
+function reasonOf(error: unknown): string {
+  const said = systemOf(error) ?? error;
+  return said instanceof Error ? said.message || (said as SystemError).code : String(said);
 }
 
 // isNobody tells whether a request failed because nothing listens at the address, as far as one can see.

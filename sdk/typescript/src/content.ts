@@ -1,4 +1,4 @@
-import { utf8 } from "./bytes.js";
+import { bytesOf } from "./bytes.js";
 import type { Opened } from "./connection.js";
 import { join } from "./connection.js";
 import { told } from "./backoff.js";
@@ -14,7 +14,7 @@ export type Content = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<
  */
 export function bodyOf(content: Content): RequestBody {
   if (content instanceof ArrayBuffer) return new Uint8Array(content);
-  if (typeof content === "string") return utf8(content); // without a charset of fetch's own
+  if (typeof content === "string") return bytesOf(content); // without a charset of fetch's own
   if (content instanceof Uint8Array || content instanceof Blob || content instanceof ReadableStream) return content;
   if (typeof content?.[Symbol.asyncIterator] !== "function") throw invalid("content", "content is neither text nor bytes");
   const pieces = content[Symbol.asyncIterator]();
@@ -22,7 +22,7 @@ export function bodyOf(content: Content): RequestBody {
     async pull(controller) {
       const { done, value } = await pieces.next();
       if (done) controller.close();
-      else controller.enqueue(typeof value === "string" ? utf8(value) : value);
+      else controller.enqueue(bytesOf(value));
     },
     async cancel(reason) {
       await pieces.return?.(reason);

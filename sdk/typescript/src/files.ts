@@ -1,4 +1,4 @@
-import { base64, newKey, unbase64, utf8 } from "./bytes.js";
+import { base64, bytesOf, newKey, unbase64, utf8 } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { queryOf, route, type Ask, type Connection } from "./connection.js";
 import { blobOf, bodyOf, ByteStream, type Content } from "./content.js";
@@ -87,7 +87,7 @@ export class Files {
     const body = {
       overwrite: options.overwrite ?? false,
       files: namedOf(files).map(({ path, content, mode }) => ({
-        path, contents_b64: base64(typeof content === "string" ? utf8(content) : content), mode: octal(mode),
+        path, contents_b64: base64(bytesOf(content)), mode: octal(mode),
       })),
     };
     const stored = await this.#post<{ entries: FileEntry[] }>("batch", body, options, !body.overwrite);

@@ -1,4 +1,4 @@
-import { base64, utf8 } from "./bytes.js";
+import { base64, bytesOf } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { route } from "./connection.js";
 import { ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError, type ErrorBody } from "./error.js";
@@ -69,18 +69,19 @@ export class RunInput {
 
   /** write sends text or bytes, in frames of at most 32 KiB. It waits while the program does not read. */
   async write(data: string | Uint8Array): Promise<void> {
-    const bytes = typeof data === "string" ? utf8(data) : data;
+    const bytes = bytesOf(data);
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       await this.#send({ type: "stdin", encoding: "base64", data: base64(bytes.subarray(at, at + pieceBytes)) });
     }
   }
 
-  /** end closes the program's input for everybody: it reads end of file. `closed` resolves when that is done. */
+  /** end closes the program's input for everybody: it reads end of file. It waits for that, and throws if the program has not got all of it. */
   async end(): Promise<void> {
-    if (this.#ended || this.#reason !== undefined) return;
     const told = this.#send({ type: "stdin_close" });
     this.#ended = true;
-    await told;
+    await told.catch(() => {}); // what closed it tells why
+    const reason = await this.closed;
+    if (reason !== "client" && reason !== "run_ended") throw refusal(reason, this.#told);
   }
 
   /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */

@@ -1,3 +1,5 @@
+import type { BelljarError } from "./error.js";
+
 /** How a private belljar is started: see `Belljar.local()`. */
 export interface LocalOptions {
   /** The program; else `$BELLJAR_BIN`, else `belljar` on the PATH. */
@@ -26,4 +28,6 @@ export interface LocalServer {
   version: string;
   /** stop ends it and all its sandboxes, and returns when it is gone. It may be called twice. */
   stop(): Promise<void>;
+  /** exited is the error of every call once it has ended; undefined while it runs. */
+  exited(): BelljarError | undefined;
 }

@@ -8,8 +8,8 @@ import type { Transport } from "./transport.js";
  * @internal
  */
 export interface Platform {
-  /** unixTransport carries requests over a unix socket. */
-  unixTransport(path: string): Transport;
+  /** httpTransport carries requests, over a unix socket if a path is given. */
+  httpTransport(socketPath?: string): Transport;
   /** dial opens a WebSocket, over a unix socket if a path is given. */
   dial(socketPath?: string): Dial;
   /** startLocal starts a private belljar. */

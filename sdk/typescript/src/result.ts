@@ -5,7 +5,8 @@ import type { Result, Run, RunFailure, StartedRun } from "./types.js";
 const half = 512 << 10;
 
 /**
- * Excerpt keeps what a stream printed: all of it up to 1 MiB, else its beginning and its end, half of that each.
+ * Excerpt keeps what a stream printed: all of it up to 1 MiB, else its beginning and its end, half of that each, without the
+ * characters that the gap cuts through.
  * @internal
  */
 export class Excerpt {
@@ -36,9 +37,23 @@ export class Excerpt {
   }
 
   bytes(): Uint8Array {
+    if (!this.truncated) return join([...this.#head, ...this.#tail]);
     const tail = join(this.#tail, this.#tailSize);
-    return join([...this.#head, this.truncated ? tail.subarray(tail.length - half) : tail]);
+    return join([wholeEnd(join(this.#head, this.#headSize)), wholeStart(tail.subarray(tail.length - half))]);
   }
+}
+
+// wholeEnd leaves out a character at the end of UTF-8 that is not whole.
+function wholeEnd(bytes: Uint8Array): Uint8Array {
+  const start = bytes.length - 1 - [...bytes.subarray(-3)].reverse().findIndex((byte) => (byte & 0xc0) !== 0x80);
+  const first = bytes[start] ?? 0;
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+  return start + length > bytes.length ? bytes.subarray(0, start) : bytes;
+}
+
+// wholeStart leaves out the end of a character at the start of UTF-8.
+function wholeStart(bytes: Uint8Array): Uint8Array {
+  return bytes.subarray(Math.max(bytes.subarray(0, 4).findIndex((byte) => (byte & 0xc0) !== 0x80), 0));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { base64, newKey, utf8 } from "./bytes.js";
+import { base64, bytesOf, newKey } from "./bytes.js";
 import type { Call, CallOptions } from "./call.js";
 import { route, type Ask, type Connection } from "./connection.js";
 import { invalid } from "./error.js";
@@ -221,6 +221,6 @@ export function specOf(asked: RunSpec | string[]): RunSpec {
 function inlined(files: RunSpec["files"]): InlineFile[] | undefined {
   if (files === undefined || Array.isArray(files)) return files;
   return Object.entries(files).map(([path, content]) => ({
-    path, content_b64: base64(typeof content === "string" ? utf8(content) : content),
+    path, content_b64: base64(bytesOf(content)),
   }));
 }

@@ -1,4 +1,4 @@
-import { unbase64, utf8 } from "./bytes.js";
+import { bytesOf, unbase64, utf8 } from "./bytes.js";
 import { foreign, type CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import { CanceledError, ConflictError, errorOf, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
@@ -83,7 +83,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
           return new Terminal(doorway, socket, greeting, options.signal);
         } catch (error) {
           socket?.cut();
-          const lost = once && socket !== undefined && error instanceof Passing && !error.undone;
+          const lost = once && error instanceof Passing && !error.undone;
           await connection.wait(call, lost ? error.error : error, tries);
         }
       }
@@ -111,7 +111,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
 
   /** write types. It waits while the program does not read. */
   async write(data: string | Uint8Array): Promise<void> {
-    const bytes = typeof data === "string" ? utf8(data) : data;
+    const bytes = bytesOf(data);
     for (let at = 0; at < bytes.length; at += pieceBytes) await this.#send(bytes.subarray(at, at + pieceBytes));
   }
 
@@ -149,12 +149,16 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     for (let event = await this.next(); event; event = await this.next()) yield event;
   }
 
-  // receive waits for a message. While it is quiet the other side is asked whether it is still there.
+  #said = 0; // bytes
+  #read = 0; // of those, that the server has certainly read
+  #asked: number | undefined; // what had been said before the ping that is not answered
+
+  // receive waits for a message. While it is quiet the other side is asked whether it is still there. It answers in order, and
+  // waits while the program does not read its input: then silence says nothing.
   async #receive(): Promise<Received> {
-    let answered = true;
     const timer = setInterval(() => {
-      if (!answered) return this.#socket.cut();
-      answered = false;
+      if (this.#asked !== undefined) return void (this.#said === this.#read && this.#socket.cut());
+      this.#asked = this.#said;
       this.#socket.send('{"type":"ping"}').catch(() => {}); // the end tells
     }, Math.min(pingMs, this.#doorway.connection.options.silenceMs));
     try {
@@ -187,8 +191,12 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
       case "session":
         this.#state = message.terminal ?? this.#state;
         this.#token = message.session_id ?? this.#token;
+        break;
+      case "pong":
+        this.#read = this.#asked ?? this.#read;
+        this.#asked = undefined;
     }
-    return undefined; // pong, and what newer servers say
+    return undefined; // these, and what newer servers say
   }
 
   // conclude tells how a connection ended that did not tell of the program's end.
@@ -227,6 +235,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   }
 
   async #send(data: string | Uint8Array): Promise<void> {
+    this.#said += data.length;
     try {
       await this.#socket.send(data);
     } catch (error) {

@@ -10,6 +10,8 @@ export interface TransportRequest {
   body?: RequestBody | undefined;
   /** Ends the request, and the reading of its answer. */
   signal: AbortSignal;
+  /** Called whenever a part of the body has been sent, by a transport that hears of it: the server is not silent then. */
+  onSent?: (() => void) | undefined;
 }
 
 /** An answer whose headers have come. Either its body is read or it is discarded. */
@@ -21,7 +23,7 @@ export interface Answer {
   discard(): void;
 }
 
-/** Transport carries requests: over `fetch`, or over a unix socket. Give your own to test or to go other ways. */
+/** Transport carries requests: over `fetch`, or over node's HTTP. Give your own to test or to go other ways. */
 export interface Transport {
   /** send rejects only if there is no answer. Redirects are not followed: the API key is for this server. */
   send(request: TransportRequest): Promise<Answer>;

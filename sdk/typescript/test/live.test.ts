@@ -237,7 +237,8 @@ test("runs: input while they run", async () => {
   const little = await belljar.runs.start({ command: ["cat"], interactive: true, stdin_max_bytes: 3 });
   const full = await belljar.runs.input(little.id);
   await full.write("four");
-  assert.equal(await within("the limit", full.closed), "stdin_max_bytes");
+  await assert.rejects(within("the limit", full.end()), { name: "QuotaExceededError", message: /stdin_max_bytes is 3$/ });
+  assert.equal(await full.closed, "stdin_max_bytes");
   await assert.rejects(full.write("more"), { name: "QuotaExceededError", message: /stdin_max_bytes is 3$/, hint: /stdin_max_bytes of the run/ });
   const plain = await belljar.runs.start(["true"]);
   await assert.rejects(belljar.runs.input(plain.id), ConflictError);

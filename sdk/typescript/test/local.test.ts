@@ -46,7 +46,7 @@ test("a belljar of one's own runs things, and is gone behind close()", async (t)
   await assert.rejects(belljar.me(), /closed/);
 });
 
-test("what is kept in a folder is there the next time", async (t) => {
+test("what is kept in a folder is there the next time, and a belljar that dies is told of at once", async (t) => {
   const data = tempDir(t);
   const first = await Belljar.local({ binary, data, set: patient, startTimeoutMs: limitMs });
   const run = await first.run(["echo", "kept"]);
@@ -54,6 +54,8 @@ test("what is kept in a folder is there the next time", async (t) => {
   const second = await Belljar.local({ binary, data, set: patient, startTimeoutMs: limitMs });
   atEnd(t, () => second.close());
   assert.equal((await second.runs.wait(run.id)).stdout, "kept\n");
+  process.kill(second.pid!, "SIGKILL");
+  await assert.rejects(within("the failure", second.me()), { name: "RuntimeUnavailableError", message: /has ended/, hint: /Belljar\.local/ });
 });
 
 test("a program that cannot be started says why", async (t) => {
@@ -65,6 +67,7 @@ test("a program that cannot be started says why", async (t) => {
   assert.match((await error({ binary: "/no/such/belljar" })).hint, /BELLJAR_BIN/);
   const wrong = await error({ binary, set: { no_such_setting: 1 }, startTimeoutMs: limitMs });
   assert.match(String(wrong.details["log"]), /no_such_setting/);
+  assert.match(wrong.message, /no_such_setting/);
   const dir = tempDir(t);
   mkdirSync(dir, { recursive: true });
   const odd = join(dir, "odd");

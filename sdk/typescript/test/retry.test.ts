@@ -1,18 +1,30 @@
 // What goes wrong between a client and its server, and what comes of it.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import {
   Belljar, BelljarError, CanceledError, InternalError, InvalidRequestError, NotFoundError, RateLimitedError, RuntimeUnavailableError, TimeoutError,
-  type TransportRequest,
+  type Transport, type TransportRequest,
 } from "belljar-sdk";
-import { unixTransport } from "../src/node/http.js";
-import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, until, within } from "./world.js";
+import { utf8 } from "../src/bytes.js";
+import { httpTransport } from "../src/node/http.js";
+import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, type Owner, until, within } from "./world.js";
 
 const me = { user_id: "u", role: "user" };
 const run = { id: "r1", run_id: "r1", phase: "completed", exit_code: 0, stdout: "hi\n", stderr: "" };
+
+/** listening is the address of a server, which ends with the test. */
+async function listening(t: Owner, server: Server): Promise<string> {
+  atEnd(t, () => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 async function errorOf(promise: Promise<unknown>): Promise<BelljarError> {
   const error = await within("a failure", promise.then(() => assert.fail("it did not fail"), (e: unknown) => e));
@@ -94,6 +106,20 @@ test("what must not be done twice is not repeated, unless it was refused", async
   assert.equal(busy.asked.length, 2);
 });
 
+test("a terminal is not made twice", async (t) => {
+  const gateway = createServer((_, response) => void response.writeHead(502).end()).on("upgrade", (_, stream) => {
+    tried++;
+    stream.end("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
+  });
+  let tried = 0;
+  const url = await listening(t, gateway);
+  const belljar = client(t, url, { patienceMs: limitMs, maxRetries: 3 });
+  await errorOf(belljar.sessions.use("s").terminal());
+  assert.equal(tried, 1);
+  await errorOf(belljar.terminals.attach({ id: "x" }));
+  assert.equal(tried, 5);
+});
+
 test("what can be done twice is", async (t) => {
   const server = await fake(t, (_, response, count) => (count % 2 ? void response.destroy() : json(response, 200, { entry: {}, closed: [] })));
   const belljar = client(t, server.url);
@@ -135,6 +161,7 @@ test("answers that are no Belljar's say so", async (t) => {
   const cases: [string, Handler, string, number][] = [
     ["a page", (_, r) => void r.writeHead(200, { "Content-Type": "text/html" }).end("<html>"), "internal", 200],
     ["no json", (_, r) => void r.writeHead(200, { "Content-Type": "application/json" }).end("{"), "internal", 200],
+    ["null", (_, r) => json(r, 200, null), "internal", 200],
     ["a redirect", (_, r) => void r.writeHead(301, { Location: "https://other.example/" }).end(), "internal", 301],
     ["another's 404", (_, r) => void r.writeHead(404, { "Content-Type": "text/plain" }).end("no"), "not_found", 404],
     ["another's 401", (_, r) => void r.writeHead(401).end(), "unauthorized", 401],
@@ -163,7 +190,10 @@ test("an address without a server fails at once, and a key never goes elsewhere"
   atEnd(t, () => unreachable.close());
   const error = await errorOf(unreachable.me());
   assert.ok(error instanceof RuntimeUnavailableError);
-  assert.match(error.message, /127\.0\.0\.1:2/);
+  assert.match(error.message, /127\.0\.0\.1:2 cannot be reached: .*ECONNREFUSED/);
+
+  const plain = await errorOf(client(t, server.url.replace("http", "https"), { patienceMs: 10 * limitMs, maxRetries: 1000 }).me());
+  assert.match(plain.message, /speaks HTTP, without TLS/);
 
   const away = await fake(t, (_, response) => void response.writeHead(307, { Location: server.url }).end());
   await errorOf(client(t, away.url).me());
@@ -183,17 +213,17 @@ test("a server that was there and is away is waited for", async (t) => {
     return close;
   };
   let asked = 0;
-  const over = unixTransport(socketPath);
+  const over = httpTransport(socketPath);
   const transport = { ...over, send: (r: TransportRequest) => (asked++, over.send(r)) };
   const belljar = new Belljar({ baseUrl: "http://belljar", transport, patienceMs: limitMs, maxRetries: 1000 });
   atEnd(t, () => belljar.close());
   const away = await listen();
   await belljar.me();
   away();
-  const asking = belljar.me();
-  await until("some failures", () => asked > 3);
+  const asking = Promise.all([belljar.me(), belljar.sessions.use("s").files.rename("a", "b")]); // of neither anything has been done
+  await until("some failures", () => asked > 6);
   await listen();
-  assert.equal((await within("the answer", asking)).user_id, "u");
+  assert.equal((await within("the answers", asking))[0].user_id, "u");
 });
 
 test("silence is given up, also within an answer", async (t) => {
@@ -204,6 +234,62 @@ test("silence is given up, also within an answer", async (t) => {
 
   const half = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/json" }).write("{"));
   assert.match(String(((await errorOf(client(t, half.url, { silenceMs: 200, patienceMs: 0 }).me())).cause as Error).message), /said nothing/);
+});
+
+test("an upload may take as long as it goes on", async (t) => {
+  const goesOn = 100_000; // less than the silence that is granted, by far more than all of it in sum
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let told = 0;
+  const transport: Transport = {
+    async send({ body, signal, onSent }) {
+      if (body instanceof ReadableStream) for await (const _ of body) t.mock.timers.tick(goesOn);
+      for (let i = 0; i < told; i++, onSent!()) t.mock.timers.tick(goesOn);
+      t.mock.timers.tick(goesOn);
+      if (signal.aborted) throw signal.reason;
+      return { status: 200, header: () => "application/json", chunks: async function* () { yield utf8('{"entry":{}}'); }, discard() {} };
+    },
+    close() {},
+  };
+  const { files } = client(t, "http://belljar", { transport, patienceMs: 0 }).sessions.use("s");
+  let left = 5;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    t.mock.timers.tick(10 * goesOn); // a source that takes its time
+    if (left-- > 0) controller.enqueue(Buffer.from("a"));
+    else controller.close();
+  };
+  await files.write("a", new ReadableStream({ pull }, { highWaterMark: 0 }));
+  told = 5;
+  await files.write("a", Buffer.from("a"));
+  told = 0;
+  await files.write("a", Buffer.alloc(1 << 20)).then(() => t.mock.timers.tick(goesOn));
+  t.mock.timers.reset();
+
+  // This package's own transport on node tells how far it is, waits for no less than it is told, and stops with the server.
+  const over = httpTransport();
+  atEnd(t, () => over.close());
+  const server = await fake(t, (_, response) => json(response, 200, me));
+  const signal = new AbortController().signal;
+  for (const body of [Buffer.alloc(1 << 20, "a"), new Blob(["a".repeat(1 << 20)])]) {
+    const answer = await over.send({ method: "PUT", url: server.url, headers: {}, body, signal, onSent: () => told++ });
+    answer.discard();
+    assert.deepEqual([server.asked.at(-1)!.body.length, server.asked.at(-1)!.headers["content-length"]], [1 << 20, String(1 << 20)]);
+  }
+  assert.ok(told >= 8, String(told));
+});
+
+test("an upload that is refused in its midst ends", async (t) => {
+  const url = await listening(t, createServer((_, response) => failure(response, 413, "payload_too_large")));
+  let left = false;
+  const content = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(100_000)), cancel: () => void (left = true) });
+  const { files } = client(t, url).sessions.use("s");
+  assert.equal((await errorOf(files.write("a", content))).code, "payload_too_large");
+  await until("its end", () => left);
+});
+
+test("on node no fetch stands between, which would give an answer five minutes", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, me));
+  t.mock.method(globalThis, "fetch", () => Promise.reject(new Error("this was fetch")));
+  assert.equal((await client(t, server.url).me()).user_id, "u");
 });
 
 test("calls end by their signal, by their time and with the client", async (t) => {
@@ -326,11 +412,19 @@ test("a certificate that nobody vouches for is told at once, with what to do", a
   assert.equal(asked, 3);
 });
 
-test("an id that cannot be written is refused", async (t) => {
-  for (const id of ["", "..", "half \ud83d"]) {
-    const error = await errorOf((async () => client(t, "http://127.0.0.1:9").runs.get(id))());
-    assert.ok(error instanceof InvalidRequestError);
+test("an id or a text that cannot be written is refused", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, run));
+  const belljar = client(t, server.url);
+  const { files } = belljar.sessions.use("s");
+  const half = "half \ud83d";
+  for (const ask of [
+    ...["", "..", half].map((id) => async () => belljar.runs.get(id)),
+    async () => files.write("a", half), async () => files.write(half, "a"), async () => files.writeAll({ a: half }), async () => files.upload({ a: half }),
+    async () => belljar.run({ command: ["true"], files: { a: half } }),
+  ]) {
+    assert.ok((await errorOf(ask())) instanceof InvalidRequestError, String(ask));
   }
+  assert.equal(server.asked.length, 0);
 });
 
 test("one signal is for any number of calls, and nothing of them is left on it", async (t) => {

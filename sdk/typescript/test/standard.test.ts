@@ -1,10 +1,10 @@
 // WebSockets of the platform, or given by the caller: they set no headers, so that tickets let them in.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Belljar, BelljarError, type WebSocketLike } from "belljar-sdk";
+import { test, type TestContext } from "node:test";
+import { BelljarError, type Terminal, type WebSocketLike } from "belljar-sdk";
 import { dial } from "../src/node/websocket.js";
 import type { Socket } from "../src/socket.js";
-import { atEnd, client, fake, json, serve, within } from "./world.js";
+import { client, fake, json, serve, within } from "./world.js";
 
 /** standard is a WebSocket as browsers have it. opened gets the addresses. */
 function standard(opened: string[]): WebSocketLike {
@@ -83,34 +83,62 @@ test("a WebSocket that cannot be opened is an error", async (t) => {
   assert.ok(error instanceof BelljarError && error.code === "runtime_unavailable", String(error));
 });
 
-test("who reads too slowly over one loses it, and not his memory", async (t) => {
-  let tell: ((event: { data: unknown }) => void) | undefined;
+/** told is a client of a terminal whose server says what `tell` is given; `sent` is what the client says. */
+async function told(t: TestContext): Promise<{ terminal: Terminal; tell: (message: object) => void; sent: unknown[]; closed: () => boolean }> {
+  let listener: (event: { data: unknown }) => void;
   let closed = false;
-  class Flood {
+  const tell = (message: object): void => listener({ data: JSON.stringify(message) });
+  const sent: unknown[] = [];
+  class Told {
     onopen?: () => void;
     onclose?: (event: { code: number; reason: string }) => void;
+    bufferedAmount = 0;
     constructor() {
       setImmediate(() => {
         this.onopen?.();
-        tell!({ data: JSON.stringify({ type: "session", session_id: "t", terminal: { terminal_id: "x", cols: 80, rows: 24 } }) });
+        tell({ type: "session", session_id: "t", terminal: { terminal_id: "x", cols: 80, rows: 24 } });
       });
     }
     set onmessage(f: (event: { data: unknown }) => void) {
-      tell = f;
+      listener = f;
     }
-    send(): void {}
+    send(data: unknown): void {
+      sent.push(data);
+    }
     close(): void {
       closed = true;
       setImmediate(() => this.onclose?.({ code: 1006, reason: "" }));
     }
   }
   const server = await fake(t, (_, response) => json(response, 200, { token: "t1.x", expires_at: "2030-01-01T00:00:00Z" }));
-  const belljar = new Belljar({ baseUrl: server.url, WebSocket: Flood as unknown as WebSocketLike });
-  atEnd(t, () => belljar.close());
+  const belljar = client(t, server.url, { WebSocket: Told as unknown as WebSocketLike });
   const terminal = await within("the terminal", belljar.terminals.attach({ id: "x" }));
-  const line = JSON.stringify({ type: "output", data: "x".repeat(1 << 20) });
-  for (let i = 0; i < 40 && !closed; i++) tell!({ data: line });
-  assert.ok(closed);
+  return { terminal, tell, sent, closed: () => closed };
+}
+
+test("a terminal whose program does not read is quiet, and not gone", async (t) => {
+  const { terminal, tell, sent, closed } = await told(t);
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const next = terminal.next();
+  await terminal.write("typed");
+  for (let i = 0; i < 10; i++) t.mock.timers.tick(15_000);
+  assert.deepEqual(sent.slice(1), ['{"type":"ping"}']);
+  assert.equal(closed(), false);
+  tell({ type: "pong" });
+  tell({ type: "output", data: "read" });
+  assert.equal((await next)?.kind, "output");
+
+  const broken = assert.rejects(within("the end", terminal.next()), /broke/); // the server owes nothing but a pong
+  for (let i = 0; i < 2; i++) t.mock.timers.tick(15_000);
+  assert.equal(sent.length, 3);
+  assert.equal(closed(), true);
+  await broken;
+});
+
+test("who reads too slowly over one loses it, and not his memory", async (t) => {
+  const { terminal, tell, closed } = await told(t);
+  for (let i = 0; i < 40 && !closed(); i++) tell({ type: "output", data: "x".repeat(1 << 20) });
+  assert.ok(closed());
   const kinds: string[] = [];
   for await (const event of terminal) kinds.push(event.kind);
   assert.ok(kinds.length < 20);

@@ -83,13 +83,20 @@ test("an excerpt is all of what is short, and both ends of what is long", () => 
   assert.equal(short.truncated, false);
   assert.equal(Buffer.from(short.bytes()).toString(), Array.from({ length: 1000 }, (_, i) => `line ${i}\n`).join(""));
 
-  const all = Buffer.from(Array.from({ length: 3_000_000 }, (_, i) => (i * 7 + (i >> 8)) & 255));
+  const all = Buffer.from(Array.from({ length: 3_000_000 }, (_, i) => (i * 7 + (i >> 8)) & 127));
   for (const size of [97, 1000, 4096, 700_000, 5_000_000]) {
     const long = new Excerpt();
     for (let at = 0; at < all.length; at += size) long.add(all.subarray(at, at + size));
     assert.equal(long.truncated, true);
     const want = Buffer.concat([all.subarray(0, 512 << 10), all.subarray(all.length - (512 << 10))]);
     assert.ok(want.equals(long.bytes()), `pieces of ${size}`);
+  }
+  for (const [text, kept] of [["€", 349_524], ["é", 524_288], ["😀", 524_288], ["aa€", 629_145]] as const) {
+    const cut = new Excerpt();
+    cut.add(Buffer.from(text.repeat(600_000)));
+    const shown = Buffer.from(cut.bytes()).toString();
+    assert.ok(!shown.includes("\ufffd"), text);
+    assert.equal(shown.length, kept, text);
   }
   const exact = new Excerpt();
   exact.add(Buffer.alloc(1 << 20, "x"));

@@ -6,6 +6,6 @@ const missing = (what: string) => (): never => {
   throw new InvalidRequestError({ code: "invalid_request", message: `${what} needs node: a browser has none` });
 };
 
-export const unixTransport: Platform["unixTransport"] = missing("a unix socket");
+export const httpTransport: Platform["httpTransport"] = missing("a unix socket");
 export const dial: Platform["dial"] = missing("a WebSocket of our own");
 export const startLocal: Platform["startLocal"] = missing("a private belljar");

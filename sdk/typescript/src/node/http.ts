@@ -1,43 +1,58 @@
-import { Agent, request as send, type IncomingMessage } from "node:http";
-import type { Answer, RequestBody, Transport, TransportRequest } from "../transport.js";
+import { Agent, request as plain, type ClientRequest, type IncomingMessage } from "node:http";
+import { Agent as SecureAgent, request as secure } from "node:https";
+import type { Answer, Transport, TransportRequest } from "../transport.js";
 
-/** unixTransport carries requests over a unix socket, whose connections it keeps for the next request. */
-export function unixTransport(socketPath: string): Transport {
-  const agent = new Agent({ keepAlive: true });
+const pieceBytes = 256 << 10;
+const kept = { keepAlive: true, timeout: 30_000 }; // what is idle for longer may be gone without a word
+
+/**
+ * httpTransport carries requests, over a unix socket if a path is given, and keeps the connections for the next ones. fetch
+ * waits for no answer longer than five minutes, and does not tell how far a body is.
+ */
+export function httpTransport(socketPath?: string): Transport {
+  const agents = { "http:": new Agent(kept), "https:": new SecureAgent(kept) };
   return {
-    send: (request) => exchange(agent, socketPath, request),
-    close: () => agent.destroy(),
+    send: (request) => exchange(agents, socketPath, request),
+    close: () => Object.values(agents).forEach((agent) => agent.destroy()),
   };
 }
 
-async function exchange(agent: Agent, socketPath: string, request: TransportRequest): Promise<Answer> {
-  const body = request.body instanceof Blob ? new Uint8Array(await request.body.arrayBuffer()) : request.body;
+function exchange(agents: Record<"http:" | "https:", Agent>, socketPath: string | undefined, request: TransportRequest): Promise<Answer> {
+  const { body, method, signal } = request;
   const headers = { ...request.headers };
-  if (request.body instanceof Blob && request.body.type) headers["Content-Type"] ??= request.body.type;
-  if (typeof body === "string" || body instanceof Uint8Array) headers["Content-Length"] = String(Buffer.byteLength(body));
+  if (body instanceof Blob && body.type) headers["Content-Type"] ??= body.type;
+  if (body !== undefined && !(body instanceof ReadableStream)) headers["Content-Length"] = String(body instanceof Blob ? body.size : Buffer.byteLength(body));
   return new Promise((resolve, reject) => {
-    const { signal, method } = request;
     if (signal.aborted) return reject(signal.reason);
     const url = new URL(request.url);
-    const sent = send({ agent, socketPath, method, headers, host: url.host, path: url.pathname + url.search });
+    const protocol = url.protocol as "http:" | "https:";
+    const send = protocol === "https:" ? secure : plain;
+    const sent = send(url, { agent: agents[protocol], ...(socketPath ? { socketPath } : {}), method, headers });
     const stop = (): void => void sent.destroy(asError(signal.reason));
     signal.addEventListener("abort", stop, { once: true });
     sent.once("close", () => signal.removeEventListener("abort", stop));
     sent.on("error", reject);
-    sent.once("response", (message) => resolve(answerOf(message)));
-    feed(sent, body).catch((error: unknown) => sent.destroy(asError(error)));
+    sent.once("response", (message) => {
+      message.once("end", () => sent.writableEnded || sent.destroy()); // the server wants no more of the body
+      resolve(answerOf(message));
+    });
+    feed(sent, request).catch((error: unknown) => sent.destroy(asError(error)));
   });
 }
 
-async function feed(sent: ReturnType<typeof send>, body: Exclude<RequestBody, Blob> | undefined): Promise<void> {
-  if (!(body instanceof ReadableStream)) {
+async function feed(sent: ClientRequest, { body, onSent }: TransportRequest): Promise<void> {
+  if (body === undefined || typeof body === "string") {
     sent.end(body);
     return;
   }
+  const chunks = body instanceof Uint8Array ? [body] : body instanceof Blob ? body.stream() : body;
   let unheard = 0; // bytes for which nothing else was listened to
-  for await (const chunk of body) {
-    if (sent.destroyed) return;
-    if (!sent.write(chunk)) await drained(sent);
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; at += pieceBytes) {
+      if (sent.destroyed) return;
+      if (!sent.write(chunk.subarray(at, at + pieceBytes))) await drained(sent);
+      onSent?.();
+    }
     if ((unheard += chunk.length) < 1 << 20) continue;
     unheard = 0; // a source that never waits would let nothing else happen: no answer, no abort
     await new Promise((resolve) => setImmediate(resolve));
@@ -45,7 +60,7 @@ async function feed(sent: ReturnType<typeof send>, body: Exclude<RequestBody, Bl
   sent.end();
 }
 
-function drained(sent: ReturnType<typeof send>): Promise<void> {
+function drained(sent: ClientRequest): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       sent.off("drain", done).off("close", done);

@@ -38,7 +38,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalServer> {
     throw new RuntimeUnavailableError(
       {
         code: "runtime_unavailable",
-        message: `${binary} could not be started: ${error instanceof Error ? error.message : String(error)}`,
+        message: `${binary} could not be started: ${log.complaint ?? (error instanceof Error ? error.message : String(error))}`,
         details: { binary, log: log.kept },
         hint: (error as { code?: unknown }).code === "ENOENT" ? "install belljar, or name the program: option binary, or $BELLJAR_BIN" : log.hint,
       },
@@ -52,7 +52,21 @@ export async function startLocal(options: LocalOptions): Promise<LocalServer> {
   return {
     baseUrl: ready.base_url, socketPath: ready.socket, apiKey: ready.api_key, pid: ready.pid, version: ready.version,
     stop: () => stop(child, gone),
+    exited: () => (ended(child) ? exitOf(binary, log) : undefined),
   };
+}
+
+function ended(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+function exitOf(binary: string, log: Log): RuntimeUnavailableError {
+  return new RuntimeUnavailableError({
+    code: "runtime_unavailable",
+    message: `${binary} has ended${log.last ? ` after saying "${log.last}"` : ""}`,
+    details: { binary, log: log.kept },
+    hint: "start another one with Belljar.local(); what ran in this one has ended",
+  });
 }
 
 // answer waits for the line that says that it is ready.
@@ -84,7 +98,7 @@ function answer(child: ChildProcess, timeoutMs: number): Promise<Ready> {
 }
 
 async function stop(child: ChildProcess, gone: Promise<void>): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
+  if (ended(child)) return;
   child.ref();
   child.stdin!.end();
   const timers = [
@@ -109,6 +123,16 @@ class Log {
     const lines = (this.#line + text).split("\n");
     this.#line = lines.pop()!;
     for (const line of lines) this.tell(line);
+  }
+
+  /** complaint is why the program does not start, in its own words. */
+  get complaint(): string | undefined {
+    return /^belljar: (.*)/m.exec(this.kept)?.[1];
+  }
+
+  /** last is what the program said in the end. */
+  get last(): string {
+    return (/^(?:panic|fatal error): .*/m.exec(this.kept)?.[0] ?? this.kept.trim().split("\n").at(-1))!;
   }
 
   /** hint is the program's own advice, if there is any. */

@@ -1,4 +1,4 @@
 // What only node has. src/platform.ts loads it when it is needed.
-export { unixTransport } from "./http.js";
+export { httpTransport } from "./http.js";
 export { startLocal } from "./local.js";
 export { dial } from "./websocket.js";
