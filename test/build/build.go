@@ -130,10 +130,15 @@ func programs(dir string) Programs {
 	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Forged: at("belljar-forged"), Probe: at("probe"), Soak: at("soak"), Net: at("net")}
 }
 
+// Paths are the paths of all programs.
+func (p Programs) Paths() []string {
+	return []string{p.Agent, p.Belljar, p.Forged, p.Probe, p.Soak, p.Net}
+}
+
 // check reports which program is missing.
 func (p Programs) check() error {
 	var missing []error
-	for _, path := range []string{p.Agent, p.Belljar, p.Forged, p.Probe, p.Soak, p.Net} {
+	for _, path := range p.Paths() {
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, fmt.Errorf("%s: %w", programsVariable, err))
 		}
