@@ -28,7 +28,7 @@ func cpuTimeError(t *testing.T, h *host) {
 				e := h.sh("a", script)
 				e.CPUTimeMS, e.GraceMS, e.TimeoutMS = limit, 1000, 4*patience.Milliseconds()
 				most := max(20_000, limit*20)
-				errors := make([]int64, 30)
+				errors := make([]int64, 10)
 				for i := range errors {
 					l := h.exec(e)
 					l.started()
