@@ -84,7 +84,8 @@ func empty(t *testing.T, dir string) {
 }
 
 func TestBuild(t *testing.T) {
-	stub(t, `echo "I: working" >&2; : >"$TMPDIR/scratch"; mkdir -p "$TMPDIR/a/b"; for a in "$@"; do echo "$a"; done`)
+	stub(t, `echo "I: working" >&2; root="$TMPDIR/root"; mkdir -p "$root/usr/bin" "$root/tmp" "$root/var/lib/apt"; echo "of the image" >"$root/tmp/apt.conf"
+for a in "$@"; do echo "$a"; case $a in --customize-hook=*) /bin/sh -c "${a#*=}" sh "$root" || exit;; esac; done; cat "$root/tmp/apt.conf"; ls "$root/var/lib"`)
 	var out bytes.Buffer
 	var log []string
 	dir := t.TempDir()
@@ -92,7 +93,10 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--mode=root\n", "--include=python3,ca-certificates,netbase", "\ntrixie\n-\ndeb http://m/debian trixie main\n", "usr/bin/python"} {
+	for _, want := range []string{
+		"--mode=root\n", "--skip=cleanup/apt\n", "--include=python3,ca-certificates,netbase", "\ntrixie\n-\ndeb http://m/debian trixie main\n", "usr/bin/python",
+		"main\nof the image\n", // with nothing after it: what could install more is gone, and what tells apt where to work is not
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
 		}
