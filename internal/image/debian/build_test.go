@@ -43,12 +43,12 @@ func TestCheck(t *testing.T) {
 func TestJournal(t *testing.T) {
 	var told []string
 	j := newJournal(func(line string) { told = append(told, line) })
-	for _, part := range []string{"I: one\nI: ", "two\n", "5%\r10%\r100%\n\n", "E: bad\nI: after\nun", strings.Repeat("x", 9999)} {
+	for _, part := range []string{"I: one\nI: ", "two\n", "5%\r10%\r100%\n\n", "E: bad\nI: after\nE: failed\nun", strings.Repeat("x", 9999)} {
 		if _, err := io.WriteString(j, part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := strings.Join(told, "|"); got != "I: one|I: two|100%|E: bad|I: after" {
+	if got := strings.Join(told, "|"); got != "I: one|I: two|100%|E: bad|I: after|E: failed" {
 		t.Errorf("%q", got)
 	}
 	if got := j.reason(); got != "bad" {
@@ -111,7 +111,7 @@ func TestBuildFails(t *testing.T) {
 	stub(t, `echo "I: working" >&2; echo half; : >"$TMPDIR/scratch"; echo "E: no space" >&2; exit 3`)
 	dir := t.TempDir()
 	err := Build(t.Context(), Options{Name: "shell", Mirror: "http://m/debian", Dir: dir}, io.Discard)
-	if belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(err.Error(), "no space") {
+	if belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(err.Error(), "no space") || belljar.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
 	empty(t, dir)
