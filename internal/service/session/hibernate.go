@@ -167,9 +167,16 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 	x := h.of
 	begun := x.all.opts.Clock.Now()
 	x.mu.Lock()
-	u, until := Use{x.box, x, x.inside}, x.life.ends
+	u, until, used := Use{x.box, x, x.inside}, x.life.ends, x.uses > 0
 	x.mu.Unlock()
-	contexts, err := h.quiet(ctx, u, force)
+	var contexts bool
+	var err error
+	if force && (used || x.all.opts.Runs.ActiveIn(x.id)) {
+		err = x.all.opts.Snapshots.Rehearse(ctx, sleeper{u}, until)
+	}
+	if err == nil {
+		contexts, err = h.quiet(ctx, u, force)
+	}
 	if err != nil {
 		return h.failed(ctx, u, err)
 	}
