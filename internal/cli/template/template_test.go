@@ -140,6 +140,7 @@ func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "neither base_image nor recipe",
 		"- a\n":                             "must have fields",
+		"run: [a]\nname: b\nrun: [c]\n":     `line 3: mapping key "run" already defined at line 1`,
 		"a: [b\n":                           "line 1",
 		"base_image: host\ncolour: red\n":   `unknown field "colour"`,
 		"base_image: host\nrun: make\n":     "run has a value that is a string, and must be a list",
