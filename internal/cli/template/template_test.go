@@ -97,8 +97,7 @@ func (c *console) Remote(_ bool, do func(belljar.Service) error) error { return 
 func (c *console) Images() image.Maker {
 	return image.Maker{Machine: c.machine, Writer: &notice.Writer{Stderr: &c.notes}}
 }
-func (c *console) Out() io.Writer                 { return &c.out }
-func (c *console) ReportAll(failed []error) error { return errors.Join(failed...) }
+func (c *console) Out() io.Writer { return &c.out }
 
 // The packages of Debian are in an image that is made here once, and the other fields go to the server.
 func TestBuild(t *testing.T) {
