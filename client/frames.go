@@ -65,7 +65,11 @@ func (f *follower) run(ctx context.Context) error {
 			failures, deadline = 0, time.Now().Add(10*patience)
 		}
 		pause, passing := failures.after(err)
-		if !passing || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !again(ctx, pause, err) {
+		passing = passing && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
+		if passing && failures == 1 && f.c.opts.Broken != nil {
+			f.c.opts.Broken(callerError(err), time.Until(deadline))
+		}
+		if !passing || !again(ctx, pause, err) {
 			return callerError(err)
 		}
 	}

@@ -4,6 +4,7 @@ package client_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
 )
 
 // TestStreamEnds: which ends of a stream are final, and where it resumes after the others.
@@ -99,6 +101,35 @@ func TestFramesGivesUp(t *testing.T) {
 	c := open(t, double(t, answer), patience(50*time.Millisecond))
 	for _, err := range c.Runs().Frames(within(t), "x", 1) {
 		want(t, err, belljar.CodeRuntimeUnavailable)
+	}
+}
+
+// TestFramesAreTold: whose log breaks and cannot be followed on learns for how long that is tried.
+func TestFramesAreTold(t *testing.T) {
+	var n atomic.Int32
+	broken := make(chan time.Duration, 1)
+	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 1 {
+			w.WriteHeader(http.StatusBadGateway)
+		} else if conn, err := websocket.Accept(w, r, nil); err == nil {
+			_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"type":"stdout","encoding":"utf8","data":"one","seq":1}`))
+			conn.CloseNow()
+		}
+	}), func(o *client.Options) { o.Broken = func(_ error, left time.Duration) { broken <- left } })
+	ctx, stop := context.WithCancel(within(t))
+	go func() {
+		if left := <-broken; left < 9*limit || left > 10*limit {
+			t.Errorf("%v", left)
+		}
+		stop()
+	}()
+	for _, err := range c.Runs().Frames(ctx, "x", 1) {
+		if err != nil {
+			want(t, err, belljar.CodeCanceled)
+		}
+	}
+	if n.Load() != 2 {
+		t.Errorf("%d connections", n.Load())
 	}
 }
 

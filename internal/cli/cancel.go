@@ -43,7 +43,7 @@ func (k *cancelCommand) Run(ctx context.Context, c *console) error {
 		if k.JSON && len(failed) == 0 {
 			return show.JSON(c.stdout, runs)
 		}
-		return c.reportAll(failed)
+		return mistake.Of(runs, failed)
 	})
 }
 
@@ -61,15 +61,4 @@ func cancel(ctx context.Context, s belljar.Service, prefix string) (run belljar.
 	}
 	run, err = s.Runs().Get(ctx, id)
 	return run, true, err
-}
-
-// reportAll reports all failures but the last, which it returns.
-func (c *console) reportAll(failed []error) error {
-	if len(failed) == 0 {
-		return nil
-	}
-	for _, err := range failed[:len(failed)-1] {
-		c.fail(err)
-	}
-	return failed[len(failed)-1]
 }

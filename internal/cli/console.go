@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/interrupt"
+	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
@@ -33,6 +34,11 @@ type exitStatus = interrupt.Status
 
 // fail prints an error and its hint and returns the exit status for it.
 func (c *console) fail(err error) int {
+	if some, is := errors.AsType[*mistake.Some](err); is {
+		for _, other := range some.Failed[:len(some.Failed)-1] {
+			c.fail(other)
+		}
+	}
 	fmt.Fprintf(c.Stderr, "belljar: %s\n", notice.OneLine(err.Error()))
 	hint := belljar.HintOf(err)
 	if belljar.CodeOf(err) == belljar.CodeUnauthorized { // the server's hint is about headers

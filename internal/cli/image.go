@@ -82,7 +82,7 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 		if p.JSON && len(failed) == 0 {
 			return stopped(show.JSON(c.stdout, got))
 		}
-		return stopped(c.reportAll(failed))
+		return stopped(mistake.Of(got, failed))
 	})
 }
 
@@ -274,14 +274,7 @@ func (r *imageRemove) Run(ctx context.Context, c *console) error {
 				gone = append(gone, ref)
 			}
 		}
-		if !r.JSON {
-			if err := show.Lines(c.stdout, gone); err != nil {
-				return err
-			}
-		} else if len(failed) == 0 {
-			return show.JSON(c.stdout, gone)
-		}
-		return c.reportAll(failed)
+		return c.printDone(r.JSON, gone, mistake.Of(gone, failed))
 	})
 }
 

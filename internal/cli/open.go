@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
@@ -27,7 +28,9 @@ func (c *console) connect() (*local.Engine, error) {
 			Hint: "start one with belljar serve, then set BELLJAR_SERVER",
 		}
 	}
-	opts := client.Options{URL: c.server.url, Source: cmp.Or(c.source, "cli")}
+	opts := client.Options{URL: c.server.url, Source: cmp.Or(c.source, "cli"), Broken: func(err error, left time.Duration) {
+		c.Note("%v; trying again for %.0f s", err, left.Seconds())
+	}}
 	if strings.Count(c.server.key, ".") == 2 { // a JWT
 		opts.Bearer = c.server.key
 	} else {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
@@ -171,13 +172,35 @@ func encode(raw []byte) (text, encoding string) {
 
 // failJSON prints a failure in the JSON of the HTTP API, and then reports it as usual.
 func (c *console) failJSON(failure error) error {
-	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
-	var own *belljar.Error
-	if errors.As(failure, &own) {
-		e.Details = own.Details
+	out := map[string]any{"error": errorJSON(failure)}
+	if some, is := errors.AsType[*mistake.Some](failure); is {
+		var failed []*belljar.Error
+		for _, err := range some.Failed {
+			failed = append(failed, errorJSON(err))
+		}
+		out["done"], out["failed"] = some.Done, failed
 	}
-	if err := show.JSON(c.stdout, map[string]any{"error": e}); err != nil {
+	if err := show.JSON(c.stdout, out); err != nil {
 		return err
 	}
 	return failure
+}
+
+func errorJSON(failure error) *belljar.Error {
+	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
+	if own, is := errors.AsType[*belljar.Error](failure); is {
+		e.Details = own.Details
+	}
+	return e
+}
+
+// printDone prints what came of a command with several names, a line each or as JSON. If there were failures, failJSON does that.
+func (c *console) printDone(json bool, done []string, err error) error {
+	switch {
+	case !json:
+		return errors.Join(show.Lines(c.stdout, done), err)
+	case err == nil:
+		return show.JSON(c.stdout, done)
+	}
+	return err
 }

@@ -16,9 +16,8 @@ type partConsole struct{ c *console }
 func (p partConsole) Remote(json bool, do func(s belljar.Service) error) error {
 	return p.c.remote(json, do)
 }
-func (p partConsole) Images() image.Maker            { return p.c.maker() }
-func (p partConsole) Out() io.Writer                 { return p.c.stdout }
-func (p partConsole) ReportAll(failed []error) error { return p.c.reportAll(failed) }
+func (p partConsole) Images() image.Maker { return p.c.maker() }
+func (p partConsole) Out() io.Writer      { return p.c.stdout }
 
 // remote calls do with the server of the command line. With json, it also prints a failure as JSON.
 func (c *console) remote(json bool, do func(s belljar.Service) error) error {

@@ -121,18 +121,10 @@ type secretRemove struct {
 // Run removes secrets and reports those that it cannot remove.
 func (r *secretRemove) Run(ctx context.Context, c *console) error {
 	return c.remote(r.JSON, func(s belljar.Service) error {
-		var failed []error
-		removed := []string{}
-		for _, name := range r.Names {
-			if err := s.Secrets().Remove(ctx, name, r.Shared); err != nil {
-				failed = append(failed, mistake.In(name, err))
-				continue
-			}
-			removed = append(removed, name)
+		removed, err := mistake.Each(r.Names, func(name string) (string, error) { return name, s.Secrets().Remove(ctx, name, r.Shared) })
+		if r.JSON {
+			return c.printDone(true, removed, err)
 		}
-		if r.JSON && len(failed) == 0 {
-			return show.JSON(c.stdout, removed)
-		}
-		return c.reportAll(failed)
+		return err
 	})
 }

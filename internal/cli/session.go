@@ -328,33 +328,17 @@ func (r *sessionClose) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	return c.remote(r.JSON, func(s belljar.Service) error {
-		ids := []string{}
-		var failed []error
 		if r.Prefix != "" {
 			closed, err := s.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: r.Prefix, RetainSec: value(r.Retain)})
-			if err != nil {
-				return err
-			}
-			ids = append(ids, closed...)
+			return c.printDone(r.JSON, append([]string{}, closed...), err)
 		}
-		for _, prefix := range r.IDs {
+		ids, err := mistake.Each(r.IDs, func(prefix string) (string, error) {
 			id, err := ident.Session(ctx, s, prefix)
 			if err == nil {
 				err = s.Sessions().Delete(ctx, id)
 			}
-			if err != nil {
-				failed = append(failed, mistake.In(prefix, err))
-				continue
-			}
-			ids = append(ids, id)
-		}
-		if !r.JSON {
-			if err := show.Lines(c.stdout, ids); err != nil {
-				return err
-			}
-		} else if len(failed) == 0 {
-			return show.JSON(c.stdout, ids)
-		}
-		return c.reportAll(failed)
+			return id, err
+		})
+		return c.printDone(r.JSON, ids, err)
 	})
 }

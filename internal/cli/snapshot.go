@@ -67,12 +67,13 @@ func (l *snapshotList) Run(ctx context.Context, c *console) error {
 
 // snapshotRemove is belljar snapshot rm.
 type snapshotRemove struct {
-	IDs []string `arg:"" name:"snapshot" help:"The snapshots: their names, or the beginnings of their ids."`
+	IDs  []string `arg:"" name:"snapshot" help:"The snapshots: their names, or the beginnings of their ids."`
+	JSON bool     `name:"json" help:"Print the ids as one JSON array."`
 }
 
 // Run removes snapshots and reports those that it cannot remove.
 func (r *snapshotRemove) Run(ctx context.Context, c *console) error {
-	return c.remote(false, func(s belljar.Service) error { return c.reportAll(snapshot.Remove(ctx, s, r.IDs)) })
+	return c.remote(r.JSON, func(s belljar.Service) error { return snapshot.Remove(ctx, s, r.IDs, r.JSON, c.stdout) })
 }
 
 // snapshotExport is belljar snapshot export.

@@ -86,27 +86,14 @@ type tokenRevoke struct {
 // Run revokes the given keys and reports those that it cannot revoke.
 func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 	return c.remote(t.JSON, func(s belljar.Service) error {
-		ids := []string{}
-		var failed []error
-		for _, prefix := range t.IDs {
+		ids, err := mistake.Each(t.IDs, func(prefix string) (string, error) {
 			id, err := ident.Token(ctx, s, prefix)
 			if err == nil {
 				err = s.Admin().RevokeToken(ctx, id)
 			}
-			if err != nil {
-				failed = append(failed, mistake.In(prefix, err))
-				continue
-			}
-			ids = append(ids, id)
-		}
-		if !t.JSON {
-			if err := show.Lines(c.stdout, ids); err != nil {
-				return err
-			}
-		} else if len(failed) == 0 {
-			return show.JSON(c.stdout, ids)
-		}
-		return c.reportAll(failed)
+			return id, err
+		})
+		return c.printDone(t.JSON, ids, err)
 	})
 }
 

@@ -12,14 +12,17 @@ import (
 // absent is the error of a missing image; it lists the images that are here.
 func (s *Store) absent(ref string) error { return Absent(ref, s.Names()) }
 
+// hintedNames is how many names a hint lists.
+const hintedNames = 10
+
 // Absent is the error of a missing image; there are the names of those that are here.
 func Absent(ref string, there []string) error {
 	if len(ref) > reference.MaxName {
 		ref = ref[:64] + "…"
 	}
-	hint := "images here: " + strings.Join(there[:min(len(there), fault.ListedNames)], ", ")
-	if len(there) > fault.ListedNames {
-		hint += fmt.Sprintf(" and %d more", len(there)-fault.ListedNames)
+	hint := "images here: " + strings.Join(there[:min(len(there), hintedNames)], ", ")
+	if len(there) > hintedNames {
+		hint += fmt.Sprintf(" and %d more", len(there)-hintedNames)
 	}
 	return &belljar.Error{
 		Code:    belljar.CodeImageUnavailable,

@@ -17,6 +17,8 @@ type Catalog interface {
 	Get(ctx context.Context, ref string) (belljar.Image, error)
 	// Find returns one image for a runtime, which counts as its use; [belljar.CodeImageUnavailable] if it is not here.
 	Find(ctx context.Context, ref string) (Root, error)
+	// Use keeps an image here until end is called, as a sandbox does. One that is not here is not kept.
+	Use(digest string) (end func())
 }
 
 // Keeper changes which images are here.

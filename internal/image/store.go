@@ -62,6 +62,7 @@ type Store struct {
 	disk     disk
 	index    index
 	layers   layers
+	uses     uses
 	flights  flights
 	net      *registry.Network
 }

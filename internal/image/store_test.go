@@ -2,6 +2,7 @@ package image_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,14 @@ func TestFindUnknown(t *testing.T) {
 		if e.Code != belljar.CodeImageUnavailable || e.Hint == "" || !cmp.Equal(e.Details, want) {
 			t.Errorf("Find(%q): %+v", ref, e)
 		}
+	}
+}
+
+// The hint of many images stays a line, and the details have more of them.
+func TestAbsentAmongMany(t *testing.T) {
+	e, _ := errors.AsType[*belljar.Error](image.Absent("none", strings.Fields(strings.Repeat("name ", 40))))
+	if list, _ := e.Details["available"].([]string); len(list) != 32 || strings.Count(e.Hint, "name") != 10 || !strings.HasSuffix(e.Hint, " and 30 more") {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -224,7 +224,16 @@ func TestHibernateRefused(t *testing.T) {
 		t.Errorf("%.100q", r.stdout)
 	}
 	b.in(x.ID, "head -c 2000000 /dev/urandom >file")
-	_, err := b.hibernate(x.ID, false)
+	run := b.start(in(x, looping))
+	b.waitFor(run.ID, "up")
+	_, err := b.hibernate(x.ID, true)
+	refusedAs(t, "files above the quota", err, belljar.CodeQuotaExceeded)
+	b.in(x.ID, "touch stop")
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseCompleted {
+		t.Errorf("a run that a hibernation ended for nothing: %s", r.Phase)
+	}
+	b.service.WaitIdle()
+	_, err = b.hibernate(x.ID, false)
 	refusedAs(t, "files above the quota", err, belljar.CodeQuotaExceeded)
 	b.state(x.ID, belljar.SessionActive)
 	if size := b.in(x.ID, "wc -c <file").stdout; size != "2000000\n" || b.kept() != 0 {

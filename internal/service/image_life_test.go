@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/test/registry"
 )
 
-// An image stays while a sandbox has it, and who asks hears which session that is.
+// An image stays while a session has it, also one that hibernates, and who asks hears which session that is.
 func TestImageInUse(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
@@ -25,12 +26,15 @@ func TestImageInUse(t *testing.T) {
 	if s.ImageDigest != digest || s.BaseImage != ref {
 		t.Errorf("the session is of %s at %q", s.BaseImage, s.ImageDigest)
 	}
-	e := wantCode(t, "remove", g.images.Remove(t.Context(), ref), belljar.CodeConflict, s.ID)
-	if list, _ := e.Details["sessions"].([]string); !slices.Equal(list, []string{s.ID}) {
-		t.Errorf("details are %v", e.Details)
-	}
-	if gone, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil || len(gone.Images) > 0 {
-		t.Errorf("pruned %v, %v", gone, err)
+	for _, then := range []func(string){g.sleeping, func(id string) { g.in(id, "true") }} {
+		e := wantCode(t, "remove", g.images.Remove(t.Context(), ref), belljar.CodeConflict, s.ID)
+		if list, _ := e.Details["sessions"].([]string); !slices.Equal(list, []string{s.ID}) {
+			t.Errorf("details are %v", e.Details)
+		}
+		if gone, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil || len(gone.Images) > 0 {
+			t.Errorf("pruned %v, %v", gone, err)
+		}
+		then(s.ID)
 	}
 	if err := g.mine().Delete(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
@@ -179,6 +183,35 @@ func TestImageOutlivesItsProcess(t *testing.T) {
 		t.Errorf("a run in the session printed %q, of image %s", r.stdout, r.ImageDigest)
 	}
 	next.end(s)
+}
+
+// used is a store that counts the uses of its images.
+type used struct {
+	*image.Store
+	n int
+}
+
+func (u *used) Use(digest string) func() {
+	u.n++
+	return u.Store.Use(digest)
+}
+
+// A session that hibernates has its image in the next process, too.
+func TestImageOfASessionThatSleeps(t *testing.T) {
+	hub := registry.New(t)
+	store := &used{Store: openImages(t, hub)}
+	w := newWorld(t, func(o *service.Options) { o.Images, o.Runtimes[0] = store, &unpacked{Runtime: o.Runtimes[0]} })
+	ref, _ := hub.Put(t, "app:1", simple())
+	p := w.boot()
+	s := p.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
+	p.sleeping(s.ID)
+	p.kill()
+	if next := w.boot(); store.n != 2 {
+		t.Errorf("%d uses of it, want one in each process", store.n)
+	} else {
+		next.in(s.ID, "true")
+		next.end(s)
+	}
 }
 
 // A run that waits has its image from when it was accepted, also in the next process.

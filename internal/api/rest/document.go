@@ -51,7 +51,7 @@ func (d *Door) document() *huma.OpenAPI {
 	}
 	doc.Info.Description = about
 	doc.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
-	doc.Servers = []*huma.Server{{URL: "/"}}
+	doc.Servers = []*huma.Server{{URL: d.opts.BasePath + "/"}}
 	doc.Tags = []*huma.Tag{
 		{Name: "runs", Description: "One execution of a command."},
 		{Name: "artifacts", Description: "Files captured from a run."},

@@ -35,11 +35,14 @@ func noise(n int) string {
 	return string(b)
 }
 
-// If a proxy strips a path, download URLs still contain it.
-func TestDownloadURLUnderAPath(t *testing.T) {
+// If a proxy strips a path, download URLs and the document's server still contain it.
+func TestURLsUnderAPath(t *testing.T) {
 	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.BasePath = "/jar" }).withArtifacts(map[string]string{"a b": "x"})
 	if list := b.get(prefix+"/runs/run-1/artifacts", "alice"); !bytes.Contains(list, []byte(`"/jar`+prefix+`/runs/run-1/artifacts/a%20b"`)) {
 		t.Errorf("%s", list)
+	}
+	if doc := b.get("/openapi.json", ""); !bytes.Contains(doc, []byte(`"url": "/jar/"`)) {
+		t.Errorf("the document has another server: %.200s", doc[bytes.Index(doc, []byte(`"servers"`)):])
 	}
 	for _, link := range []string{`href="/`, `src="/`} {
 		if bytes.Contains(b.get("/docs", ""), []byte(link)) {

@@ -3,6 +3,7 @@ package completion
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -21,10 +22,10 @@ func Script(shell string, root *kong.Node) string {
 	return bash(root)
 }
 
-// flagWords returns every flag of a command and of its subcommands, as the user types it.
-func flagWords(node *kong.Node) []string {
+// flagWords returns flags as the user types them.
+func flagWords(flags []*kong.Flag) []string {
 	var words []string
-	for _, f := range Flags(node) {
+	for _, f := range flags {
 		words = append(words, "--"+f.Name)
 		if f.Short != 0 {
 			words = append(words, "-"+string(f.Short))
@@ -49,9 +50,14 @@ func Flags(node *kong.Node) (flags []*kong.Flag) {
 	return flags
 }
 
-func commandWords(root *kong.Node) []string {
+// commands returns the commands that users type.
+func commands(of *kong.Node) []*kong.Node {
+	return slices.DeleteFunc(slices.Clone(of.Children), func(n *kong.Node) bool { return n.Hidden })
+}
+
+func commandWords(of *kong.Node) []string {
 	var words []string
-	for _, child := range root.Children {
+	for _, child := range commands(of) {
 		words = append(words, child.Name)
 	}
 	return words
@@ -70,11 +76,12 @@ func operands(root, node *kong.Node) []string {
 
 func bash(root *kong.Node) string {
 	var b strings.Builder
-	b.WriteString("_belljar() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]}\n\tif ((COMP_CWORD == 1)); then\n")
-	fmt.Fprintf(&b, "\t\tCOMPREPLY=($(compgen -W '%s --help' -- \"$word\"))\n\t\treturn\n\tfi\n", strings.Join(commandWords(root), " "))
-	b.WriteString("\tcase ${COMP_WORDS[1]}:$word in\n")
-	for _, node := range root.Children {
-		fmt.Fprintf(&b, "\t%s:-*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", node.Name, strings.Join(flagWords(node), " "))
+	words := commandWords(root)
+	b.WriteString("_belljar() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]} cmd i\n\tfor ((i = 1; i < COMP_CWORD; i++)); do\n")
+	fmt.Fprintf(&b, "\t\tcase ${COMP_WORDS[i]} in %s) cmd=${COMP_WORDS[i]}; break ;; esac\n\tdone\n", strings.Join(words, "|"))
+	fmt.Fprintf(&b, "\tcase $cmd:$word in\n\t:*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", strings.Join(append(words, flagWords(root.Flags)...), " "))
+	for _, node := range commands(root) {
+		fmt.Fprintf(&b, "\t%s:-*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", node.Name, strings.Join(flagWords(Flags(node)), " "))
 		if words := operands(root, node); words != nil {
 			fmt.Fprintf(&b, "\t%s:*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", node.Name, strings.Join(words, " "))
 		}
@@ -85,13 +92,16 @@ func bash(root *kong.Node) string {
 
 func zsh(root *kong.Node) string {
 	var b strings.Builder
-	b.WriteString("#compdef belljar\n_belljar() {\n\tif ((CURRENT == 2)); then\n\t\tlocal -a commands=(\n")
-	for _, node := range root.Children {
+	b.WriteString("#compdef belljar\n_belljar() {\n\tlocal cmd w\n\tfor w in $words[2,CURRENT-1]; do\n")
+	fmt.Fprintf(&b, "\t\tcase $w in %s) cmd=$w; break ;; esac\n\tdone\n", strings.Join(commandWords(root), "|"))
+	b.WriteString("\tif [[ -z $cmd ]]; then\n\t\tlocal -a commands=(\n")
+	for _, node := range commands(root) {
 		fmt.Fprintf(&b, "\t\t\t%s\n", show.ShellQuote(node.Name+":"+strings.ReplaceAll(node.Help, ":", `\:`)))
 	}
-	b.WriteString("\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tcase $words[2]:$PREFIX in\n")
-	for _, node := range root.Children {
-		fmt.Fprintf(&b, "\t%s:-*) compadd -- %s ;;\n", node.Name, strings.Join(flagWords(node), " "))
+	fmt.Fprintf(&b, "\t\t)\n\t\tcase $PREFIX in\n\t\t-*) compadd -- %s ;;\n\t\t*) _describe command commands ;;\n", strings.Join(flagWords(root.Flags), " "))
+	b.WriteString("\t\tesac\n\t\treturn\n\tfi\n\tcase $cmd:$PREFIX in\n")
+	for _, node := range commands(root) {
+		fmt.Fprintf(&b, "\t%s:-*) compadd -- %s ;;\n", node.Name, strings.Join(flagWords(Flags(node)), " "))
 		if words := operands(root, node); words != nil {
 			fmt.Fprintf(&b, "\t%s:*) compadd -- %s ;;\n", node.Name, strings.Join(words, " "))
 		}
@@ -102,21 +112,28 @@ func zsh(root *kong.Node) string {
 
 func fish(root *kong.Node) string {
 	var b strings.Builder
-	for _, node := range root.Children {
-		fmt.Fprintf(&b, "complete -c belljar -n __fish_use_subcommand -f -a %s -d %s\n", node.Name, show.ShellQuote(node.Help))
-		for _, f := range Flags(node) {
-			line := fmt.Sprintf("complete -c belljar -n '__fish_seen_subcommand_from %s' -l %s", node.Name, f.Name)
-			if f.Short != 0 {
-				line += " -s " + string(f.Short)
-			}
-			if !f.IsBool() {
-				line += " -r"
-			}
-			b.WriteString(line + " -d " + show.ShellQuote(f.Help) + "\n")
-		}
+	none := "not __fish_seen_subcommand_from " + strings.Join(commandWords(root), " ")
+	fishFlags(&b, none, root.Flags)
+	for _, node := range commands(root) {
+		fmt.Fprintf(&b, "complete -c belljar -n '%s' -f -a %s -d %s\n", none, node.Name, show.ShellQuote(node.Help))
+		fishFlags(&b, "__fish_seen_subcommand_from "+node.Name, Flags(node))
 		if words := operands(root, node); words != nil {
 			fmt.Fprintf(&b, "complete -c belljar -n '__fish_seen_subcommand_from %s' -f -a '%s'\n", node.Name, strings.Join(words, " "))
 		}
 	}
 	return b.String()
+}
+
+// fishFlags writes the flags that there are where a condition holds.
+func fishFlags(b *strings.Builder, where string, flags []*kong.Flag) {
+	for _, f := range flags {
+		line := fmt.Sprintf("complete -c belljar -n '%s' -l %s", where, f.Name)
+		if f.Short != 0 {
+			line += " -s " + string(f.Short)
+		}
+		if !f.IsBool() {
+			line += " -r"
+		}
+		b.WriteString(line + " -d " + show.ShellQuote(f.Help) + "\n")
+	}
 }

@@ -24,6 +24,37 @@ func In(what string, err error) error {
 	return &own
 }
 
+// Some is the error of a command that could not do all that it was told to. It reads as its last failure.
+type Some struct {
+	Done   any // what came of the rest
+	Failed []error
+}
+
+func (s *Some) Error() string { return s.Unwrap().Error() }
+func (s *Some) Unwrap() error { return s.Failed[len(s.Failed)-1] }
+
+// Of returns the error of failures, nil if there are none, besides what was done.
+func Of(done any, failed []error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	return &Some{done, failed}
+}
+
+// Each does something with each of several names. It returns what came of those that it could be done with, and the failures of the others.
+func Each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
+	done := []T{}
+	var failed []error
+	for _, name := range names {
+		if got, err := do(name); err != nil {
+			failed = append(failed, In(name, err))
+		} else {
+			done = append(done, got)
+		}
+	}
+	return done, Of(done, failed)
+}
+
 // Reason returns the short form of an error for messages that already name the file.
 func Reason(err error) string {
 	for {

@@ -159,15 +159,16 @@ func Print(w io.Writer, note func(format string, args ...any), made belljar.Snap
 }
 
 // Remove removes snapshots, and returns why some were not.
-func Remove(ctx context.Context, s belljar.Service, ids []string) (failed []error) {
-	for _, given := range ids {
+func Remove(ctx context.Context, s belljar.Service, ids []string, json bool, w io.Writer) error {
+	removed, err := mistake.Each(ids, func(given string) (string, error) {
 		id, err := Find(ctx, s, given)
 		if err == nil {
 			err = s.Snapshots().Remove(ctx, id)
 		}
-		if err != nil {
-			failed = append(failed, mistake.In(given, err))
-		}
+		return id, err
+	})
+	if err == nil && json {
+		return show.JSON(w, removed)
 	}
-	return failed
+	return err
 }

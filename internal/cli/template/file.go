@@ -35,7 +35,9 @@ func read(name string) (*file, error) {
 	}
 	var fields map[string]any
 	var kind *yaml.TypeError
-	if err := yaml.Unmarshal(raw, &fields); errors.As(err, &kind) {
+	if err := yaml.Unmarshal(raw, &fields); errors.As(err, &kind) && !strings.Contains(err.Error(), "cannot unmarshal") {
+		return nil, mistake.New("", "%s: %s", name, strings.Join(kind.Errors, "; "))
+	} else if kind != nil {
 		return nil, mistake.New("such as base_image: python:3.11-slim", "%s: must have fields, each a name and a value", name)
 	} else if err != nil {
 		return nil, mistake.New("", "%s: %s", name, strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " "))

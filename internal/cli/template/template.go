@@ -19,8 +19,6 @@ type Console interface {
 	// Images makes images on this machine.
 	Images() image.Maker
 	Out() io.Writer
-	// ReportAll reports all failures but the last, which it returns.
-	ReportAll(failed []error) error
 }
 
 // Commands are belljar template ….
@@ -75,17 +73,16 @@ func (l *list) Run(ctx context.Context, c Console) error {
 type remove struct {
 	Names  []string `arg:"" name:"template" help:"The templates."`
 	Shared bool     `help:"The shared ones of these names (operators only)."`
+	JSON   bool     `name:"json" help:"Print the names as one JSON array."`
 }
 
 // Run removes templates and reports those that it cannot remove.
 func (r *remove) Run(ctx context.Context, c Console) error {
-	return c.Remote(false, func(s belljar.Service) error {
-		var failed []error
-		for _, name := range r.Names {
-			if err := s.Templates().Remove(ctx, name, r.Shared); err != nil {
-				failed = append(failed, mistake.In(name, err))
-			}
+	return c.Remote(r.JSON, func(s belljar.Service) error {
+		removed, err := mistake.Each(r.Names, func(name string) (string, error) { return name, s.Templates().Remove(ctx, name, r.Shared) })
+		if err == nil && r.JSON {
+			return show.JSON(c.Out(), removed)
 		}
-		return c.ReportAll(failed)
+		return err
 	})
 }

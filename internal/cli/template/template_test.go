@@ -105,8 +105,7 @@ func (c *console) Remote(_ bool, do func(belljar.Service) error) error { return 
 func (c *console) Images() image.Maker {
 	return image.Maker{Machine: c.machine, Writer: &notice.Writer{Stderr: &c.notes}}
 }
-func (c *console) Out() io.Writer                 { return &c.out }
-func (c *console) ReportAll(failed []error) error { return errors.Join(failed...) }
+func (c *console) Out() io.Writer { return &c.out }
 
 // The packages of Debian are in an image that is made here once, and the other fields go to the server.
 func TestBuild(t *testing.T) {
@@ -159,6 +158,7 @@ func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "neither base_image nor recipe",
 		"- a\n":                             "must have fields",
+		"run: [a]\nname: b\nrun: [c]\n":     `line 3: mapping key "run" already defined at line 1`,
 		"a: [b\n":                           "line 1",
 		"base_image: host\ncolour: red\n":   `unknown field "colour"`,
 		"base_image: host\nrun: make\n":     "run has a value that is a string, and must be a list",

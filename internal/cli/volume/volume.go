@@ -39,8 +39,6 @@ type Console interface {
 	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
 	Remote(json bool, do func(s belljar.Service) error) error
 	Out() io.Writer
-	// ReportAll reports all failures but the last, which it returns.
-	ReportAll(failed []error) error
 }
 
 // Commands are belljar volume ….
@@ -114,17 +112,16 @@ func (l *list) Run(ctx context.Context, c Console) error {
 // remove is belljar volume rm.
 type remove struct {
 	Names []string `arg:"" name:"volume" help:"The volumes."`
+	JSON  bool     `name:"json" help:"Print the names as one JSON array."`
 }
 
 // Run removes volumes and reports those that it cannot remove.
 func (r *remove) Run(ctx context.Context, c Console) error {
-	return c.Remote(false, func(s belljar.Service) error {
-		var failed []error
-		for _, name := range r.Names {
-			if err := s.Volumes().Remove(ctx, name); err != nil {
-				failed = append(failed, mistake.In(name, err))
-			}
+	return c.Remote(r.JSON, func(s belljar.Service) error {
+		removed, err := mistake.Each(r.Names, func(name string) (string, error) { return name, s.Volumes().Remove(ctx, name) })
+		if err == nil && r.JSON {
+			return show.JSON(c.Out(), removed)
 		}
-		return c.ReportAll(failed)
+		return err
 	})
 }

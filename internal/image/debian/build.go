@@ -122,10 +122,10 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 		}
 		e := &belljar.Error{
 			Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("%s could not build image %s", t.name(), o.Name), Err: err,
-			Details: map[string]any{"log": log.last()},
+			Details: map[string]any{"log": log.last()}, Hint: "the error's details have the end of its log: belljar image build --json",
 		}
-		if last := log.reason(); last != "" {
-			e.Message += ": " + last
+		if reason := log.reason(); reason != "" {
+			e.Message += ": " + reason
 		}
 		return e
 	}
@@ -210,9 +210,9 @@ func (l *journal) end() {
 // last is the end of the output.
 func (l *journal) last() []string { return slices.Clone(l.lines) }
 
-// reason is the last line that states what went wrong.
+// reason is the first line kept that states what went wrong: those that follow only say that something did.
 func (l *journal) reason() string {
-	for _, line := range slices.Backward(l.lines) {
+	for _, line := range l.lines {
 		if text, ok := strings.CutPrefix(line, "E: "); ok {
 			return text
 		}

@@ -43,12 +43,12 @@ func TestCheck(t *testing.T) {
 func TestJournal(t *testing.T) {
 	var told []string
 	j := newJournal(func(line string) { told = append(told, line) })
-	for _, part := range []string{"I: one\nI: ", "two\n", "5%\r10%\r100%\n\n", "E: bad\nI: after\nun", strings.Repeat("x", 9999)} {
+	for _, part := range []string{"I: one\nI: ", "two\n", "5%\r10%\r100%\n\n", "E: bad\nI: after\nE: failed\nun", strings.Repeat("x", 9999)} {
 		if _, err := io.WriteString(j, part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := strings.Join(told, "|"); got != "I: one|I: two|100%|E: bad|I: after" {
+	if got := strings.Join(told, "|"); got != "I: one|I: two|100%|E: bad|I: after|E: failed" {
 		t.Errorf("%q", got)
 	}
 	if got := j.reason(); got != "bad" {
@@ -84,7 +84,8 @@ func empty(t *testing.T, dir string) {
 }
 
 func TestBuild(t *testing.T) {
-	stub(t, `echo "I: working" >&2; : >"$TMPDIR/scratch"; mkdir -p "$TMPDIR/a/b"; for a in "$@"; do echo "$a"; done`)
+	stub(t, `echo "I: working" >&2; root="$TMPDIR/root"; mkdir -p "$root/usr/bin" "$root/tmp" "$root/var/lib/apt"; echo "of the image" >"$root/tmp/apt.conf"
+for a in "$@"; do echo "$a"; case $a in --customize-hook=*) /bin/sh -c "${a#*=}" sh "$root" || exit;; esac; done; cat "$root/tmp/apt.conf"; ls "$root/var/lib"`)
 	var out bytes.Buffer
 	var log []string
 	dir := t.TempDir()
@@ -92,7 +93,10 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--mode=root\n", "--include=python3,ca-certificates,netbase", "\ntrixie\n-\ndeb http://m/debian trixie main\n", "usr/bin/python"} {
+	for _, want := range []string{
+		"--mode=root\n", "--skip=cleanup/apt\n", "--include=python3,ca-certificates,netbase", "\ntrixie\n-\ndeb http://m/debian trixie main\n", "usr/bin/python",
+		"main\nof the image\n", // with nothing after it: what could install more is gone, and what tells apt where to work is not
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
 		}
@@ -107,7 +111,7 @@ func TestBuildFails(t *testing.T) {
 	stub(t, `echo "I: working" >&2; echo half; : >"$TMPDIR/scratch"; echo "E: no space" >&2; exit 3`)
 	dir := t.TempDir()
 	err := Build(t.Context(), Options{Name: "shell", Mirror: "http://m/debian", Dir: dir}, io.Discard)
-	if belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(err.Error(), "no space") {
+	if belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(err.Error(), "no space") || belljar.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
 	empty(t, dir)

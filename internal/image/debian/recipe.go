@@ -60,12 +60,14 @@ func unwanted() []string {
 // prepare makes folders that packages want, though what they put there is not unpacked.
 const prepare = `mkdir -p "$1/usr/share/man/man1"`
 
-// tidy takes away what an image that never changes has no use for: what could install more, and rights.
+// tidy takes away what an image that never changes has no use for: what could install more, and rights. It leaves /tmp alone: mmdebstrap
+// keeps there what points apt into the image, and without it an apt-get of mmdebstrap's would work on this machine.
 const tidy = `set -e
-rm -rf "$1"/var/lib/apt "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/dpkg/*-old "$1"/etc/*- "$1"/tmp/* "$1"/run/*
+rm -rf "$1"/var/lib/apt "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/dpkg/*-old "$1"/etc/*-
 find "$1" -xdev -type f -perm /6000 -exec chmod ug-s '{}' +`
 
-// slim removes what unwanted keeps from being unpacked, for a tool that cannot.
-const slim = `find "$1/usr/share/doc" -mindepth 1 -not -type d -not -name copyright -delete
+// slim removes what is left over, and what unwanted keeps from being unpacked, for a tool that cannot.
+const slim = `rm -rf "$1"/tmp/* "$1"/run/*
+find "$1/usr/share/doc" -mindepth 1 -not -type d -not -name copyright -delete
 find "$1/usr/share/doc" -mindepth 1 -type d -empty -delete
 rm -rf "$1"/usr/share/man/* "$1"/usr/share/info/* "$1"/usr/share/locale/* "$1"/usr/share/lintian/*`

@@ -95,7 +95,9 @@ const mergedUsr = "/usr/share/mmdebstrap/hooks/merged-usr"
 
 func (m mmdebstrap) build(ctx context.Context, j *job) error {
 	packages := j.recipe.all()
-	args := []string{"--mode=" + m.mode, "--variant=essential", "--format=tar", "--skip=output/dev", `--aptopt=APT::Install-Recommends "false"`}
+	args := []string{
+		"--mode=" + m.mode, "--variant=essential", "--format=tar", "--skip=output/dev", "--skip=cleanup/apt", `--aptopt=APT::Install-Recommends "false"`,
+	}
 	if info, err := os.Stat(mergedUsr); err == nil && info.IsDir() {
 		args = append(args, "--hook-dir="+mergedUsr)
 		packages += ",usr-is-merged"

@@ -162,17 +162,26 @@ func inUse(t *testing.T, s Subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := s.Use(root)
+	for _, end := range []func(){s.Use(root), s.Library.Use(made.Digest), s.Library.Use(made.Digest)} { // each of them is enough
+		keptInUse(t, s)
+		end()
+		end()
+	}
+	if gone, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil || !slices.Equal(gone.Images, []string{made.Digest}) {
+		t.Errorf("prune took %+v, %v; want %s", gone, err, made.Digest)
+	}
+	s.Library.Use(made.Digest)()
+}
+
+// keptInUse: an image that is in use stays.
+func keptInUse(t *testing.T, s Subject) {
+	t.Helper()
 	if got, err := s.Get(t.Context(), "team/tool"); err != nil || !got.InUse {
 		t.Errorf("an image in use is %+v, %v", got, err)
 	}
 	wantCode(t, "remove what is used", s.Remove(t.Context(), "team/tool"), belljar.CodeConflict)
 	if gone, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil || len(gone.Images) != 0 {
 		t.Errorf("prune took %+v, %v", gone, err)
-	}
-	end()
-	if gone, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil || !slices.Equal(gone.Images, []string{made.Digest}) {
-		t.Errorf("prune took %+v, %v; want %s", gone, err, made.Digest)
 	}
 }
 

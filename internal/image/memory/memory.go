@@ -47,12 +47,15 @@ func (s *Store) Use(digest string) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.find(digest)
+	if h == nil {
+		return func() {}
+	}
 	h.users++
-	return func() {
+	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		h.users--
-	}
+	})
 }
 
 // Names lists what the images are called.

@@ -46,7 +46,7 @@ const (
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
 	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
 	idsHint       = "run \"belljar doctor\" to see the ids that this host offers"
-	folderHint    = "give a folder of your own, or unset XDG_RUNTIME_DIR"
+	folderHint    = "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own"
 )
 
 // explain turns the failure of a child into a step with a hint.

@@ -3,6 +3,7 @@
 package jar
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -31,6 +32,16 @@ func TestHint(t *testing.T) {
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s, %v: %q", c.step, c.errno, got)
 		}
+	}
+}
+
+// Who has no folder for a rack's files learns of both settings that give one.
+func TestNoFolder(t *testing.T) {
+	o := options(t.TempDir())
+	o.RunDir = "/proc/none"
+	_, err := Open(o)
+	if e, is := errors.AsType[*stepError](err); !is || e.step != StepState || !strings.Contains(e.hint, "XDG_RUNTIME_DIR") || !strings.Contains(e.hint, "TMPDIR") {
+		t.Errorf("%+v", err)
 	}
 }
 

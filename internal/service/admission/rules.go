@@ -16,11 +16,12 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Images finds images that are here.
+// Images finds images that are here, and keeps them here.
 type Images interface {
 	Find(ctx context.Context, ref string) (image.Root, error)
 	Get(ctx context.Context, ref string) (belljar.Image, error)
 	Names() []string
+	Use(digest string) (end func())
 }
 
 // Rules are what the operator allows, and what the hosts can do.

@@ -13,7 +13,6 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
-	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -28,7 +27,7 @@ import (
 type hibernation struct {
 	of         *Session
 	saved      *store.Hibernation // nil while the session has a sandbox
-	held       *install.Ready     // its packages, while it has none
+	release    func()             // lets go of its image and packages, while it has none
 	transition *transition        // under way; nil for none
 }
 
@@ -168,9 +167,16 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 	x := h.of
 	begun := x.all.opts.Clock.Now()
 	x.mu.Lock()
-	u, until := Use{x.box, x, x.inside}, x.life.ends
+	u, until, used := Use{x.box, x, x.inside}, x.life.ends, x.uses > 0
 	x.mu.Unlock()
-	contexts, err := h.quiet(ctx, u, force)
+	var contexts bool
+	var err error
+	if force && (used || x.all.opts.Runs.ActiveIn(x.id)) {
+		err = x.all.opts.Snapshots.Rehearse(ctx, sleeper{u}, until)
+	}
+	if err == nil {
+		contexts, err = h.quiet(ctx, u, force)
+	}
 	if err != nil {
 		return h.failed(ctx, u, err)
 	}
@@ -274,7 +280,7 @@ func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, sav
 		return context.Cause(ctx)
 	}
 	t.final = true
-	h.saved, h.held = saved, x.all.opts.Packages.Hold(x.place.Image.Layers)
+	h.hold(saved, x.place.Image)
 	before := x.state.Hibernated
 	x.box, x.state.State, x.state.Hibernated = nil, belljar.SessionHibernated, how
 	x.mu.Unlock()
@@ -295,10 +301,18 @@ func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, sav
 	return nil
 }
 
+// hold has what the session is saved as, and keeps its image and packages. The caller holds the lock.
+func (h *hibernation) hold(saved *store.Hibernation, image runtime.Root) {
+	packages, unused := h.of.all.opts.Packages.Hold(image.Layers), h.of.all.opts.Rules.Images.Use(image.Digest)
+	h.saved, h.release = saved, func() { packages.Release(); unused() }
+}
+
 // over forgets what the session was saved as. The caller holds the lock.
 func (h *hibernation) over() {
-	h.held.Release()
-	h.saved, h.held = nil, nil
+	if h.saved != nil {
+		h.release()
+	}
+	h.saved, h.release = nil, nil
 }
 
 // failed returns the error of a transition after which the session has its sandbox.

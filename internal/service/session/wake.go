@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -215,10 +216,7 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been given up, or made again, by half
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.asleep.saved, x.asleep.held = row.Hibernation, s.opts.Packages.Hold(p.Image.Layers)
-	if x.asleep.saved == nil {
-		x.asleep.saved = &store.Hibernation{}
-	}
+	x.asleep.hold(cmp.Or(row.Hibernation, &store.Hibernation{}), p.Image)
 	x.Contexts.Restore(x.asleep.saved.Contexts)
 	close(x.ready)
 	x.setTimer(s.now())

@@ -43,23 +43,17 @@ type Rest struct {
 // the shell is saved in one of both ways, and so are contexts, if there are any.
 func (s *Snapshots) Hibernate(ctx context.Context, w Workspace, until time.Time, force, contexts bool) (rest Rest, err error) {
 	of := w.Session()
-	if err := s.opts.Accounts.Room(ctx, of.UserID); err != nil {
-		return rest, err
-	}
 	refused := s.RefuseLive(w)
 	shell, lost := packShell(ctx, w)
 	if lost != nil && refused != nil && !force {
 		return rest, lost
-	}
-	if err := s.Drop(ctx, of.ID); err != nil { // what an earlier process has left
-		return rest, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(s.fault(ctx, w, err), s.Drop(context.WithoutCancel(ctx), of.ID))
 		}
 	}()
-	x := belljar.Snapshot{ID: of.ID, UserID: of.UserID, SessionID: of.ID, ScopeKey: of.ScopeKey, Kind: kindHibernated, ExpiresAt: &until}
+	x := resting(of, until)
 	if rest.Files, err = s.keepRest(ctx, w, x, !force && !contexts); err != nil {
 		return rest, err
 	}
@@ -79,8 +73,29 @@ func (s *Snapshots) Hibernate(ctx context.Context, w Workspace, until time.Time,
 	return rest, lost
 }
 
+// resting is the snapshot of a session that hibernates.
+func resting(of belljar.Session, until time.Time) belljar.Snapshot {
+	return belljar.Snapshot{ID: of.ID, UserID: of.UserID, SessionID: of.ID, ScopeKey: of.ScopeKey, Kind: kindHibernated, ExpiresAt: &until}
+}
+
+// Rehearse fails if the files of a session cannot be kept, so that what runs in it is not ended for nothing. It keeps nothing.
+func (s *Snapshots) Rehearse(ctx context.Context, w Workspace, until time.Time) error {
+	of := w.Session()
+	_, err := s.keepRest(ctx, w, resting(of, until), false)
+	if err != nil {
+		err = s.fault(ctx, w, err)
+	}
+	return errors.Join(err, s.Drop(context.WithoutCancel(ctx), of.ID))
+}
+
 // keepRest keeps the files of a session that is about to hibernate. still says that no program is there that could change them.
 func (s *Snapshots) keepRest(ctx context.Context, w Workspace, x belljar.Snapshot, still bool) (belljar.Snapshot, error) {
+	if err := s.opts.Accounts.Room(ctx, x.UserID); err != nil {
+		return x, err
+	}
+	if err := s.Drop(ctx, x.ID); err != nil { // what an earlier process has left
+		return x, err
+	}
 	p, err := s.save(ctx, w, true)
 	if err != nil {
 		return x, err
