@@ -226,6 +226,8 @@ func TestBrokerElsewhere(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n",
 		"GET https://b.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
 		"GET http://a.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
+		"GET https:https://b.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
+		"GET https:b.example.com HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a.example.com:80\r\n\r\n",
 		"CONNECT a.example.com:443 HTTP/1.1\r\nHost: a.example.com:443\r\n\r\n",
 	} {

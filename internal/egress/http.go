@@ -117,6 +117,9 @@ func (p *proxy) wrong(r *http.Request) string {
 	if name, err := canonical(host); err != nil || name != p.c.host {
 		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.c.host, clip(r.Host))
 	}
+	if r.URL.Opaque != "" { // http:http://other/ would be written as http://other/
+		return fmt.Sprintf("belljar: %q is neither a path nor a URL with a host (dns_mismatch)", clip(r.RequestURI))
+	}
 	if r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, p.scheme) {
 		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.scheme, clip(r.URL.Scheme))
 	}

@@ -94,6 +94,16 @@ func TestHTTPHosts(t *testing.T) {
 		{"absolute, the header lies", "GET http://a.example.com/x HTTP/1.1\r\nHost: evil.org\r\n\r\n", []int{200}, 1}, // and is not passed on
 		{"absolute elsewhere", "GET http://evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
 		{"absolute https", "GET https://a.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
+		{"absolute with a user", "GET http://evil.org@a.example.com/x HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1}, // who is not passed on
+		{"absolute, the user lies", "GET http://a.example.com@evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
+		{"absolute without a host", "GET http:////b.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1}, // a path
+		{"a URL in a URL", "GET http:http://evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
+		{"a host after a scheme", "GET http:evil.org HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
+		{"a host and a port", "GET evil.org:80 HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
+		{"a host alone", "GET evil.org HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{400}, 0},
+		{"a path with two slashes", "GET //b.example.com/x HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1},
+		{"the server as a whole", "OPTIONS * HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1},
+		{"connect in lower case", "connect a.example.com:80 HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
 		{"another host", "GET / HTTP/1.1\r\nHost: evil.org\r\n\r\n", []int{403}, 0},
 		{"another port", "GET / HTTP/1.1\r\nHost: a.example.com:8080\r\n\r\n", []int{403}, 0},
 		{"a longer host", "GET / HTTP/1.1\r\nHost: a.example.com.evil.org\r\n\r\n", []int{403}, 0},
@@ -136,7 +146,7 @@ func TestHTTPHosts(t *testing.T) {
 			}
 			for _, r := range requests {
 				head, _, _ := strings.Cut(r, "\r\n\r\n")
-				if strings.Count(head+"\r\n", "\r\nHost: a.example.com\r\n") != 1 || strings.Contains(strings.ToLower(head), "evil") {
+				if strings.Count(head+"\r\n", "\r\nHost: a.example.com\r\n") != 1 || strings.Contains(strings.ToLower(head), "evil") || strings.Contains(head, "://") {
 					t.Errorf("arrived: %q", r)
 				}
 			}
