@@ -203,7 +203,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Next to "*" stand the special addresses that a request can open; alone it says nothing about them.
+// A list of the server has the special addresses that a request can open, with "*" or names next to them. "*" alone says nothing about them.
 func TestAnyWithRanges(t *testing.T) {
 	t.Parallel()
 	parse := func(list ...string) Rules {
@@ -224,6 +224,7 @@ func TestAnyWithRanges(t *testing.T) {
 		"alone":               {parse("*"), true, "198.51.100.1 10.1.2.3 10.2.3.4 203.0.113.7"},
 		"with a network":      {parse("*", "10.1.0.0/16"), true, "198.51.100.1 10.1.2.3"},
 		"the other way round": {parse("10.1.0.0/16", "*"), true, "198.51.100.1 10.1.2.3"},
+		"next to names":       {parse("*.example.com", "10.1.0.0/16"), true, "198.51.100.1 10.1.2.3"},
 		"with an own address": {parse("*", "203.0.113.7"), true, "198.51.100.1 203.0.113.7"},
 		"public only":         {parse("*", "10.1.0.0/16"), false, "198.51.100.1"},
 	} {
