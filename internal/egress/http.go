@@ -97,6 +97,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = nil
 	}
 	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
+	defer context.AfterFunc(r.Context(), c.endSilent)()
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
 	if p.secrets != nil {
 		w = &hider{w, p.secrets}
@@ -106,6 +107,25 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.secrets.hide(w.Header()) // what is left to be sent: trailers
 	}
 	p.answering.Store(false)
+}
+
+// endSilent ends a connection whose program has ended its side, and may have gone, once the host has been silent for long.
+func (c *conn) endSilent() {
+	timer := time.NewTimer(c.gate.waits.silent)
+	defer timer.Stop()
+	for {
+		before := c.in.Load()
+		select {
+		case <-timer.C:
+		case <-c.ctx.Done():
+			return
+		}
+		if c.in.Load() == before {
+			c.cancel(nil)
+			return
+		}
+		timer.Reset(c.gate.waits.silent)
+	}
 }
 
 // wrong returns why a request is not for the host, or "".

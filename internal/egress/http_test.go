@@ -413,6 +413,23 @@ func TestHTTPNoAnswer(t *testing.T) {
 	}
 }
 
+// A request that its program has given up does not last as long as the host is silent.
+func TestHTTPGivenUp(t *testing.T) {
+	w := newWorld(t, nil)
+	w.gate.waits.silent = time.Millisecond
+	asked := make(chan struct{})
+	w.peer("a.example.com", public, 80, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		close(asked)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	c := w.connect("a.example.com", 80)
+	write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n")
+	<-asked
+	c.Close()
+	w.wait("the end", func() bool { w.gate.mu.Lock(); defer w.gate.mu.Unlock(); return len(w.gate.live) == 0 })
+}
+
 // A connection that is cut while the host has not answered yet gets no answer from the gate in place of the host's. The cut is on record
 // before the program notices.
 func TestHTTPCutHasNoAnswer(t *testing.T) {
