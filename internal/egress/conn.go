@@ -159,11 +159,7 @@ func (s *session) carry(id uint64, c *conn) {
 		return // the program, the agent or the relay is gone
 	}
 	defer stream.Close()
-	stop := context.AfterFunc(c.ctx, func() {
-		reset(stream)
-		reset(target)
-	})
-	defer stop()
+	defer context.AfterFunc(c.ctx, func() { reset(stream) })()
 
 	if reason := c.talk(stream, target); reason != "" {
 		c.deny(reason)
@@ -251,7 +247,7 @@ func (c *conn) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	return &metered{conn, c}, nil
+	return c.meter(conn), nil
 }
 
 // splice copies both ways until both sides have ended, or one has failed.
@@ -303,9 +299,6 @@ func closeWrite(c net.Conn) error {
 
 // reset closes a connection, so that the other side sees that it broke.
 func reset(c net.Conn) {
-	if m, ok := c.(*metered); ok {
-		c = m.Conn
-	}
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
@@ -317,7 +310,19 @@ var errCut = errors.New("egress: the connection is cut")
 // metered counts the bytes to and from a host, and cuts the connection when the sandbox has used up its own.
 type metered struct {
 	net.Conn
-	c *conn
+	c    *conn
+	stop func() bool
+}
+
+// meter counts for a connection to the host, which ends with c.
+func (c *conn) meter(target net.Conn) *metered {
+	return &metered{target, c, context.AfterFunc(c.ctx, func() { reset(target) })}
+}
+
+// Close ends a connection of several that c may have, one after the other: nothing of it is kept.
+func (m *metered) Close() error {
+	m.stop()
+	return m.Conn.Close()
 }
 
 func (m *metered) Read(p []byte) (int, error) {

@@ -188,7 +188,7 @@ func FuzzHTTP(f *testing.F) {
 				}
 			}
 		})
-		c.carryHTTP(scripted{bytes.NewReader(in), io.Discard}, &metered{target, c})
+		c.carryHTTP(scripted{bytes.NewReader(in), io.Discard}, c.meter(target))
 		c.cancel(nil)
 		target.Close()
 		peers.Wait()

@@ -193,7 +193,6 @@ func (p *proxy) dial(context.Context, string, string) (net.Conn, error) {
 	if reason != "" {
 		return nil, fmt.Errorf("egress: %s", reason)
 	}
-	context.AfterFunc(p.c.ctx, func() { reset(conn) })
 	return conn, nil
 }
 

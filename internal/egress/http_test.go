@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -236,6 +238,35 @@ func TestHTTPKeepsAlive(t *testing.T) {
 	if got := w.dials(); len(got) != 2 || got[0] != got[1] || p.uses != 1 {
 		t.Errorf("dialled %v, the second was used by %d connections", got, p.uses)
 	}
+}
+
+// Nothing is kept of connections to a host that ends each after one answer.
+func TestHTTPRedials(t *testing.T) {
+	const requests = 5
+	var freed atomic.Int64
+	w := newWorld(t, nil)
+	dial := w.gate.opts.Dial
+	w.gate.opts.Dial = func(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+		c, err := dial(ctx, at)
+		if err == nil {
+			runtime.AddCleanup(c.(*net.TCPConn), func(int) { freed.Add(1) }, 0)
+		}
+		return c, err
+	}
+	w.peer("a.example.com", public, 80, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		}
+	})
+	c := w.connect("a.example.com", 80)
+	r := bufio.NewReader(c)
+	for range requests {
+		write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n")
+		if _, err := http.ReadResponse(r, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wait("the connections before to be freed", func() bool { runtime.GC(); return freed.Load() >= requests-2 }) // the first and the last are in use
 }
 
 // TestHTTPEnds: a program that reads to the end of the connection finds the end after a whole response, and a reset after a part.
