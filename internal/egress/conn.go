@@ -196,34 +196,16 @@ func (c *conn) talk(stream Stream, target net.Conn) Reason {
 	return ""
 }
 
-// connect dials the addresses of the host that the policy admits, one after the other.
+// connect dials the host.
 func (c *conn) connect() (net.Conn, Reason) {
-	addrs := []netip.Addr{c.ip}
-	if !c.ip.IsValid() {
-		p := c.gate.lookup(c.ctx, c.host)
-		if reason := p.reason(); reason != "" {
-			return nil, reason
-		}
-		addrs = p.addrs
+	target, reason, _ := c.gate.reach(c.ctx, c.host, c.ip, c.port, c.setAddress)
+	if target == nil {
+		return nil, reason
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.gate.waits.dial)
-	defer cancel()
-	reason := PrivateAddress
-	for i, ip := range addrs {
-		addr := netip.AddrPortFrom(ip, c.port)
-		if !c.setAddress(addr) {
-			continue
-		}
-		reason = Unreachable
-		conn, err := c.dial(ctx, addr, len(addrs)-i)
-		if err == nil {
-			return conn, ""
-		}
-	}
-	return nil, reason
+	return c.meter(target), ""
 }
 
-// setAddress records the address to dial next, if the policy admits it.
+// setAddress records the address that is dialled or was, if the policy admits it.
 func (c *conn) setAddress(addr netip.AddrPort) bool {
 	g := c.gate
 	own, err := g.ownNow()
@@ -234,20 +216,6 @@ func (c *conn) setAddress(addr netip.AddrPort) bool {
 	}
 	c.addr = addr
 	return true
-}
-
-// dial dials one address, with its share of the time.
-func (c *conn) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
-	if until, ok := ctx.Deadline(); ok && left > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(time.Until(until)/time.Duration(left), 2*time.Second))
-		defer cancel()
-	}
-	conn, err := c.gate.opts.Dial(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	return c.meter(conn), nil
 }
 
 // splice copies both ways until both sides have ended, or one has failed.

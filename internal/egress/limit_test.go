@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -185,6 +186,47 @@ func TestSharedLookup(t *testing.T) {
 			t.Errorf("%d lookups", n)
 		}
 	})
+}
+
+// An address that drops packets delays a connection by a moment, whoever wants it, and many of them by a few seconds.
+func TestDeadAddresses(t *testing.T) {
+	dead, good := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("203.0.113.2")
+	for n, want := range map[int]time.Duration{0: 0, 1: stagger, 3: 3 * stagger, 7: leastDial + 3*stagger, 8: 2 * leastDial, 20: 4*leastDial + 3*stagger} {
+		synctest.Test(t, func(t *testing.T) {
+			dns := &resolver{}
+			dns.set("a.example.com", append(slices.Repeat([]netip.Addr{dead}, n), good))
+			g := NewGate(Options{
+				Policy: policyOf(t, "*.example.com"), Resolver: dns, Own: noOwn,
+				Dial: func(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+					if at.Addr() == dead {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					c, _ := net.Pipe()
+					return c, nil
+				},
+			})
+			begun := time.Now()
+			c, err := g.Dial(t.Context(), "a.example.com", 443)
+			if took := time.Since(begun); (err == nil) != (n < maxAddrs) || took != want {
+				t.Errorf("Belljar, %d dead addresses: %v after %v; want %v", n, err, took, want)
+			} else if err == nil {
+				c.Close()
+			}
+			begun = time.Now()
+			sandbox := &conn{gate: g, host: "a.example.com", port: 443}
+			sandbox.ctx, sandbox.cancel = context.WithCancelCause(t.Context())
+			target, reason := sandbox.connect()
+			if took := time.Since(begun); (reason == "") != (n < maxAddrs) || took != want {
+				t.Errorf("a sandbox, %d dead addresses: %q after %v; want %v", n, reason, took, want)
+			} else if reason == "" && sandbox.addr.Addr() != good {
+				t.Errorf("the connection has the address %s", sandbox.addr)
+			}
+			if target != nil {
+				target.Close()
+			}
+		})
+	}
 }
 
 func TestByteLimits(t *testing.T) {
