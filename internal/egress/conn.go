@@ -108,7 +108,7 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 	if v.reason != "" {
 		return nil, v.reason
 	}
-	if len(g.live) >= g.opts.Limits.Connections || g.in.Load() >= g.opts.Limits.Bytes || g.out.Load() >= g.opts.Limits.Bytes {
+	if len(g.live) >= g.opts.Limits.Connections || max(g.in.Load(), g.out.Load(), g.decoded.Load()) >= g.opts.Limits.Bytes {
 		return nil, Limit
 	}
 	if !v.ip.IsValid() {

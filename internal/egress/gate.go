@@ -92,6 +92,7 @@ type Gate struct {
 
 	resolving chan struct{} // a token for each lookup that an ask waits for
 	in, out   atomic.Int64
+	decoded   atomic.Int64 // bytes of encoded answers of hosts with brokered secrets
 }
 
 // NewGate returns a gate.
