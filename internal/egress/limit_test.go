@@ -188,6 +188,26 @@ func TestSharedLookup(t *testing.T) {
 	})
 }
 
+// A name that takes longer than the start of a run waits for has not failed: a program that uses it waits as long as it would without.
+func TestSlowPin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := &resolver{wait: make(chan struct{})}
+		dns.set("a.example.com", []netip.Addr{public})
+		g := NewGate(Options{Policy: policyOf(t, "a.example.com"), Resolver: dns, Own: noOwn})
+		begun := time.Now()
+		if err := g.Pin(t.Context()); err != nil || time.Since(begun) != usual.pin {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if r := g.Report(); r.Denied != 0 {
+			t.Errorf("report %+v", r)
+		}
+		time.AfterFunc(usual.name-time.Second, func() { close(dns.wait) })
+		if p := g.lookup(t.Context(), "a.example.com"); len(p.addrs) != 1 {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
 // An address that drops packets delays a connection by a moment, whoever wants it, and many of them by a few seconds.
 func TestDeadAddresses(t *testing.T) {
 	dead, good := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("203.0.113.2")
