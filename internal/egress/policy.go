@@ -132,9 +132,6 @@ func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	if !p.Private || !p.covers(func(r *Rules) bool { return r.opens(ip) }) {
 		return false
 	}
-	rule, ok := p.Run.lookup(ip)
-	if !ok && (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) {
-		rule, ok = p.Open.lookup(ip)
-	}
-	return ok && rule.prefix.Bits() >= within.Bits()
+	narrow := func(r *Rules) bool { rule, ok := r.lookup(ip); return ok && rule.prefix.Bits() >= within.Bits() }
+	return narrow(&p.Run) || (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) && narrow(&p.Open)
 }

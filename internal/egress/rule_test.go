@@ -252,6 +252,23 @@ func TestAnyWithRanges(t *testing.T) {
 	}
 }
 
+// What is opened to a name stays open whatever else a request lists.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	open, err := ParseList("open", []string{"10.1.0.5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wide := range [][]string{nil, {"0.0.0.0/0"}} {
+		p := policyOf(t, append(wide, "pip.example.com", "other.example.com")...)
+		p.Private, p.Open, p.OpenTo = true, open, []string{"pip.example.com"}
+		ip := netip.MustParseAddr("10.1.0.5")
+		if !p.admits("pip.example.com", ip, nil) || p.admits("other.example.com", ip, nil) || p.admits("pip.example.com", ip.Next(), nil) {
+			t.Errorf("with %v: what is opened differs", wide)
+		}
+	}
+}
+
 // Rules of a run of which the server's cover nothing are named; those of which they cover something are not.
 func TestUncovered(t *testing.T) {
 	t.Parallel()
