@@ -387,6 +387,8 @@ func TestCheck(t *testing.T) {
 	server.Server, _ = ParseList("server", []string{"b.example.com"})
 	private := policy
 	private.Private = true
+	closed := private
+	closed.Server, _ = ParseList("server", []string{"*", "172.16.0.0/16"})
 	for _, tt := range []struct {
 		policy  Policy
 		url     string
@@ -410,6 +412,8 @@ func TestCheck(t *testing.T) {
 		{policy, "https://missing.example.com", "missing.example.com", 443, "*.example.com", DNSFailed, "missing.example.com has no address that can be found"},
 		{policy, "https://private.example.com", "private.example.com", 443, "*.example.com", PrivateAddress, "the address of private.example.com is not a public address, and the server allows public ones only"},
 		{private, "https://private.example.com", "private.example.com", 443, "*.example.com", PrivateAddress, "the address of private.example.com is not a public address, and no rule of egress.ips or egress.cidrs names it or its range"},
+		{closed, "https://private.example.com", "private.example.com", 443, "*.example.com", PrivateAddress, "the address of private.example.com is not a public address, and not one that the server's rules let a request open"},
+		{closed, "https://192.168.0.7", "192.168.0.7", 443, "", PrivateAddress, "192.168.0.7 is not a public address, and not one that the server's rules let a request open"},
 		{policy, "https://192.168.0.7", "192.168.0.7", 443, "", PrivateAddress, "192.168.0.7 is not a public address"},
 		{private, "https://192.168.0.7", "192.168.0.7", 443, "192.168.0.0/24", "", "allowed by"},
 		{server, "https://a.example.com", "a.example.com", 443, "", NoMatch, "the server's policy does not cover a.example.com"},
