@@ -155,8 +155,10 @@ func (s *session) carry(id uint64, c *conn) {
 		return
 	}
 	stream, err := s.accept(c, id)
-	if err != nil {
-		return // the program, the agent or the relay is gone
+	if err != nil { // the program, the agent or the relay is gone, and the host has seen the connection
+		c.allow("")
+		c.ended()
+		return
 	}
 	defer stream.Close()
 	defer context.AfterFunc(c.ctx, func() { reset(stream) })()

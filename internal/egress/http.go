@@ -55,8 +55,12 @@ func (c *conn) carryRequests(stream net.Conn, p *proxy) Reason {
 	_ = server.Close()
 	p.requests.Wait() // of a connection that was upgraded
 	transport.CloseIdleConnections()
-	if !p.asked.Load() && guest.read.Load() {
+	switch {
+	case p.asked.Load():
+	case guest.read.Load():
 		return DNSMismatch // what it sent is no request, or names no host
+	default:
+		c.allow("") // unused, and the host has seen it
 	}
 	return ""
 }

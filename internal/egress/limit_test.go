@@ -350,7 +350,20 @@ func TestFloodHidesNothing(t *testing.T) {
 	}
 }
 
-// A stream that the agent does not open ends the connection to the host.
+// A connection that the program closes before it has said anything is on record: the host has seen it.
+func TestUnused(t *testing.T) {
+	for _, port := range []uint16{80, 443, 5432} {
+		w := newWorld(t, nil)
+		w.peer("a.example.com", public, port, func(c net.Conn) { _, _ = io.ReadAll(c) })
+		w.connect("a.example.com", port).Close()
+		w.wait("the end", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.counted) == 1 })
+		if r := w.gate.Report(); r.Allowed != 1 || r.Denied != 0 || len(w.records()) != 1 {
+			t.Errorf("port %d: report %+v", port, r)
+		}
+	}
+}
+
+// A stream that the agent does not open ends the connection to the host, which is on record.
 func TestAgentDoesNotAccept(t *testing.T) {
 	w := newWorld(t, nil)
 	gone := make(chan struct{}, 1)
@@ -373,7 +386,7 @@ func TestAgentDoesNotAccept(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if r := w.gate.Report(); r.Allowed != 0 || r.Denied != 0 || len(w.records()) != 0 {
+	if r := w.gate.Report(); r.Allowed != 1 || r.Denied != 0 || len(w.records()) != 1 {
 		t.Errorf("report %+v", r)
 	}
 }
