@@ -172,8 +172,9 @@ func sameHeader(a, b string) bool {
 	return strings.EqualFold(strings.ReplaceAll(a, "_", "-"), strings.ReplaceAll(b, "_", "-"))
 }
 
-// screen hides the secrets in the body of a response, and refuses one in which they could not be found.
+// screen hides the secrets in the body of a response and the names of its trailers, and refuses one in which they could not be found.
 func (p *proxy) screen(r *http.Response) error {
+	p.secrets.hide(r.Trailer)
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		return refusal(p.c.host + " changes the protocol, which belljar refuses to a host with a brokered secret")
 	}

@@ -60,7 +60,7 @@ func TestBrokerEcho(t *testing.T) {
 			w.Header().Set("X-Seen", "a "+r.Header.Get("Authorization")+" z")
 			w.Header()[secretValue] = []string{"1"}
 			w.Header().Set("X-"+secretValue, "1")
-			w.Header().Set("Trailer", "X-Late")
+			w.Header().Set("Trailer", "X-Late, "+secretValue)
 			w.Header().Set("Set-Cookie", "a="+secretValue)
 			_, _ = io.WriteString(w, "x")
 			w.(http.Flusher).Flush()
