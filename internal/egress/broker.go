@@ -150,11 +150,9 @@ func unverified(err error) Reason {
 func (p *proxy) setCredentials(out *http.Request) {
 	credentials := p.secrets.of(p.c.host)
 	for _, c := range credentials {
-		for _, header := range []http.Header{out.Header, out.Trailer} {
-			for name := range header {
-				if sameHeader(name, c.Header) {
-					delete(header, name)
-				}
+		for name := range out.Header {
+			if sameHeader(name, c.Header) {
+				delete(out.Header, name)
 			}
 		}
 	}

@@ -155,6 +155,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = p.scheme, p.c.host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Host = p.c.host
+	r.Out.Trailer = nil // a host that some are announced to would wait for them
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values, ok := r.In.Header[name]; ok {
 			r.Out.Header[name] = values
