@@ -188,6 +188,9 @@ func (p *proxy) screen(r *http.Response) error {
 
 // hide replaces the secrets in the headers of a response.
 func (b *Broker) hide(h http.Header) {
+	if b == nil {
+		return
+	}
 	for name, values := range h {
 		for i, v := range values {
 			values[i] = b.Conceal(v)
@@ -216,20 +219,6 @@ func (b *Broker) Conceal(text string) string {
 	text = string(s.Write([]byte(text))) // a copy: the result lasts until the next call
 	return text + string(s.Flush())
 }
-
-// hider hides the secrets in the headers of every answer, informational ones too.
-type hider struct {
-	http.ResponseWriter
-	secrets *Broker
-}
-
-func (h *hider) WriteHeader(status int) {
-	h.secrets.hide(h.Header())
-	h.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets an answer be flushed.
-func (h *hider) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // hiding hides secrets in what is read.
 type hiding struct {

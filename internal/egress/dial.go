@@ -59,12 +59,12 @@ func (g *Gate) reach(ctx context.Context, host string, ip netip.Addr, port uint1
 	ctx, cancel := context.WithTimeout(ctx, g.waits.dial)
 	defer cancel()
 	each := max(g.waits.dial/time.Duration(len(addrs)), leastDial)
-	type answer struct {
+	type result struct {
 		addr netip.AddrPort
 		conn net.Conn
 		err  error
 	}
-	answers := make(chan answer)
+	results := make(chan result)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	reason, failure := PrivateAddress, error(nil)
@@ -88,7 +88,7 @@ func (g *Gate) reach(ctx context.Context, host string, ip netip.Addr, port uint1
 				defer stop()
 				conn, err := g.opts.Dial(limited, addr)
 				select {
-				case answers <- answer{addr, conn, err}:
+				case results <- result{addr, conn, err}:
 				case <-ctx.Done():
 					if err == nil {
 						_ = conn.Close()
@@ -96,15 +96,15 @@ func (g *Gate) reach(ctx context.Context, host string, ip netip.Addr, port uint1
 				}
 			}()
 			next.Reset(stagger)
-		case a := <-answers:
+		case r := <-results:
 			open--
 			switch {
-			case a.err != nil:
-				failure = a.err
-			case take(a.addr):
-				return a.conn, "", nil
+			case r.err != nil:
+				failure = r.err
+			case take(r.addr):
+				return r.conn, "", nil
 			default: // the policy has changed
-				_ = a.conn.Close()
+				_ = r.conn.Close()
 				reason = PrivateAddress
 			}
 			next.Reset(0)

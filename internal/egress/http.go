@@ -96,22 +96,34 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed {
 		c.allow("")
 	}
-	p.answering.Store(true)                                 // a response that breaks off panics
-	for _, name := range []string{"Content-Type", "Date"} { // the server would add them to a response without
-		w.Header()[name] = nil
-	}
+	p.answering.Store(true) // a response that breaks off panics
 	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
 	defer context.AfterFunc(r.Context(), c.endSilent)()
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
-	if p.secrets != nil {
-		w = &hider{w, p.secrets}
-	}
-	p.reverse.ServeHTTP(w, r.WithContext(ctx))
-	if p.secrets != nil {
-		p.secrets.hide(w.Header()) // what is left to be sent: trailers
-	}
+	p.reverse.ServeHTTP(&answer{w, p.secrets}, r.WithContext(ctx))
+	p.secrets.hide(w.Header()) // what is left to be sent: trailers
 	p.answering.Store(false)
 }
+
+// answer is the answer of a host, informational ones too, with no header that it did not send, and no secret in one.
+type answer struct {
+	http.ResponseWriter
+	secrets *Broker
+}
+
+func (a *answer) WriteHeader(status int) {
+	h := a.Header()
+	for _, name := range []string{"Content-Type", "Date"} { // the server would add them
+		if _, sent := h[name]; !sent {
+			h[name] = nil
+		}
+	}
+	a.secrets.hide(h)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets an answer be flushed.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // endSilent ends a connection whose program has ended its side, and may have gone, once the host has been silent for long.
 func (c *conn) endSilent() {

@@ -207,6 +207,24 @@ func TestHTTPIsTransparent(t *testing.T) {
 	}
 }
 
+// An answer after an informational one has the headers that the host sent, too.
+func TestHTTPEarlyHints(t *testing.T) {
+	w := newWorld(t, nil)
+	w.peer("a.example.com", public, 80, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	c := w.connect("a.example.com", 80)
+	write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n")
+	r := bufio.NewReader(c)
+	for _, want := range []string{"Link", "Content-Length"} {
+		if resp, err := http.ReadResponse(r, nil); err != nil || len(resp.Header) != 1 || resp.Header.Get(want) == "" {
+			t.Errorf("%v, %v; want the header %s alone", resp, err, want)
+		}
+	}
+}
+
 // Requests of one connection share one to the host; if that ends, the next one is dialled at the pinned address.
 func TestHTTPKeepsAlive(t *testing.T) {
 	w, p := newWorld(t, nil), &raw{}
