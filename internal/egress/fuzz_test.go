@@ -179,7 +179,8 @@ func FuzzHTTP(f *testing.F) {
 					}
 					return
 				}
-				if req.Host != "a.example.com" || req.URL.Host != "" || req.Method == "CONNECT" || req.Header.Get("Upgrade") != "" && req.Header.Get("Upgrade") != "websocket" {
+				origin, upgrade := strings.HasPrefix(req.RequestURI, "/") || req.RequestURI == "*", req.Header.Get("Upgrade")
+				if !origin || req.Host != "a.example.com" || req.Method == "CONNECT" || upgrade != "" && upgrade != "websocket" {
 					t.Errorf("arrived: %s %s, Host %q\n%q", req.Method, req.RequestURI, req.Host, arrived.Bytes())
 				}
 				_, _ = io.Copy(io.Discard, req.Body)

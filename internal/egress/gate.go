@@ -66,8 +66,8 @@ type Options struct {
 	Limits   Limits
 	Broker   *Broker // nil if the sandbox has no brokered secrets
 	// Record gets the first allowed connection of each host and rule, and the first denial of each host and reason, at most 1,000 and
-	// 100 between two calls of Pin. Of allowed hosts beyond the first 512 it gets every connection. Count gets each denial, and each allowed connection when it ends, with its bytes. Both must be quick,
-	// and must not call the gate.
+	// 100 between two calls of Pin. Of allowed hosts beyond the first 512 it gets every connection. Count gets each denial, and each
+	// allowed connection when it ends, with its bytes. Both must be quick, and must not call the gate.
 	Record func(Event)
 	Count  func(Event)
 	Now    func() time.Time
