@@ -18,7 +18,7 @@ func network(c *Config) []row {
 		{name: "NETWORK_DEFAULT", value: oneOf(&c.NetworkDefault, belljar.NetworkDenyAll, belljar.NetworkAllowlist), def: belljar.NetworkDenyAll, hash: true,
 			doc: "Network of requests that set no network_policy. allowlist gives them what SANDBOX_EGRESS_ALLOW lists."},
 		{name: "EGRESS_ALLOW", value: list(&c.EgressAllow, checkRule), def: "[]",
-			doc: "What sandboxes may reach at most: hosts (api.example.com), all names below one (*.example.com), networks, addresses, or * for every public host. Private networks and addresses may stand next to *: requests can then open these, and no others. A request lists what it needs of that. An empty list allows nothing, and requests for a network are refused; without a server, it allows every public host." + ifSet},
+			doc: "What sandboxes may reach at most: hosts (api.example.com), all names below one (*.example.com), networks, addresses, or * for every public host. If private networks and addresses stand next to * or to names, requests can open these, and no others. A request lists what it needs of that. An empty list allows nothing, and requests for a network are refused; without a server, it allows every public host." + ifSet},
 		{name: "EGRESS_ALLOW_USERS", value: list(&c.EgressAllowUsers, checkUserRule), def: "[]",
 			doc: "Rules of single users, as user=rule: alice=api.example.com,alice=*.example.org. A user with such rules has them in place of EGRESS_ALLOW." + ifSet},
 		{name: "EGRESS_ALLOW_TRUST", value: list(&c.EgressAllowTrust, checkTrustRule), def: "[]",

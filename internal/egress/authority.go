@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	authorityLife = 90 * 24 * time.Hour // no sandbox lives longer; the key is gone with it
+	authorityLife = 366 * 24 * time.Hour // a session can live for a year; the key is gone with it
 	leafLife      = 24 * time.Hour
 	clockSkew     = time.Hour
 )

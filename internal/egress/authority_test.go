@@ -33,8 +33,15 @@ func TestAuthorityNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := leaf.Leaf.Verify(x509.VerifyOptions{DNSName: "a.example.com", Roots: trust(a)}); err != nil {
-		t.Error(err)
+	late := time.Now().Add(365 * 24 * time.Hour) // the end of the longest session
+	last, err := a.leaf("a.example.com", late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, leaf := range map[time.Time]*x509.Certificate{time.Now(): leaf.Leaf, late: last.Leaf} {
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: "a.example.com", Roots: trust(a), CurrentTime: at}); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := a.leaf("b.example.com", time.Now()); err == nil {
 		t.Error("a leaf for a host that the authority is not for")

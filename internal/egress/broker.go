@@ -150,11 +150,9 @@ func unverified(err error) Reason {
 func (p *proxy) setCredentials(out *http.Request) {
 	credentials := p.secrets.of(p.c.host)
 	for _, c := range credentials {
-		for _, header := range []http.Header{out.Header, out.Trailer} {
-			for name := range header {
-				if sameHeader(name, c.Header) {
-					delete(header, name)
-				}
+		for name := range out.Header {
+			if sameHeader(name, c.Header) {
+				delete(out.Header, name)
 			}
 		}
 	}
@@ -172,8 +170,9 @@ func sameHeader(a, b string) bool {
 	return strings.EqualFold(strings.ReplaceAll(a, "_", "-"), strings.ReplaceAll(b, "_", "-"))
 }
 
-// screen hides the secrets in the body of a response, and refuses one in which they could not be found.
+// screen hides the secrets in the body of a response and the names of its trailers, and refuses one in which they could not be found.
 func (p *proxy) screen(r *http.Response) error {
+	p.secrets.hide(r.Trailer)
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		return refusal(p.c.host + " changes the protocol, which belljar refuses to a host with a brokered secret")
 	}
@@ -189,6 +188,9 @@ func (p *proxy) screen(r *http.Response) error {
 
 // hide replaces the secrets in the headers of a response.
 func (b *Broker) hide(h http.Header) {
+	if b == nil {
+		return
+	}
 	for name, values := range h {
 		for i, v := range values {
 			values[i] = b.Conceal(v)
@@ -217,20 +219,6 @@ func (b *Broker) Conceal(text string) string {
 	text = string(s.Write([]byte(text))) // a copy: the result lasts until the next call
 	return text + string(s.Flush())
 }
-
-// hider hides the secrets in the headers of every answer, informational ones too.
-type hider struct {
-	http.ResponseWriter
-	secrets *Broker
-}
-
-func (h *hider) WriteHeader(status int) {
-	h.secrets.hide(h.Header())
-	h.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets an answer be flushed.
-func (h *hider) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // hiding hides secrets in what is read.
 type hiding struct {

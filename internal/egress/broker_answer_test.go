@@ -60,7 +60,7 @@ func TestBrokerEcho(t *testing.T) {
 			w.Header().Set("X-Seen", "a "+r.Header.Get("Authorization")+" z")
 			w.Header()[secretValue] = []string{"1"}
 			w.Header().Set("X-"+secretValue, "1")
-			w.Header().Set("Trailer", "X-Late")
+			w.Header().Set("Trailer", "X-Late, "+secretValue)
 			w.Header().Set("Set-Cookie", "a="+secretValue)
 			_, _ = io.WriteString(w, "x")
 			w.(http.Flusher).Flush()
@@ -184,7 +184,7 @@ func TestBrokerEnds(t *testing.T) {
 	}
 }
 
-// TestBrokerLimit: the sandbox's limit counts what an encoded answer becomes.
+// TestBrokerLimit: the sandbox's limit also holds for what an encoded answer becomes. Reports count what came.
 func TestBrokerLimit(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -198,4 +198,8 @@ func TestBrokerLimit(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	a.denied("a.example.com", Limit)
+	a.refused("a.example.com", 443, Limit)
+	if r := a.gate.Report(); r.BytesIn != r.Hosts[0].BytesIn || r.BytesIn > 100<<10 {
+		t.Errorf("%d bytes came in, %d of them from the host", r.BytesIn, r.Hosts[0].BytesIn)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,7 +55,7 @@ func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL s
 	case len(addrs) == 0:
 		check.Reason, check.Message = string(DNSFailed), v.host+" has no address that can be found"
 	case !usable:
-		v.reason = PrivateAddress
+		v.reason, v.server = PrivateAddress, !slices.ContainsFunc(addrs, p.opens)
 		check.Reason, check.Message = string(PrivateAddress), p.why(host, port, v)
 	default:
 		check.Allowed, check.Message = true, p.how(v, port)
@@ -78,6 +79,8 @@ func (p *Policy) why(host string, port uint16, v verdict) string {
 		return fmt.Sprintf("port %d is denied: the server allows %s", port, strings.Join(ports, ", "))
 	case v.reason == PrivateAddress && !p.Private:
 		return fmt.Sprintf("%s is not a public address, and the server allows public ones only", v.name())
+	case v.reason == PrivateAddress && v.server:
+		return fmt.Sprintf("%s is not a public address, and not one that the server's rules let a request open", v.name())
 	case v.reason == PrivateAddress:
 		return fmt.Sprintf("%s is not a public address, and no rule of egress.ips or egress.cidrs names it or its range", v.name())
 	case v.host == "":

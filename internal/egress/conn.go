@@ -19,13 +19,15 @@ type waits struct {
 	accept time.Duration // for the agent
 	head   time.Duration // for a ClientHello or the head of a request
 	last   time.Duration // for a program to read why it was denied
+	silent time.Duration // for a host to send more of an answer, once the program has ended its side
 	pin    time.Duration // for the names of a run
 	name   time.Duration // for a name on its first use: programs wait for 5 s
 }
 
 // usual are the waits of a gate. Tests that are not about them have longer ones.
 var usual = waits{
-	dial: 10 * time.Second, accept: 10 * time.Second, head: 10 * time.Second, last: 5 * time.Second, pin: 2 * time.Second, name: 4 * time.Second,
+	dial: 10 * time.Second, accept: 10 * time.Second, head: 10 * time.Second, last: 5 * time.Second, silent: 30 * time.Second,
+	pin: 2 * time.Second, name: 4 * time.Second,
 }
 
 // conn is a connection of a program, from the ask to the end.
@@ -107,7 +109,7 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 	if v.reason != "" {
 		return nil, v.reason
 	}
-	if len(g.live) >= g.opts.Limits.Connections || g.in.Load() >= g.opts.Limits.Bytes || g.out.Load() >= g.opts.Limits.Bytes {
+	if len(g.live) >= g.opts.Limits.Connections || max(g.in.Load(), g.out.Load(), g.decoded.Load()) >= g.opts.Limits.Bytes {
 		return nil, Limit
 	}
 	if !v.ip.IsValid() {
@@ -154,15 +156,13 @@ func (s *session) carry(id uint64, c *conn) {
 		return
 	}
 	stream, err := s.accept(c, id)
-	if err != nil {
-		return // the program, the agent or the relay is gone
+	if err != nil { // the program, the agent or the relay is gone, and the host has seen the connection
+		c.allow("")
+		c.ended()
+		return
 	}
 	defer stream.Close()
-	stop := context.AfterFunc(c.ctx, func() {
-		reset(stream)
-		reset(target)
-	})
-	defer stop()
+	defer context.AfterFunc(c.ctx, func() { reset(stream) })()
 
 	if reason := c.talk(stream, target); reason != "" {
 		c.deny(reason)
@@ -199,34 +199,16 @@ func (c *conn) talk(stream Stream, target net.Conn) Reason {
 	return ""
 }
 
-// connect dials the addresses of the host that the policy admits, one after the other.
+// connect dials the host.
 func (c *conn) connect() (net.Conn, Reason) {
-	addrs := []netip.Addr{c.ip}
-	if !c.ip.IsValid() {
-		p := c.gate.lookup(c.ctx, c.host)
-		if reason := p.reason(); reason != "" {
-			return nil, reason
-		}
-		addrs = p.addrs
+	target, reason, _ := c.gate.reach(c.ctx, c.host, c.ip, c.port, c.setAddress)
+	if target == nil {
+		return nil, reason
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.gate.waits.dial)
-	defer cancel()
-	reason := PrivateAddress
-	for i, ip := range addrs {
-		addr := netip.AddrPortFrom(ip, c.port)
-		if !c.setAddress(addr) {
-			continue
-		}
-		reason = Unreachable
-		conn, err := c.dial(ctx, addr, len(addrs)-i)
-		if err == nil {
-			return conn, ""
-		}
-	}
-	return nil, reason
+	return c.meter(target), ""
 }
 
-// setAddress records the address to dial next, if the policy admits it.
+// setAddress records the address that is dialled or was, if the policy admits it.
 func (c *conn) setAddress(addr netip.AddrPort) bool {
 	g := c.gate
 	own, err := g.ownNow()
@@ -237,20 +219,6 @@ func (c *conn) setAddress(addr netip.AddrPort) bool {
 	}
 	c.addr = addr
 	return true
-}
-
-// dial dials one address, with its share of the time.
-func (c *conn) dial(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
-	if until, ok := ctx.Deadline(); ok && left > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(time.Until(until)/time.Duration(left), 2*time.Second))
-		defer cancel()
-	}
-	conn, err := c.gate.opts.Dial(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	return &metered{conn, c}, nil
 }
 
 // splice copies both ways until both sides have ended, or one has failed.
@@ -302,9 +270,6 @@ func closeWrite(c net.Conn) error {
 
 // reset closes a connection, so that the other side sees that it broke.
 func reset(c net.Conn) {
-	if m, ok := c.(*metered); ok {
-		c = m.Conn
-	}
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
 	}
@@ -316,7 +281,19 @@ var errCut = errors.New("egress: the connection is cut")
 // metered counts the bytes to and from a host, and cuts the connection when the sandbox has used up its own.
 type metered struct {
 	net.Conn
-	c *conn
+	c    *conn
+	stop func() bool
+}
+
+// meter counts for a connection to the host, which ends with c.
+func (c *conn) meter(target net.Conn) *metered {
+	return &metered{target, c, context.AfterFunc(c.ctx, func() { reset(target) })}
+}
+
+// Close ends a connection of several that c may have, one after the other: nothing of it is kept.
+func (m *metered) Close() error {
+	m.stop()
+	return m.Conn.Close()
 }
 
 func (m *metered) Read(p []byte) (int, error) {

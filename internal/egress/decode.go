@@ -46,7 +46,7 @@ func inflate(in io.Reader) (io.Reader, error) {
 	return flate.NewReader(r), nil
 }
 
-// decoding is a body that is decoded while it is read. The sandbox's limit counts what comes out of it, too.
+// decoding is a body that is decoded while it is read. What comes out of it has a limit of its own: reports count the bytes that came.
 type decoding struct {
 	io.ReadCloser
 	c       *conn
@@ -63,7 +63,7 @@ func (d *decoding) Read(p []byte) (int, error) {
 		d.decoded = decoded
 	}
 	n, err := d.decoded.Read(p)
-	if !d.c.spend(&d.c.gate.in, n) {
+	if !d.c.spend(&d.c.gate.decoded, n) {
 		return 0, errCut
 	}
 	if errors.Is(err, io.EOF) {

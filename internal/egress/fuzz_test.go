@@ -148,6 +148,8 @@ func FuzzHTTP(f *testing.F) {
 		"GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\nGET / HTTP/1.1\r\nHost: evil.org\r\n\r\n",
 		"GET http://evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
+		"GET http:http://evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
+		"GET http://evil.org@a.example.com//b.example.com/?http://c.example.com HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a.example.com\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /\r\n",
 		"GET / HTTP/1.1\r\nHost: a.example.com\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0\r\n\r\n",
@@ -177,7 +179,8 @@ func FuzzHTTP(f *testing.F) {
 					}
 					return
 				}
-				if req.Host != "a.example.com" || req.URL.Host != "" || req.Method == "CONNECT" || req.Header.Get("Upgrade") != "" && req.Header.Get("Upgrade") != "websocket" {
+				origin, upgrade := strings.HasPrefix(req.RequestURI, "/") || req.RequestURI == "*", req.Header.Get("Upgrade")
+				if !origin || req.Host != "a.example.com" || req.Method == "CONNECT" || upgrade != "" && upgrade != "websocket" {
 					t.Errorf("arrived: %s %s, Host %q\n%q", req.Method, req.RequestURI, req.Host, arrived.Bytes())
 				}
 				_, _ = io.Copy(io.Discard, req.Body)
@@ -186,7 +189,7 @@ func FuzzHTTP(f *testing.F) {
 				}
 			}
 		})
-		c.carryHTTP(scripted{bytes.NewReader(in), io.Discard}, &metered{target, c})
+		c.carryHTTP(scripted{bytes.NewReader(in), io.Discard}, c.meter(target))
 		c.cancel(nil)
 		target.Close()
 		peers.Wait()

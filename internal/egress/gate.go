@@ -65,9 +65,9 @@ type Options struct {
 	Dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	Limits   Limits
 	Broker   *Broker // nil if the sandbox has no brokered secrets
-	// Record gets the first allowed connection of each host and rule, and the first denial of each host and reason, at most 100
-	// between two calls of Pin. Count gets each denial, and each allowed connection when it ends, with its bytes. Both must be quick,
-	// and must not call the gate.
+	// Record gets the first allowed connection of each host and rule, and the first denial of each host and reason, at most 1,000 and
+	// 100 between two calls of Pin. Of allowed hosts beyond the first 512 it gets every connection. Count gets each denial, and each
+	// allowed connection when it ends, with its bytes. Both must be quick, and must not call the gate.
 	Record func(Event)
 	Count  func(Event)
 	Now    func() time.Time
@@ -92,6 +92,7 @@ type Gate struct {
 
 	resolving chan struct{} // a token for each lookup that an ask waits for
 	in, out   atomic.Int64
+	decoded   atomic.Int64 // bytes of encoded answers of hosts with brokered secrets
 }
 
 // NewGate returns a gate.

@@ -33,7 +33,8 @@ func (c *conn) carryTLS(stream Stream, target net.Conn) Reason {
 		c.dismiss(stream, raw)
 		return DNSMismatch
 	case err != nil && len(raw) == 0 && !errors.Is(err, os.ErrDeadlineExceeded):
-		return "" // the program has closed the connection unused
+		c.allow("") // the program has closed the connection unused, and the host has seen it
+		return ""
 	case err != nil:
 		return SNIMissing
 	}

@@ -55,8 +55,12 @@ func (c *conn) carryRequests(stream net.Conn, p *proxy) Reason {
 	_ = server.Close()
 	p.requests.Wait() // of a connection that was upgraded
 	transport.CloseIdleConnections()
-	if !p.asked.Load() && guest.read.Load() {
+	switch {
+	case p.asked.Load():
+	case guest.read.Load():
 		return DNSMismatch // what it sent is no request, or names no host
+	default:
+		c.allow("") // unused, and the host has seen it
 	}
 	return ""
 }
@@ -92,20 +96,52 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed {
 		c.allow("")
 	}
-	p.answering.Store(true)                                 // a response that breaks off panics
-	for _, name := range []string{"Content-Type", "Date"} { // the server would add them to a response without
-		w.Header()[name] = nil
-	}
+	p.answering.Store(true) // a response that breaks off panics
 	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
+	defer context.AfterFunc(r.Context(), c.endSilent)()
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
-	if p.secrets != nil {
-		w = &hider{w, p.secrets}
-	}
-	p.reverse.ServeHTTP(w, r.WithContext(ctx))
-	if p.secrets != nil {
-		p.secrets.hide(w.Header()) // what is left to be sent: trailers
-	}
+	p.reverse.ServeHTTP(&answer{w, p.secrets}, r.WithContext(ctx))
+	p.secrets.hide(w.Header()) // what is left to be sent: trailers
 	p.answering.Store(false)
+}
+
+// answer is the answer of a host, informational ones too, with no header that it did not send, and no secret in one.
+type answer struct {
+	http.ResponseWriter
+	secrets *Broker
+}
+
+func (a *answer) WriteHeader(status int) {
+	h := a.Header()
+	for _, name := range []string{"Content-Type", "Date"} { // the server would add them
+		if _, sent := h[name]; !sent {
+			h[name] = nil
+		}
+	}
+	a.secrets.hide(h)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets an answer be flushed.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// endSilent ends a connection whose program has ended its side, and may have gone, once the host has been silent for long.
+func (c *conn) endSilent() {
+	timer := time.NewTimer(c.gate.waits.silent)
+	defer timer.Stop()
+	for {
+		before := c.in.Load()
+		select {
+		case <-timer.C:
+		case <-c.ctx.Done():
+			return
+		}
+		if c.in.Load() == before {
+			c.cancel(nil)
+			return
+		}
+		timer.Reset(c.gate.waits.silent)
+	}
 }
 
 // wrong returns why a request is not for the host, or "".
@@ -116,6 +152,9 @@ func (p *proxy) wrong(r *http.Request) string {
 	host := strings.TrimSuffix(r.Host, p.port)
 	if name, err := canonical(host); err != nil || name != p.c.host {
 		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.c.host, clip(r.Host))
+	}
+	if r.URL.Opaque != "" { // http:http://other/ would be written as http://other/
+		return fmt.Sprintf("belljar: %q is neither a path nor a URL with a host (dns_mismatch)", clip(r.RequestURI))
 	}
 	if r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, p.scheme) {
 		return fmt.Sprintf("belljar: this connection is for %s, the request is for %q (dns_mismatch)", p.scheme, clip(r.URL.Scheme))
@@ -128,6 +167,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = p.scheme, p.c.host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Host = p.c.host
+	r.Out.Trailer = nil // a host that some are announced to would wait for them
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values, ok := r.In.Header[name]; ok {
 			r.Out.Header[name] = values
@@ -170,7 +210,6 @@ func (p *proxy) dial(context.Context, string, string) (net.Conn, error) {
 	if reason != "" {
 		return nil, fmt.Errorf("egress: %s", reason)
 	}
-	context.AfterFunc(p.c.ctx, func() { reset(conn) })
 	return conn, nil
 }
 

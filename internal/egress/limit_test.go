@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,6 +188,67 @@ func TestSharedLookup(t *testing.T) {
 	})
 }
 
+// A name that takes longer than the start of a run waits for has not failed: a program that uses it waits as long as it would without.
+func TestSlowPin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := &resolver{wait: make(chan struct{})}
+		dns.set("a.example.com", []netip.Addr{public})
+		g := NewGate(Options{Policy: policyOf(t, "a.example.com"), Resolver: dns, Own: noOwn})
+		begun := time.Now()
+		if err := g.Pin(t.Context()); err != nil || time.Since(begun) != usual.pin {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if r := g.Report(); r.Denied != 0 {
+			t.Errorf("report %+v", r)
+		}
+		time.AfterFunc(usual.name-time.Second, func() { close(dns.wait) })
+		if p := g.lookup(t.Context(), "a.example.com"); len(p.addrs) != 1 {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// An address that drops packets delays a connection by a moment, whoever wants it, and many of them by a few seconds.
+func TestDeadAddresses(t *testing.T) {
+	dead, good := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("203.0.113.2")
+	for n, want := range map[int]time.Duration{0: 0, 1: stagger, 3: 3 * stagger, 7: leastDial + 3*stagger, 8: 2 * leastDial, 20: 4*leastDial + 3*stagger} {
+		synctest.Test(t, func(t *testing.T) {
+			dns := &resolver{}
+			dns.set("a.example.com", append(slices.Repeat([]netip.Addr{dead}, n), good))
+			g := NewGate(Options{
+				Policy: policyOf(t, "*.example.com"), Resolver: dns, Own: noOwn,
+				Dial: func(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+					if at.Addr() == dead {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					c, _ := net.Pipe()
+					return c, nil
+				},
+			})
+			begun := time.Now()
+			c, err := g.Dial(t.Context(), "a.example.com", 443)
+			if took := time.Since(begun); (err == nil) != (n < maxAddrs) || took != want {
+				t.Errorf("Belljar, %d dead addresses: %v after %v; want %v", n, err, took, want)
+			} else if err == nil {
+				c.Close()
+			}
+			begun = time.Now()
+			sandbox := &conn{gate: g, host: "a.example.com", port: 443}
+			sandbox.ctx, sandbox.cancel = context.WithCancelCause(t.Context())
+			target, reason := sandbox.connect()
+			if took := time.Since(begun); (reason == "") != (n < maxAddrs) || took != want {
+				t.Errorf("a sandbox, %d dead addresses: %q after %v; want %v", n, reason, took, want)
+			} else if reason == "" && sandbox.addr.Addr() != good {
+				t.Errorf("the connection has the address %s", sandbox.addr)
+			}
+			if target != nil {
+				target.Close()
+			}
+		})
+	}
+}
+
 func TestByteLimits(t *testing.T) {
 	for _, out := range []bool{true, false} {
 		t.Run(fmt.Sprintf("out=%v", out), func(t *testing.T) {
@@ -288,7 +350,20 @@ func TestFloodHidesNothing(t *testing.T) {
 	}
 }
 
-// A stream that the agent does not open ends the connection to the host.
+// A connection that the program closes before it has said anything is on record: the host has seen it.
+func TestUnused(t *testing.T) {
+	for _, port := range []uint16{80, 443, 5432} {
+		w := newWorld(t, nil)
+		w.peer("a.example.com", public, port, func(c net.Conn) { _, _ = io.ReadAll(c) })
+		w.connect("a.example.com", port).Close()
+		w.wait("the end", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.counted) == 1 })
+		if r := w.gate.Report(); r.Allowed != 1 || r.Denied != 0 || len(w.records()) != 1 {
+			t.Errorf("port %d: report %+v", port, r)
+		}
+	}
+}
+
+// A stream that the agent does not open ends the connection to the host, which is on record.
 func TestAgentDoesNotAccept(t *testing.T) {
 	w := newWorld(t, nil)
 	gone := make(chan struct{}, 1)
@@ -311,7 +386,7 @@ func TestAgentDoesNotAccept(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if r := w.gate.Report(); r.Allowed != 0 || r.Denied != 0 || len(w.records()) != 0 {
+	if r := w.gate.Report(); r.Allowed != 1 || r.Denied != 0 || len(w.records()) != 1 {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -325,6 +400,8 @@ func TestCheck(t *testing.T) {
 	server.Server, _ = ParseList("server", []string{"b.example.com"})
 	private := policy
 	private.Private = true
+	closed := private
+	closed.Server, _ = ParseList("server", []string{"*", "172.16.0.0/16"})
 	for _, tt := range []struct {
 		policy  Policy
 		url     string
@@ -348,6 +425,8 @@ func TestCheck(t *testing.T) {
 		{policy, "https://missing.example.com", "missing.example.com", 443, "*.example.com", DNSFailed, "missing.example.com has no address that can be found"},
 		{policy, "https://private.example.com", "private.example.com", 443, "*.example.com", PrivateAddress, "the address of private.example.com is not a public address, and the server allows public ones only"},
 		{private, "https://private.example.com", "private.example.com", 443, "*.example.com", PrivateAddress, "the address of private.example.com is not a public address, and no rule of egress.ips or egress.cidrs names it or its range"},
+		{closed, "https://private.example.com", "private.example.com", 443, "*.example.com", PrivateAddress, "the address of private.example.com is not a public address, and not one that the server's rules let a request open"},
+		{closed, "https://192.168.0.7", "192.168.0.7", 443, "", PrivateAddress, "192.168.0.7 is not a public address, and not one that the server's rules let a request open"},
 		{policy, "https://192.168.0.7", "192.168.0.7", 443, "", PrivateAddress, "192.168.0.7 is not a public address"},
 		{private, "https://192.168.0.7", "192.168.0.7", 443, "192.168.0.0/24", "", "allowed by"},
 		{server, "https://a.example.com", "a.example.com", 443, "", NoMatch, "the server's policy does not cover a.example.com"},

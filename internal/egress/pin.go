@@ -59,16 +59,17 @@ func (g *Gate) Pin(ctx context.Context) error {
 	g.mu.Unlock()
 	close(work)
 
-	limited, cancel := context.WithTimeout(ctx, g.waits.pin)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer time.AfterFunc(g.waits.pin, cancel).Stop() // no deadline: a name that takes longer has not failed, and is looked up again on first use
 	var wait sync.WaitGroup
 	for range min(pinAtOnce, len(work)) {
 		wait.Go(func() {
 			for host := range work {
 				if limited.Err() != nil {
-					return // the rest is resolved on first use
+					return
 				}
-				if reason := g.resolve(limited, host).reason(); reason != "" && ctx.Err() == nil {
+				if reason := g.resolve(limited, host).reason(); reason != "" && limited.Err() == nil {
 					g.deny(Event{Host: host, Reason: reason})
 				}
 			}

@@ -25,7 +25,7 @@ type verdict struct {
 	ip     netip.Addr // set if the host is a literal address
 	rule   string     // of the run
 	reason Reason
-	server bool // the server's rules deny it
+	server bool // the server's rules deny it, or its address
 }
 
 // Decide decides about a host, a name or a literal address, and a port. The rule is the run's. The addresses of a name, which are
@@ -111,11 +111,16 @@ func (p *Policy) matchAddress(ip netip.Addr) verdict {
 		return v
 	}
 	if !p.admits(v.host, ip, nil) {
-		v.reason = PrivateAddress
+		v.reason, v.server = PrivateAddress, !p.opens(ip)
 		return v
 	}
 	v.rule = rule
 	return v
+}
+
+// opens reports whether the server lets a request open a special address.
+func (p *Policy) opens(ip netip.Addr) bool {
+	return p.Private && p.covers(func(r *Rules) bool { return r.opens(ip) })
 }
 
 // admits reports whether an address of a host may be dialled: it is public and none of the host's own, or the operator and a rule of the
@@ -129,12 +134,9 @@ func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	if !special {
 		return true
 	}
-	if !p.Private || !p.covers(func(r *Rules) bool { return r.opens(ip) }) {
+	if !p.opens(ip) {
 		return false
 	}
-	rule, ok := p.Run.lookup(ip)
-	if !ok && (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) {
-		rule, ok = p.Open.lookup(ip)
-	}
-	return ok && rule.prefix.Bits() >= within.Bits()
+	narrow := func(r *Rules) bool { rule, ok := r.lookup(ip); return ok && rule.prefix.Bits() >= within.Bits() }
+	return narrow(&p.Run) || (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) && narrow(&p.Open)
 }

@@ -1,5 +1,7 @@
 package egress
 
+import "github.com/belljar/belljar/internal/agent/wire"
+
 // Reason is why something was denied; "" if it was not. The values stand in audit events and reports.
 type Reason string
 
@@ -11,7 +13,7 @@ const (
 	SNIMissing     Reason = "sni_missing"     // port 443 without a TLS ClientHello that names the host
 	PrivateAddress Reason = "private_address" // an address that is not public
 	PortDenied     Reason = "port_denied"     // not one of the server's ports
-	DNSFailed      Reason = "dns_failed"      // the name has no address, or the resolver did not answer
+	DNSFailed      Reason = wire.DNSFailed    // the name has no address, or the resolver did not answer
 	Brokered       Reason = "brokered"        // the host has a brokered secret, and the program does not speak HTTP/1.1 over TLS that it trusts
 	// The certificate of a host with a brokered secret is not valid, and the request was not sent.
 	CertificateUnknown Reason = "certificate_unknown" // no authority that the server trusts has signed it

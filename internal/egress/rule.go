@@ -60,8 +60,8 @@ func ParseRules(e belljar.Egress) (Rules, error) {
 	return p.done()
 }
 
-// ParseList reads a list of hosts, CIDR blocks and addresses, as an operator writes it. "*" is every host. The addresses that stand next
-// to it are the special ones that a request can open; without any, it can open all.
+// ParseList reads a list of hosts, CIDR blocks and addresses, as an operator writes it. "*" is every host. The addresses in it
+// are the special ones that a request can open; without any, it can open all.
 func ParseList(name string, list []string) (Rules, error) {
 	if len(list) > MaxRules {
 		return Rules{}, refuse(name, fmt.Sprintf("list at most %d rules", MaxRules), "%s has more than %d rules", name, MaxRules)
@@ -271,10 +271,9 @@ func (r *Rules) address(ip netip.Addr) (rule string, ok bool) {
 	return "", false
 }
 
-// opens reports whether the rules let a request open a special address. "*" alone does, and next to addresses it says nothing about others.
-// Rules without it say nothing here: what they do not cover is denied as such.
+// opens reports whether the rules let a request open a special address: those that they list, or any if they list none.
 func (r *Rules) opens(ip netip.Addr) bool {
-	if !r.any || len(r.ranges) == 0 {
+	if len(r.ranges) == 0 {
 		return true
 	}
 	_, ok := r.lookup(ip)

@@ -203,7 +203,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Next to "*" stand the special addresses that a request can open; alone it says nothing about them.
+// A list of the server has the special addresses that a request can open, with "*" or names next to them. "*" alone says nothing about them.
 func TestAnyWithRanges(t *testing.T) {
 	t.Parallel()
 	parse := func(list ...string) Rules {
@@ -224,6 +224,7 @@ func TestAnyWithRanges(t *testing.T) {
 		"alone":               {parse("*"), true, "198.51.100.1 10.1.2.3 10.2.3.4 203.0.113.7"},
 		"with a network":      {parse("*", "10.1.0.0/16"), true, "198.51.100.1 10.1.2.3"},
 		"the other way round": {parse("10.1.0.0/16", "*"), true, "198.51.100.1 10.1.2.3"},
+		"next to names":       {parse("*.example.com", "10.1.0.0/16"), true, "198.51.100.1 10.1.2.3"},
 		"with an own address": {parse("*", "203.0.113.7"), true, "198.51.100.1 203.0.113.7"},
 		"public only":         {parse("*", "10.1.0.0/16"), false, "198.51.100.1"},
 	} {
@@ -247,6 +248,23 @@ func TestAnyWithRanges(t *testing.T) {
 	for _, list := range [][]string{{"*", "*"}, {"*", "10.1.0.0/16", "10.1.2.3"}, {"*", "10.1.0.0/16", "example.com"}} {
 		if _, err := ParseList("X", list); belljar.CodeOf(err) != belljar.CodeInvalidRequest || belljar.HintOf(err) == "" {
 			t.Errorf("%v: %v", list, err)
+		}
+	}
+}
+
+// What is opened to a name stays open whatever else a request lists.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	open, err := ParseList("open", []string{"10.1.0.5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wide := range [][]string{nil, {"0.0.0.0/0"}} {
+		p := policyOf(t, append(wide, "pip.example.com", "other.example.com")...)
+		p.Private, p.Open, p.OpenTo = true, open, []string{"pip.example.com"}
+		ip := netip.MustParseAddr("10.1.0.5")
+		if !p.admits("pip.example.com", ip, nil) || p.admits("other.example.com", ip, nil) || p.admits("pip.example.com", ip.Next(), nil) {
+			t.Errorf("with %v: what is opened differs", wide)
 		}
 	}
 }

@@ -64,6 +64,9 @@ const (
 	ViaSocks   Via = "socks"   // by SOCKS5
 )
 
+// DNSFailed is the reason of a name that has no address, or, unless it is missing, was not found for now.
+const DNSFailed = "dns_failed"
+
 // Answer is the host's answer to an [Ask]. OpAccept answers an allowed connection.
 type Answer struct {
 	ID uint64 `json:"id"`

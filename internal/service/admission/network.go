@@ -192,7 +192,7 @@ func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
 	case egress.PrivateAddress:
 		return said + ": its address is not public, and no rule allows that address"
 	case egress.DNSFailed:
-		return said + ": its name has no address"
+		return fmt.Sprintf("network: %s cannot be found (%s): its name has no address, or the DNS server did not answer", h.Host, h.Reason)
 	case egress.CertificateUnknown:
 		return said + ": it has a brokered secret, and a certificate of an authority that the server does not trust; SANDBOX_EGRESS_CA_FILE adds one"
 	case egress.CertificateExpired:

@@ -163,6 +163,7 @@ func TestDenied(t *testing.T) {
 		{"a.example.com", "no_match", "network: a.example.com is not allowed (no_match): the server's SANDBOX_EGRESS_ALLOW does not list it"},
 		{"x_y", "no_match", "network: x_y is not allowed (no_match)"},
 		{"a.example.com", "port_denied", "network: a.example.com is not allowed (port_denied): the server's SANDBOX_EGRESS_PORTS does not list the port"},
+		{"a.example.com", "dns_failed", "network: a.example.com cannot be found (dns_failed): its name has no address, or the DNS server did not answer"},
 		{"a.example.com", "sni_missing", "network: a.example.com is not allowed (sni_missing)"},
 	} {
 		if got := Denied(p, belljar.EgressHost{Host: test.host, Reason: test.reason}, "--allow"); got != test.want {

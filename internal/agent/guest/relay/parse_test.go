@@ -38,7 +38,7 @@ func ask(t testing.TB, name string, kind dnsmessage.Type, edns bool) []byte {
 
 func TestReply(t *testing.T) {
 	addr := netip.MustParseAddr("127.64.0.9")
-	ok, denied, missing := wire.Answer{OK: true}, wire.Answer{Reason: "no_match"}, wire.Answer{Missing: true}
+	ok, denied, missing := wire.Answer{OK: true}, wire.Answer{Reason: "no_match"}, wire.Answer{Reason: wire.DNSFailed, Missing: true}
 	const a, aaaa, txt, https = dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.TypeTXT, dnsmessage.Type(65)
 	for name, c := range map[string]struct {
 		name   string
@@ -58,6 +58,7 @@ func TestReply(t *testing.T) {
 		"denied":         {"api.example.com.", a, true, netip.Addr{}, denied, nil, true, dnsmessage.RCodeNameError, false, "\x00\x0fno_match"},
 		"denied IPv6":    {"api.example.com.", aaaa, false, netip.Addr{}, denied, nil, true, dnsmessage.RCodeNameError, false, ""},
 		"missing":        {"api.example.com.", a, true, netip.Addr{}, missing, nil, true, dnsmessage.RCodeNameError, false, ""},
+		"not found now":  {"api.example.com.", a, true, netip.Addr{}, wire.Answer{Reason: wire.DNSFailed}, nil, true, dnsmessage.RCodeServerFailure, false, "\x00\x00dns_failed"},
 		"no relay":       {"api.example.com.", a, true, netip.Addr{}, wire.Answer{}, errNoRelay, true, dnsmessage.RCodeServerFailure, false, "\x00\x00no relay"},
 		"too many names": {"api.example.com.", a, true, netip.Addr{}, ok, errManyNames, true, dnsmessage.RCodeNameError, false, "\x00\x00too many names"},
 		"text":           {"api.example.com.", txt, true, netip.Addr{}, wire.Answer{}, nil, false, 0, false, ""},

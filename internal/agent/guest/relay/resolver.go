@@ -242,6 +242,8 @@ func (q query) reply(addr netip.Addr, a wire.Answer, err error) []byte {
 		rcode, code, text = dnsmessage.RCodeNameError, errorOther, err.Error()
 	case !addr.IsValid() && a.Missing:
 		rcode = dnsmessage.RCodeNameError
+	case !addr.IsValid() && a.Reason == wire.DNSFailed:
+		rcode, code, text = dnsmessage.RCodeServerFailure, errorOther, a.Reason
 	case !addr.IsValid():
 		rcode, code, text = dnsmessage.RCodeNameError, errorBlocked, a.Reason
 	}
