@@ -249,8 +249,12 @@ func (i *Installer) files(ctx context.Context, p *preset, u *url.URL, policy *eg
 	defer cancel()
 	found, err := x.project(ctx, p.probe)
 	if errors.Is(err, errMissing) && p.first != nil {
-		list, listErr := x.get(ctx, u)
-		if first := p.first(list); listErr == nil && first != "" {
+		first := ""
+		_ = x.get(ctx, u, func(list page) error {
+			first = p.first(list)
+			return nil
+		})
+		if first != "" {
 			found, err = x.project(ctx, first)
 		}
 	}

@@ -19,11 +19,11 @@ type tool struct {
 	field    string   // that errors are about; "" is that of its packages
 	programs []string // of the image, the first of which runs the packages
 	wanted   func(belljar.Packages) []string
-	project  func(requirement string) string // the name in it
-	page     func(project string) string     // of the index, relative to it
-	slash    bool                            // a page's path ends in one
-	accept   string                          // the best form of a page
-	links    func(kind string, body []byte) ([]string, error)
+	project  func(requirement string) string                   // the name in it
+	page     func(project string) string                       // of the index, relative to it
+	slash    bool                                              // a page's path ends in one
+	accept   string                                            // the best form of a page
+	links    func(p page, visit func(link string) error) error // until visit returns an error
 
 	ask     []string // prints the address of the index that the image sets
 	command func(o order) []string
