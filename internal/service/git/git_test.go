@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -135,6 +136,17 @@ func TestSorterCaps(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	var huge bytes.Buffer
+	w := tar.NewWriter(&huge)
+	for _, h := range []tar.Header{{Name: "a", Size: 1}, {Name: "b", Size: math.MaxInt64, Format: tar.FormatGNU}} {
+		_ = w.WriteHeader(&h)
+		_, _ = w.Write([]byte("x"))
+	}
+	s := sorter{bytes: 1 << 20, files: 9, tree: &Tree{}}
+	if err := s.spool(t.Context(), &huge, t.TempDir()); belljar.CodeOf(err) != belljar.CodeTooLarge {
+		t.Errorf("sizes beyond 64 bits: %v", err)
+	}
+	s.tree.Close()
 }
 
 // What git prints of a server's or repository's own text can do nothing to a terminal, and is short.

@@ -141,9 +141,10 @@ func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 			return nil
 		}
 	}
-	if s.tree.Bytes += h.Size; s.tree.Bytes > s.bytes {
+	if h.Size > s.bytes-s.tree.Bytes { // the sum may not fit into 64 bits
 		return tooLarge(s.bytes, s.files)
 	}
+	s.tree.Bytes += h.Size
 	if h.Typeflag != tar.TypeDir {
 		if s.tree.Files++; s.tree.Files > s.files {
 			return tooLarge(s.bytes, s.files)
