@@ -133,7 +133,7 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 		for _, n := range open {
 			a, p := &answers[n], presetOf(answers[n].Name)
 			s := &side{Installer: i, Box: b, tool: &tool{name: a.Name, field: presetField}, ask: o, place: &place}
-			printed, exit, err := s.exec(ctx, p.ask, false)
+			printed, exit, err := s.exec(ctx, p.ask, "", false)
 			var own *belljar.Error
 			switch {
 			case errors.As(err, &own):
