@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // What the documentation says of the protections is in force for every command of git.
@@ -161,6 +162,31 @@ func TestLast(t *testing.T) {
 	}
 	if got := plain(strings.Repeat("é", 1000)); len(got) > maxLine+len("…") || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestExplain holds that the error of a clone is about what failed, whatever the address and the server say.
+func TestExplain(t *testing.T) {
+	report := func(reason string) *belljar.EgressReport {
+		return &belljar.EgressReport{Hosts: []belljar.EgressHost{{Host: "git.example.com", Denied: 1, Reason: reason}}}
+	}
+	for name, c := range map[string]struct {
+		said   string // with % for the address
+		report *belljar.EgressReport
+		want   string
+	}{
+		"no address":              {"fatal: unable to access '%/': Could not resolve host: git.example.com\n", nil, "has no address"},
+		"another error":           {"fatal: unable to access '%/': The requested URL returned error: 503\n", nil, "cannot be cloned: "},
+		"the server's words":      {"remote: certificate of fsck signal 9\nfatal: unable to access '%/': The requested URL returned error: 500\n", nil, "cannot be cloned: "},
+		"a certificate":           {"fatal: unable to access '%/': server certificate verification failed\n", nil, "is not trusted: "},
+		"a certificate, brokered": {"fatal: unable to access '%/': The requested URL returned error: 502\n", report("certificate_unknown"), "is not trusted (certificate_unknown)"},
+		"not found":               {"remote: x\nfatal: repository '%/' not found\n", nil, "was not found"},
+	} {
+		o := Order{Spec: &belljar.GitSpec{URL: "https://git.example.com/team/mbedTLS-certificate-fsck.git"}, Placement: &placement.Placement{}}
+		e := &gitError{command: "fetch", text: strings.ReplaceAll(c.said, "%", o.Spec.URL)}
+		if err := o.explainGit(e, c.report, nil); !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
