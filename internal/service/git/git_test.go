@@ -190,6 +190,25 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestLinks reads the links in a list of files, of which it holds no more than one entry.
+func TestLinks(t *testing.T) {
+	links := map[string]bool{}
+	read := linksInto(links)
+	for _, b := range []byte("100644 ab 0\ta\x00120000 ab 0\tl\tm\x00120000 odd\x00") {
+		if err := read([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(links) != 1 || !links["l\tm"] {
+		t.Errorf("%v", links)
+	}
+	for _, list := range []string{strings.Repeat("x", mostEntry+1), strings.Repeat("x", mostEntry+1) + "\x00"} {
+		if err := read([]byte(list)); err == nil {
+			t.Errorf("an entry of %d bytes", len(list))
+		}
+	}
+}
+
 func TestRejects(t *testing.T) {
 	said := "error: while searching for:\n a\n\nerror: patch failed: a b.txt:12\nApplying patch a b.txt with 1 reject...\nRejected hunk #1.\nerror: patch failed: c:3\n"
 	got := rejects(said)
