@@ -105,7 +105,7 @@ type Session struct {
 	Cwd            string            `json:"cwd,omitempty"`      // of its shell, after the last command; "" before the first
 	Packages       *PackageLock      `json:"packages,omitempty"` // what was installed for its runs
 	Presets        []NetworkPreset   `json:"presets,omitempty"`  // of its egress, with what they stand for
-	Warnings       []string          `json:"warnings,omitempty"` // about rules of its egress that the server's cover nothing of
+	Warnings       []string          `json:"warnings,omitempty"` // about rules of its egress that the server's cover nothing of, and its clone
 	Isolation      string            `json:"isolation,omitempty"`
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`

@@ -141,10 +141,11 @@ func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 	case tar.TypeDir:
 		out.Name += "/"
 	case tar.TypeReg:
-		out.Size = head.Size
-		if c.tree.Bytes += head.Size; c.tree.Bytes > c.limits.Bytes || head.Size < 0 {
+		if head.Size < 0 || head.Size > c.limits.Bytes-c.tree.Bytes { // the sum may not fit into 64 bits
 			return nil, above("bytes", name, c.limits.Bytes, "the files hold more than %d MiB together", c.limits.Bytes>>20)
 		}
+		out.Size = head.Size
+		c.tree.Bytes += head.Size
 	case tar.TypeSymlink:
 		if head.Linkname == "" || len(head.Linkname) >= maxTreePath || strings.ContainsRune(head.Linkname, 0) {
 			return nil, refuse("symlink", name, "%s is a symbolic link without a proper target", shown(name))

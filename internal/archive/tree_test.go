@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"path"
 	"strings"
 	"testing"
@@ -73,6 +74,15 @@ func TestCopyTree(t *testing.T) {
 	large := treeOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "x", PAXRecords: map[string]string{"SCHILY.xattr.user.a": strings.Repeat("v", 64<<10)}, Format: tar.FormatPAX})
 	if _, err := CopyTree(t.Context(), io.Discard, bytes.NewReader(large), Limits{}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("many attributes: %v", err)
+	}
+	var huge bytes.Buffer
+	w := tar.NewWriter(&huge)
+	for _, h := range []tar.Header{{Name: "a", Size: 1}, {Name: "b", Size: math.MaxInt64, Format: tar.FormatGNU}} {
+		_ = w.WriteHeader(&h)
+		_, _ = w.Write([]byte("x"))
+	}
+	if _, err := CopyTree(t.Context(), io.Discard, &huge, Limits{}); belljar.CodeOf(err) != belljar.CodeTooLarge {
+		t.Errorf("sizes beyond 64 bits: %v", err)
 	}
 	full := errors.New("full")
 	if _, err := CopyTree(t.Context(), failing{full}, bytes.NewReader(in), Limits{}); !errors.Is(err, full) || belljar.CodeOf(err) != belljar.CodeInternal {

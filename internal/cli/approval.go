@@ -53,7 +53,7 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 		rows, now := [][]string{}, time.Now()
 		for _, a := range page.Items {
 			rows = append(rows, []string{
-				a.ID, a.Kind, a.UserID, string(a.State), show.RoughDuration(now.Sub(a.RequestedAt)), strings.Join(a.Reasons, ", "), strings.Join(a.Command, " "),
+				a.ID, a.Kind, a.UserID, string(a.State), show.RoughDuration(now.Sub(a.RequestedAt)), strings.Join(a.Reasons, ", "), show.Command(a.Command),
 			})
 		}
 		if page.HasMore {
@@ -123,15 +123,21 @@ func (f *decisionFlags) decide(ctx context.Context, c *console, decision string)
 	})
 }
 
-// findApproval returns the id of the approval with this prefix.
-func findApproval(ctx context.Context, s belljar.Service, prefix string) (string, error) {
-	return ident.Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
-		page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{Limit: belljar.MaxPage, Offset: offset})
-		for _, a := range page.Items {
-			ids = append(ids, a.ID)
+// findApproval returns the id of the approval with this prefix: of one that waits, or else of any.
+func findApproval(ctx context.Context, s belljar.Service, prefix string) (id string, err error) {
+	for _, state := range []belljar.ApprovalState{belljar.ApprovalPending, ""} {
+		id, err = ident.Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
+			page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{State: state, Limit: belljar.MaxPage, Offset: offset})
+			for _, a := range page.Items {
+				ids = append(ids, a.ID)
+			}
+			return ids, page.HasMore, err
+		})
+		if belljar.CodeOf(err) != belljar.CodeNotFound {
+			break
 		}
-		return ids, page.HasMore, err
-	})
+	}
+	return id, err
 }
 
 // noteApproval prints that a run waits for an operator, and what was decided.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -157,13 +156,7 @@ const mostCommand = 60
 
 // commandLine returns a command as the user could type it, on one line.
 func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, word := range argv {
-		if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?`") {
-			words[i] = show.ShellQuote(word)
-		}
-	}
-	line := []rune(notice.OneLine(strings.Join(words, " ")))
+	line := []rune(notice.OneLine(show.Command(argv)))
 	if len(line) > mostCommand {
 		line = append(line[:mostCommand-1], '…')
 	}

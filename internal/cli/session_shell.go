@@ -103,7 +103,7 @@ func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, 
 		if t.Attached == 0 && !t.DetachedAt.IsZero() {
 			state = "left " + show.RoughDuration(now.Sub(t.DetachedAt)) + " ago"
 		}
-		rows = append(rows, []string{t.ID, t.Name, strings.Join(t.Command, " "), state, show.RoughDuration(now.Sub(t.CreatedAt))})
+		rows = append(rows, []string{t.ID, t.Name, show.Command(t.Command), state, show.RoughDuration(now.Sub(t.CreatedAt))})
 	}
 	return show.Table(c.stdout, "TERMINAL NAME COMMAND STATE AGE", rows)
 }

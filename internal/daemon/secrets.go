@@ -45,9 +45,16 @@ func openVault(ctx context.Context, data *dataDir, records store.Store, rotate b
 	if err != nil {
 		return nil, damagedSecret(data.in(secretsKey), lostSecrets, err)
 	}
-	if len(keys) == 1 {
-		return vault, warnSealed(ctx, records, vault, log)
+	if len(keys) > 1 {
+		if vault, err = replaceKeys(ctx, data, records, vault, lines, keys[0]); err != nil {
+			return nil, err
+		}
 	}
+	return vault, warnSealed(ctx, records, vault, log)
+}
+
+// replaceKeys encrypts everything on record with the first of several keys, and removes the others.
+func replaceKeys(ctx context.Context, data *dataDir, records store.Store, vault *secret.Vault, lines []string, first []byte) (*secret.Vault, error) {
 	// The new key is on disk before anything is encrypted with it, and the older ones until nothing is.
 	if err := writeSynced(data.in(secretsKey), strings.Join(lines, "\n")+"\n"); err != nil {
 		return nil, unusable(data.path, err)
@@ -58,15 +65,22 @@ func openVault(ctx context.Context, data *dataDir, records store.Store, rotate b
 	if err := writeSynced(data.in(secretsKey), lines[0]+"\n"); err != nil {
 		return nil, unusable(data.path, err)
 	}
-	return secret.New(keys[0])
+	return secret.New(first)
 }
+
+// mostNamed bounds how many secrets a warning names.
+const mostNamed = 20
 
 // warnSealed warns about stored secrets that were encrypted with another key.
 func warnSealed(ctx context.Context, records store.Store, vault *secret.Vault, log *slog.Logger) error {
 	stored, err := records.Secrets().All(ctx)
 	lost := slices.DeleteFunc(stored, func(s store.Secret) bool { return vault.Current(s.Sealed) })
 	if len(lost) > 0 {
-		log.Warn("stored secrets were encrypted with another key than the one in "+secretsKey, "secrets", len(lost),
+		var names []string
+		for _, s := range lost[:min(len(lost), mostNamed)] {
+			names = append(names, strings.TrimPrefix(s.Owner+"/"+s.Name, "/")) // a shared one has no owner
+		}
+		log.Warn("stored secrets were encrypted with another key than the one in "+secretsKey, "secrets", len(lost), "names", strings.Join(names, ", "),
 			"hint", "restore that file from a backup, or store them again")
 	}
 	return err

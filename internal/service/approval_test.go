@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	vault "github.com/belljar/belljar/internal/secret"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -430,18 +431,30 @@ func TestApprovalOfASessionSurvives(t *testing.T) {
 	t.Parallel()
 	kept := &records{}
 	var o service.Options
-	b := newBench(t, asking("timeout_sec>600"), recorded(kept), func(o *service.Options) { o.Lifetime = "detached" }, parts(&o)).seen(ann)
+	b := newBench(t, asking("timeout_sec>600"), recorded(kept), func(o *service.Options) { o.Lifetime, o.Vault = "detached", vault.Temporary() }, parts(&o)).seen(ann)
 	ask := belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host", TimeoutSec: 900}}
+	if _, err := b.service.As(ann).Secrets().Set(b.context(), "KEPT", belljar.SecretSpec{Value: password}); err != nil {
+		t.Fatal(err)
+	}
+	ask.Secrets = map[string]belljar.Secret{"TOKEN": {From: "KEPT"}}
 	x, err := b.service.As(ann).Sessions().Create(b.context(), ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := b.start(big("echo then"))
+	then := big("echo then")
+	then.Secrets = ask.Secrets
+	run := b.start(then)
 	if err := b.service.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next := newBench(t, func(n *service.Options) { *n = o }).seen(ann)
+	next := newBench(t, func(n *service.Options) {
+		*n = o
+		n.Policy.Approval = append(n.Policy.Approval, "secrets")
+	}).seen(ann)
 	next.recover()
+	if a := next.pending(run.ID); !slices.Contains(a.Reasons, "secrets: TOKEN (from KEPT)") {
+		t.Errorf("the new rule names %q", a.Reasons)
+	}
 	sessions := next.service.As(ann).Sessions()
 	if got, err := sessions.Get(t.Context(), x.ID); err != nil || got.Approval.State != belljar.ApprovalPending || got.State != belljar.SessionStarting {
 		t.Fatalf("%+v, %v", got, err)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +161,15 @@ func TestUnpackRefuses(t *testing.T) {
 		if len(left) != 0 || len(around) != 1 {
 			t.Errorf("%s: %v and %v are left", name, left, around)
 		}
+	}
+	var huge bytes.Buffer
+	w := tar.NewWriter(&huge)
+	for _, h := range []tar.Header{{Name: "a", Size: 1}, {Name: "b", Size: math.MaxInt64, Format: tar.FormatGNU}} {
+		_ = w.WriteHeader(&h)
+		_, _ = w.Write([]byte("x"))
+	}
+	if _, err := (&Shelf{Dir: t.TempDir(), Max: 10}).Put("key", nil, time.Now(), &huge); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("sizes beyond 64 bits: %v", err)
 	}
 	if _, err := (&Shelf{Dir: t.TempDir(), Max: 10}).Put("key", nil, time.Now(), bytes.NewReader([]byte("no tar stream, "+string(make([]byte, 600))))); !errors.Is(err, ErrBad) {
 		t.Errorf("%v", err)

@@ -48,9 +48,10 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return 0, fmt.Errorf("%w: %.200q leads out of their folder", ErrBad, head.Name)
 		}
-		if total += head.Size; total > most || head.Size < 0 {
+		if head.Size < 0 || head.Size > most-total { // the sum may not fit into 64 bits
 			return 0, ErrTooLarge
 		}
+		total += head.Size
 		if head.Typeflag == tar.TypeDir {
 			folders[name] = head.ModTime
 		}

@@ -129,6 +129,10 @@ func TestGit(t *testing.T) {
 			t.Errorf("no %s: %v\n%s", part, err, log)
 		}
 	}
+	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.1", "base_image": "host", "git": map[string]any{"url": gitURL}})
+	if toText(session["warnings"]) != warnings {
+		t.Errorf("a session: %d, %v", status, session)
+	}
 	if n := p.Hosts()["git.test"]; n < 10 {
 		t.Errorf("control: %d requests", n)
 	}

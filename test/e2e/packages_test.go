@@ -169,7 +169,7 @@ func TestNodePackages(t *testing.T) {
 		need.Missing(t, "%v", err)
 	}
 	s, x := installing(t)
-	evil := map[string]string{"postinstall": "node -e \"require('fs').writeFileSync('pwned', process.cwd())\""}
+	evil := map[string]string{"postinstall": "node -e \"require('fs').writeFileSync('pwned', process.env.npm_config_globalconfig)\""}
 	x.Node("pad", "1.3.0", map[string]string{"index.js": "module.exports = 'pad'", "cli.js": "#!/usr/bin/env node\nconsole.log('cli')\n"}, evil, map[string]string{"pad-cli": "cli.js"})
 	x.Node("@team/tool", "2.0.0", map[string]string{"index.js": "module.exports = 'tool'"}, nil, nil)
 	const program = `pad-cli; node -e "console.log(require('pad'), require('@team/tool'), require('fs').existsSync('/packages/npm/node_modules/pad/pwned'))"`
@@ -177,8 +177,8 @@ func TestNodePackages(t *testing.T) {
 	if run["stdout"] != "cli\npad tool false\n" || !strings.Contains(toText(run["packages"]), `{"hash":"sha512-`) {
 		t.Fatalf("%v\n%s", run, s.said)
 	}
-	run = s.withPackages(map[string]any{"npm": []string{"pad", "@team/tool@^2"}, "build": true}, "sh", "-c", program)
-	if run["stdout"] != "cli\npad tool true\n" {
+	run = s.withPackages(map[string]any{"npm": []string{"pad", "@team/tool@^2"}, "build": true}, "sh", "-c", program+"; cat /packages/npm/node_modules/pad/pwned")
+	if out, _ := run["stdout"].(string); !strings.HasPrefix(out, "cli\npad tool true\n/") || strings.Contains(out, "/workspace") { // npm's settings are the image's
 		t.Errorf("%v", run["stdout"])
 	}
 }

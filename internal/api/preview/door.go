@@ -172,26 +172,39 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, label string) {
 		say(w, http.StatusMethodNotAllowed, "Open an address with a token in a browser.")
 		return
 	}
-	query := r.URL.Query()
-	token := query.Get(tokenParameter)
+	token := r.URL.Query().Get(tokenParameter)
 	p, err := d.opts.Open(label, token)
 	if err != nil {
 		d.refuse(w, r, err, true)
 		return
 	}
-	query.Del(tokenParameter)
-	// One slash: two would begin the name of another host.
-	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, `/\`), RawQuery: query.Encode()}
+	// One slash: two would begin the name of another host. All but the token stays as it is written.
+	to := "/" + strings.TrimLeft(r.URL.EscapedPath(), `/\`)
+	if query := withoutToken(r.URL.RawQuery); query != "" {
+		to += "?" + query
+	}
 	h := w.Header()
 	if !p.Public {
 		http.SetCookie(w, &http.Cookie{
 			Name: cookieName, Value: token, Path: "/", Expires: p.ExpiresAt, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}
-	h.Set("Location", to.String())
+	h.Set("Location", to)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// withoutToken removes the token from a query.
+func withoutToken(query string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(name); err != nil || name != tokenParameter {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
 }
 
 // refuse answers a request that may not see the preview. A preview that does not exist looks like one without a token.

@@ -1,11 +1,14 @@
 package preview
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -84,19 +87,52 @@ func TestToken(t *testing.T) {
 		"good":             {"GET", "/?belljar_token=token", 303, "/"},
 		"with more":        {"GET", "/a%20b?x=1&belljar_token=token&y=2", 303, "/a%20b?x=1&y=2"},
 		"to another host":  {"GET", "//evil.example?belljar_token=token", 303, "/evil.example"},
-		"with a backslash": {"GET", "/%5Cevil.example?belljar_token=token", 303, "/evil.example"},
+		"with a backslash": {"GET", "/%5Cevil.example?belljar_token=token", 303, "/%5Cevil.example"},
+		"as it is written": {"GET", "//evil.example/a%2Fb?x=2&belljar%5Ftoken=token&a=1;z&%zz", 303, "/evil.example/a%2Fb?x=2&a=1;z&%zz"},
 		"wrong":            {"GET", "/?belljar_token=x", 401, ""},
 		"two":              {"GET", "/?belljar_token=x&belljar_token=token", 401, ""},
 		"in a form":        {"POST", "/?belljar_token=token", 405, ""},
 	} {
 		r := httptest.NewRequest(tt.method, "http://abc.preview.example.net/", nil)
-		r.URL.Path, r.URL.RawQuery, _ = strings.Cut(tt.path, "?")
-		r.URL.Path = strings.NewReplacer("%20", " ", "%5C", `\`).Replace(r.URL.Path)
+		r.URL.RawPath, r.URL.RawQuery, _ = strings.Cut(tt.path, "?")
+		r.URL.Path, _ = url.PathUnescape(r.URL.RawPath)
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, r)
 		if w.Code != tt.status || w.Header().Get("Location") != tt.location || (w.Header().Get("Set-Cookie") != "") != (tt.status == 303) {
 			t.Errorf("%s: %d %v", name, w.Code, w.Header())
 		}
+	}
+}
+
+// TestTrailer holds that a trailer loses what a header does.
+func TestTrailer(t *testing.T) {
+	d := newDoor(t, func(context.Context, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			_, _ = http.ReadRequest(bufio.NewReader(far))
+			_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Set-Cookie\r\n\r\n1\r\nx\r\n0\r\n"+
+				"Set-Cookie: a=b; Domain=example.net\r\nClear-Site-Data: \"*\"\r\nX-Sum: 1\r\n\r\n")
+			far.Close()
+		}()
+		return near, nil
+	})
+	r := httptest.NewRequest(http.MethodGet, "http://abc.preview.example.net/", nil)
+	r.AddCookie(&http.Cookie{Name: cookieName, Value: "token"})
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	got := w.Result()
+	if body, _ := io.ReadAll(got.Body); string(body) != "x" {
+		t.Fatalf("%d %q", got.StatusCode, body)
+	}
+	for _, h := range []http.Header{w.Header(), got.Trailer} {
+		for name := range h {
+			if name = strings.TrimPrefix(name, http.TrailerPrefix); name == "Set-Cookie" || name == "Clear-Site-Data" {
+				t.Errorf("%s reaches the browser", name)
+			}
+		}
+	}
+	if got.Trailer.Get("X-Sum")+w.Header().Get(http.TrailerPrefix+"X-Sum") == "" {
+		t.Errorf("another trailer is lost: %v", w.Header())
 	}
 }
 

@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -56,7 +57,7 @@ func ours(name string) bool { return strings.EqualFold(strings.TrimSpace(name), 
 // whole site, and other servers for this host.
 func confine(resp *http.Response) error {
 	h := resp.Header
-	for _, name := range []string{"Clear-Site-Data", "Alt-Svc", "Set-Cookie2"} {
+	for _, name := range beyond() {
 		h.Del(name)
 	}
 	cookies := h.Values("Set-Cookie")
@@ -66,8 +67,34 @@ func confine(resp *http.Response) error {
 			h.Add("Set-Cookie", cookie)
 		}
 	}
-	delete(resp.Trailer, "Set-Cookie")
+	confineTrailer(resp)
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body = confinedBody{resp.Body, resp}
+	}
 	return nil
+}
+
+// beyond are the headers, besides cookies, that reach beyond a host.
+func beyond() []string { return []string{"Clear-Site-Data", "Alt-Svc", "Set-Cookie2"} }
+
+func confineTrailer(resp *http.Response) {
+	for _, name := range append(beyond(), "Set-Cookie") {
+		resp.Trailer.Del(name)
+	}
+}
+
+// confinedBody is the body of an answer, whose trailer comes with its end.
+type confinedBody struct {
+	io.ReadCloser
+	resp *http.Response
+}
+
+func (b confinedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		confineTrailer(b.resp)
+	}
+	return n, err
 }
 
 // confineCookie removes the Domain of a cookie; false if the program may not set it: one of our name, or one that browsers may read

@@ -178,14 +178,10 @@ func (c *conn) close(v Verdict) {
 	if v.Message != nil {
 		_ = c.send(ctx, v.Message) // best effort: the client may be gone
 	}
-	reason := v.Reason
-	if len(reason) > 120 { // a close frame takes 123 bytes
-		reason = reason[:100] + "…"
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = c.ws.Close(v.Code, reason)
+		_ = c.ws.Close(v.Code, v.Brief())
 	}()
 	select {
 	case <-done:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/coder/websocket"
 
@@ -32,6 +33,14 @@ type Verdict struct {
 }
 
 func (v Verdict) Error() string { return v.Reason }
+
+// Brief is the reason as a close frame has it, which takes 123 bytes.
+func (v Verdict) Brief() string {
+	if len(v.Reason) <= 120 {
+		return v.Reason
+	}
+	return strings.ToValidUTF8(v.Reason[:100], "") + "…"
+}
 
 // Typed is a message that has only a type.
 type Typed struct {

@@ -256,11 +256,7 @@ func (t *tunnel) close(v socket.Verdict) {
 		if v.Message != nil {
 			_ = t.send(ctx, v.Message) // best effort: the client may be gone
 		}
-		reason := v.Reason
-		if len(reason) > 120 { // a close frame takes 123 bytes
-			reason = reason[:100] + "…"
-		}
-		_ = t.ws.Close(v.Code, reason)
+		_ = t.ws.Close(v.Code, v.Brief())
 	}
 	_ = t.ws.CloseNow()
 }

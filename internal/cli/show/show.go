@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -22,6 +23,17 @@ func JSON(w io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// Command returns a command as a shell reads it: words that need it are quoted.
+func Command(argv []string) string {
+	words := slices.Clone(argv)
+	for i, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?`[]{}~#!") {
+			words[i] = ShellQuote(word)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // ShellQuote returns a text as one word of a shell.

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -23,10 +24,14 @@ func forms(value string) (list []string) {
 			list = append(list, lines(enc.EncodeToString([]byte(value)), width)...)
 		}
 	}
-	for _, escaped := range []string{url.QueryEscape(text), url.PathEscape(text), percent(text)} {
+	for _, escaped := range []string{url.QueryEscape(text), url.PathEscape(text), percent(text, ""), percent(text, "/"), percent(text, "!'()*")} {
 		list = append(list, escaped, lowerHex(escaped))
 	}
-	list = append(list, quoted(text, true), quoted(text, false))
+	for _, html := range []bool{true, false} {
+		for _, json := range []string{quoted(text, html), strings.ReplaceAll(quoted(text, html), "/", `\/`)} {
+			list = append(list, json, upperHex(json))
+		}
+	}
 	for line := range strings.Lines(text) {
 		list = append(list, strings.TrimSpace(line))
 	}
@@ -58,13 +63,14 @@ func lines(text string, width int) (list []string) {
 	return list
 }
 
-// percent is a text of which everything is percent-encoded that ever is.
-func percent(text string) string {
+// percent is a text of which everything is percent-encoded that ever is, but for what is safe: a slash in Python, other characters in
+// JavaScript.
+func percent(text, safe string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		c := text[i]
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~"+safe, c) >= 0:
 			b.WriteByte(c)
 		default:
 			const digits = "0123456789ABCDEF"
@@ -81,6 +87,20 @@ func lowerHex(escaped string) string {
 		if b[i] == '%' {
 			copy(b[i+1:], strings.ToLower(string(b[i+1:i+3])))
 			i += 2
+		}
+	}
+	return string(b)
+}
+
+// upperHex is a text escaped as in JSON with its digits in upper case.
+func upperHex(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+1 < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		if i++; b[i] == 'u' {
+			copy(b[i+1:], bytes.ToUpper(b[i+1:i+5]))
 		}
 	}
 	return string(b)

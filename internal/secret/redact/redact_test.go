@@ -59,7 +59,7 @@ func TestForms(t *testing.T) {
 	p := New(secret)
 	for name, form := range map[string]string{
 		"raw": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
-		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "percent": percent(secret), "lower percent": strings.ToLower(percent(secret)),
+		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "percent": percent(secret, ""), "lower percent": strings.ToLower(percent(secret, "")),
 		"json": `p@ss \"word\"/é+\u003c1\u003e`, "json without html": `p@ss \"word\"/é+<1>`,
 	} {
 		in := "before " + form + " after"
@@ -73,6 +73,17 @@ func TestForms(t *testing.T) {
 		for _, cut := range []func(int) int{whole, single} {
 			if got := string(write(p, []byte(in), cut)); got != want {
 				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+	for secret, forms := range map[string][]string{ // in Python, PHP and JavaScript
+		"wJalrXU/K7MDENG+CY": {"wJalrXU/K7MDENG%2BCY", "wJalrXU/K7MDENG%2bCY", `wJalrXU\/K7MDENG+CY`},
+		"a<b>c&d/e\\u00e9f":  {`a\u003Cb\u003Ec\u0026d/e\\u00e9f`, `a\u003Cb\u003Ec\u0026d\/e\\u00e9f`, `a\u003cb\u003ec\u0026d\/e\\u00e9f`},
+		"it's (a) *secret*!": {"it's%20(a)%20*secret*!"},
+	} {
+		for _, form := range forms {
+			if got := string(write(New(secret), []byte(form), whole)); strings.Trim(got, "*") != "" {
+				t.Errorf("%s is shown as %s", form, got)
 			}
 		}
 	}

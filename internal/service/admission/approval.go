@@ -59,19 +59,15 @@ func subjects() []subject {
 			ref := askedImage(q)
 			return ref != "" && (pattern == ref || standsFor(pattern, ref))
 		}},
-		{name: "secrets", asked: func(q Question) string {
-			secrets, _, _ := q.wishes()
-			return strings.Join(slices.Sorted(maps.Keys(secrets)), " ")
-		}},
-		{name: "git", asked: func(q Question) string {
-			if _, repository, _ := q.wishes(); repository != nil {
-				return repository.URL
-			}
-			return ""
-		}},
+		{name: "secrets", asked: askedSecrets},
+		{name: "git", asked: askedGit},
 		{name: "packages", asked: func(q Question) string {
 			_, _, packages := q.wishes()
-			return strings.Join(slices.Concat(packages.Pip, packages.Npm), " ")
+			what := strings.Join(slices.Concat(packages.Pip, packages.Npm), " ")
+			if what != "" && packages.Build {
+				what += " (with build scripts)"
+			}
+			return what
 		}},
 		{name: "cpu", amount: func(q Question) float64 { return ofSandbox(q, q.Placement.Limits.CPU) }},
 		{name: "memory_mb", amount: func(q Question) float64 { return ofSandbox(q, float64(q.Placement.MemoryMB())) }},
@@ -104,6 +100,44 @@ func askedNetwork(q Question) string {
 		return strings.Join(rules, " ")
 	}
 	return "no host"
+}
+
+// askedSecrets names the secrets, and of each which stored one it is and which host gets it.
+func askedSecrets(q Question) string {
+	secrets, repository, _ := q.wishes()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		var more []string
+		if s := secrets[name]; s.From != "" {
+			more = append(more, "from "+s.From)
+		}
+		if s := secrets[name]; s.Brokered() {
+			more = append(more, "to "+s.Host)
+		}
+		if repository != nil && repository.Secret == name {
+			more = append(more, "for git")
+		}
+		if len(more) > 0 {
+			name += " (" + strings.Join(more, ", ") + ")"
+		}
+		list = append(list, name)
+	}
+	return strings.Join(list, " ")
+}
+
+func askedGit(q Question) string {
+	_, repository, _ := q.wishes()
+	if repository == nil {
+		return ""
+	}
+	what := repository.URL
+	if repository.Ref != "" {
+		what += " at " + repository.Ref
+	}
+	if repository.Patch != "" {
+		what += fmt.Sprintf(" with a patch of %d bytes", len(repository.Patch))
+	}
+	return what
 }
 
 func askedImage(q Question) string {
@@ -240,15 +274,20 @@ func within(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// Fingerprint identifies a request, for the approval that is about it alone. It is the same after the request was on record. Secrets
-// are no part of it: their record is encrypted for this request, and their values must not be guessed from it.
+// Fingerprint identifies a request, for the approval that is about it alone. It is the same after the request was on record. The values
+// of secrets are no part of it: their record is encrypted for this request, and they must not be guessed from it.
 func Fingerprint(spec any) (string, error) {
 	raw, err := json.Marshal(spec)
 	var fields map[string]any
 	if err == nil {
 		err = json.Unmarshal(raw, &fields)
 	}
-	delete(fields, "secrets")
+	secrets, _ := fields["secrets"].(map[string]any)
+	for _, s := range secrets {
+		if s, is := s.(map[string]any); is {
+			delete(s, "value")
+		}
+	}
 	if err == nil {
 		raw, err = json.Marshal(fields) // in one order
 	}

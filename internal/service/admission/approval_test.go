@@ -47,7 +47,20 @@ func TestApprovalReasons(t *testing.T) {
 		"an operator":        {all, Question{Caller: belljar.Caller{ID: "op", Role: belljar.RoleAdmin}, Run: run, Placement: large}, nil},
 		"an operator's tool": {all, Question{Caller: agent, Run: inside, Placement: large}, []string{"source=mcp"}},
 		"that image":         {rulesOf(t, "image=python:*"), Question{Caller: user, Run: run, Placement: large}, []string{"image=python:*"}},
-		"another image":      {rulesOf(t, "image=node:*", "image=host"), Question{Caller: user, Run: run, Placement: large}, nil},
+		"what it brings": {rulesOf(t, "secrets", "git", "packages"), Question{Caller: user, Placement: small, Run: &belljar.RunSpec{
+			Secrets: map[string]belljar.Secret{
+				"A": {Value: "a"}, "B": {From: "PROD", Value: "b"}, "C": {From: "PROD", Host: "api.example.com"}, "D": {Value: "d", Host: "git.example.com"},
+			},
+			Git:      &belljar.GitSpec{URL: "https://git.example.com/x", Ref: "main", Patch: "12345", Secret: "D"},
+			Packages: belljar.Packages{Pip: []string{"a"}, Npm: []string{"b@1"}, Build: true},
+		}}, []string{
+			"secrets: A B (from PROD) C (from PROD, to api.example.com) D (to git.example.com, for git)",
+			"git: https://git.example.com/x at main with a patch of 5 bytes", "packages: a b@1 (with build scripts)",
+		}},
+		"bare": {rulesOf(t, "secrets", "git", "packages"), Question{Caller: user, Placement: small, Session: &belljar.SessionSpec{
+			Git: &belljar.GitSpec{URL: "https://git.example.com/x"}, Packages: belljar.Packages{Pip: []string{"a"}},
+		}}, []string{"git: https://git.example.com/x", "packages: a"}},
+		"another image": {rulesOf(t, "image=node:*", "image=host"), Question{Caller: user, Run: run, Placement: large}, nil},
 	} {
 		if got := test.rules.Reasons(test.q); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -111,6 +124,29 @@ func TestFingerprint(t *testing.T) {
 	c, err3 := Fingerprint(&other)
 	if err := errors.Join(err, err2, err3); err != nil || a != b || a == c {
 		t.Errorf("%s, %s, %s, %v", a, b, c, err)
+	}
+}
+
+// TestFingerprintOfSecrets holds that it has which secrets go where, and nothing of their values.
+func TestFingerprintOfSecrets(t *testing.T) {
+	of := func(s belljar.Secret) string {
+		text, err := Fingerprint(&belljar.RunSpec{Secrets: map[string]belljar.Secret{"TOKEN": s}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	usual := of(belljar.Secret{From: "PROD", Host: "a.example.com"})
+	if usual != of(belljar.Secret{From: "PROD", Host: "a.example.com", Value: "known since"}) {
+		t.Error("it depends on a value")
+	}
+	for name, s := range map[string]belljar.Secret{
+		"another one": {From: "TEST", Host: "a.example.com"}, "another host": {From: "PROD", Host: "b.example.com"}, "a file": {From: "PROD"}, "the caller's own": {Host: "a.example.com", Value: "x"},
+		"another header": {From: "PROD", Host: "a.example.com", Header: "X-Token"},
+	} {
+		if of(s) == usual {
+			t.Errorf("%s is the same request", name)
+		}
 	}
 }
 

@@ -96,17 +96,15 @@ func (e *Egress) Covers(caller belljar.Caller, trust belljar.TrustLevel, host st
 	return reason == ""
 }
 
-// Index is the policy for the hosts of an index of packages, which the operator has switched on, and the addresses that the
-// operator or the request list, for indexes with a private one. The rules of trust levels hold.
+// Index is the policy for the hosts of an index of packages, which the operator has switched on. They may have the private addresses that
+// the operator or the request list, and no other host is reached. The rules of trust levels hold.
 func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []string, asked belljar.Egress) (*egress.Policy, error) {
 	p := e.server(caller, trust)
-	mine := belljar.ParseEgress(e.allow)
-	list := slices.Concat(mine.CIDRs, mine.IPs)
+	list := e.addresses()
 	listed, err := egress.ParseList("SANDBOX_EGRESS_ALLOW", list)
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, hosts...)
 	for _, rule := range slices.Concat(asked.CIDRs, asked.IPs) {
 		own, err := egress.ParseList("egress", []string{rule})
 		if err != nil {
@@ -116,14 +114,25 @@ func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []
 			list = append(list, rule)
 		}
 	}
-	rules, err := egress.ParseList("hosts of the index", list)
-	if err != nil {
+	if p.Open, err = egress.ParseList("egress", list); err != nil {
+		return nil, err
+	}
+	if p.Run, err = egress.ParseList("hosts of the index", hosts); err != nil {
 		return nil, &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the index names hosts that cannot be allowed: %s", strings.Join(hosts, ", ")), Err: err,
 		}
 	}
-	p.Run, p.Server = rules, rules
-	return p, nil
+	p.Server, p.Private = egress.Any(), p.Private && len(list) > 0
+	if p.Private { // a host of an index that is itself an address opens no other than these
+		p.Server, err = egress.ParseList("egress", append(list, "*"))
+	}
+	return p, err
+}
+
+// addresses are those that the operator lists.
+func (e *Egress) addresses() []string {
+	mine := belljar.ParseEgress(e.allow)
+	return slices.Concat(mine.CIDRs, mine.IPs)
 }
 
 // WithPresets is a policy with the hosts of presets. The operator has switched those on, so that they need no other rule of the server,
@@ -150,9 +159,8 @@ func (e *Egress) WithPresets(p *egress.Policy, presets []belljar.NetworkPreset) 
 			more.OpenTo = append(more.OpenTo, strings.ToLower(host))
 		}
 	}
-	mine := belljar.ParseEgress(e.allow)
 	var err error
-	more.Open, err = egress.ParseList("SANDBOX_EGRESS_ALLOW", slices.Concat(mine.CIDRs, mine.IPs))
+	more.Open, err = egress.ParseList("SANDBOX_EGRESS_ALLOW", e.addresses())
 	return &more, err
 }
 

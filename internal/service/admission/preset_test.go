@@ -104,6 +104,55 @@ func TestPresets(t *testing.T) {
 	}
 }
 
+// TestIndexPolicy holds what a side sandbox reaches: the hosts of the index, also at a private address that is listed, and nothing else.
+func TestIndexPolicy(t *testing.T) {
+	user := belljar.Caller{ID: "ann"}
+	for name, c := range map[string]struct {
+		allow []string
+		asked belljar.Egress
+		users []string
+		hosts map[string]error // at 10.1.0.7, if they are names
+	}{
+		"the operator's": {[]string{"*", "10.1.0.0/16"}, belljar.Egress{}, []string{"ann=pip.example.com"}, map[string]error{
+			"pip.example.com": errDialled, "10.1.0.9": errDialled, "10.2.0.9": errPrivate, "10.1.2.3": errNoMatch, "203.0.113.7": errDialled, "www.example.com": errNoMatch,
+		}},
+		"the request's": {[]string{"*"}, belljar.Egress{IPs: []string{"10.1.0.7"}}, nil, map[string]error{
+			"pip.example.com": errDialled, "10.1.0.9": errPrivate, "10.1.0.7": errNoMatch,
+		}},
+		"nobody's": {[]string{"*"}, belljar.Egress{}, nil, map[string]error{"pip.example.com": errPrivate, "10.1.0.9": errPrivate}},
+		"not the user's": {[]string{"*"}, belljar.Egress{IPs: []string{"10.1.0.7"}}, []string{"ann=pip.example.com"}, map[string]error{
+			"pip.example.com": errPrivate,
+		}},
+	} {
+		e, err := Policy{EgressAllow: c.allow, EgressAllowUsers: c.users, EgressPrivate: true, EgressPorts: []uint16{443}}.Egress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Index(user, "", []string{"pip.example.com", "10.1.0.9", "10.2.0.9", "203.0.113.7"}, c.asked)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for host, want := range c.hosts {
+			gate := egress.NewGate(egress.Options{Policy: *p, Resolver: at("10.1.0.7"), Dial: nobody})
+			_, err := gate.Dial(t.Context(), host, 443)
+			var denied *egress.DeniedError
+			if errors.As(err, &denied) {
+				err = reasonError(denied.Reason)
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %s: %v, want %v", name, host, err, want)
+			}
+		}
+	}
+}
+
+// reasonError is a reason as an error that can be compared.
+type reasonError egress.Reason
+
+func (e reasonError) Error() string { return string(e) }
+
+const errPrivate, errNoMatch = reasonError(egress.PrivateAddress), reasonError(egress.NoMatch)
+
 // TestAskLimits holds that tools are asked within what is claimed for their request.
 func TestAskLimits(t *testing.T) {
 	for _, l := range []belljar.Limits{{MemoryMB: 64, WorkspaceMB: 1000}, {MemoryMB: 64, WorkspaceMB: 16}, {MemoryMB: 2000, WorkspaceMB: 10}, belljar.DefaultLimits()} {

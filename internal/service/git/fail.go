@@ -82,9 +82,20 @@ func outOfMemory(l belljar.Limits) *Error {
 	return failed(belljar.CodeTooLarge, "git", "allow more with memory_mb (--memory)", "git ran out of memory (limit %d MiB)", l.MemoryMB)
 }
 
+// own is what git says itself: without the address of the repository, and without what the server says.
+func (e *gitError) own(address string) string {
+	var said strings.Builder
+	for line := range strings.Lines(strings.ReplaceAll(e.text, address, "")) {
+		if !strings.HasPrefix(line, "remote:") {
+			said.WriteString(line)
+		}
+	}
+	return said.String()
+}
+
 // explainGit says what git could not do.
 func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error) error {
-	said, host := e.text, o.Placement.Limits
+	said, host := e.own(o.Spec.URL), o.Placement.Limits
 	has := func(parts ...string) bool {
 		for _, p := range parts {
 			if strings.Contains(said, p) {
@@ -118,6 +129,8 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to %s, which a clone does not follow", elsewhere(report, o))
 	case has("unable to update url base from redirection"):
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to another address, which is no repository")
+	case strings.HasPrefix(denied(report), "certificate_"): // with a secret, the certificate is Belljar's to check, and git says nothing of it
+		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted (%s)", denied(report))
 	case has("certificate", "SSL peer", "TLS"):
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted: %s", e.last())
 	case denied(report) == "private_address": // git says that it could not resolve the host

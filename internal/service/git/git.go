@@ -179,11 +179,23 @@ func (w *clone) keep(ctx context.Context) error {
 // links returns the symbolic links of the tree, which are checked out as files: nothing is written through a link then.
 func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 	links := map[string]bool{}
+	err := w.stream(ctx, linksInto(links), "ls-files", "--stage", "-z")
+	if err == nil && len(links) > mostLinks {
+		err = failed(belljar.CodeTooLarge, "git", "", "the repository has more than %d symbolic links", mostLinks)
+	}
+	return links, err
+}
+
+// linksInto reads what git lists, as it comes.
+func linksInto(links map[string]bool) func([]byte) error {
 	var rest []byte
-	err := w.stream(ctx, func(p []byte) error {
+	return func(p []byte) error {
 		rest = append(rest, p...)
 		for {
 			i := bytes.IndexByte(rest, 0)
+			if i > mostEntry || i < 0 && len(rest) > mostEntry {
+				return &gitError{command: "ls-files", text: "fatal: the list of files has a name that is too long"}
+			}
 			if i < 0 {
 				return nil
 			}
@@ -194,15 +206,14 @@ func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 			}
 			rest = rest[i+1:]
 		}
-	}, "ls-files", "--stage", "-z")
-	if err == nil && len(links) > mostLinks {
-		err = failed(belljar.CodeTooLarge, "git", "", "the repository has more than %d symbolic links", mostLinks)
 	}
-	return links, err
 }
 
-// mostLinks is how many symbolic links a tree may have.
-const mostLinks = 10_000
+// mostLinks is how many symbolic links a tree may have, mostEntry the longest entry of a list of files, in bytes.
+const (
+	mostLinks = 10_000
+	mostEntry = 8 << 10
+)
 
 // pack takes the files out of the sandbox.
 func (w *clone) pack(ctx context.Context, commit string, links map[string]bool, tempDir string) (*Tree, error) {

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // What the documentation says of the protections is in force for every command of git.
@@ -135,6 +137,17 @@ func TestSorterCaps(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	var huge bytes.Buffer
+	w := tar.NewWriter(&huge)
+	for _, h := range []tar.Header{{Name: "a", Size: 1}, {Name: "b", Size: math.MaxInt64, Format: tar.FormatGNU}} {
+		_ = w.WriteHeader(&h)
+		_, _ = w.Write([]byte("x"))
+	}
+	s := sorter{bytes: 1 << 20, files: 9, tree: &Tree{}}
+	if err := s.spool(t.Context(), &huge, t.TempDir()); belljar.CodeOf(err) != belljar.CodeTooLarge {
+		t.Errorf("sizes beyond 64 bits: %v", err)
+	}
+	s.tree.Close()
 }
 
 // What git prints of a server's or repository's own text can do nothing to a terminal, and is short.
@@ -149,6 +162,50 @@ func TestLast(t *testing.T) {
 	}
 	if got := plain(strings.Repeat("é", 1000)); len(got) > maxLine+len("…") || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestExplain holds that the error of a clone is about what failed, whatever the address and the server say.
+func TestExplain(t *testing.T) {
+	report := func(reason string) *belljar.EgressReport {
+		return &belljar.EgressReport{Hosts: []belljar.EgressHost{{Host: "git.example.com", Denied: 1, Reason: reason}}}
+	}
+	for name, c := range map[string]struct {
+		said   string // with % for the address
+		report *belljar.EgressReport
+		want   string
+	}{
+		"no address":              {"fatal: unable to access '%/': Could not resolve host: git.example.com\n", nil, "has no address"},
+		"another error":           {"fatal: unable to access '%/': The requested URL returned error: 503\n", nil, "cannot be cloned: "},
+		"the server's words":      {"remote: certificate of fsck signal 9\nfatal: unable to access '%/': The requested URL returned error: 500\n", nil, "cannot be cloned: "},
+		"a certificate":           {"fatal: unable to access '%/': server certificate verification failed\n", nil, "is not trusted: "},
+		"a certificate, brokered": {"fatal: unable to access '%/': The requested URL returned error: 502\n", report("certificate_unknown"), "is not trusted (certificate_unknown)"},
+		"not found":               {"remote: x\nfatal: repository '%/' not found\n", nil, "was not found"},
+	} {
+		o := Order{Spec: &belljar.GitSpec{URL: "https://git.example.com/team/mbedTLS-certificate-fsck.git"}, Placement: &placement.Placement{}}
+		e := &gitError{command: "fetch", text: strings.ReplaceAll(c.said, "%", o.Spec.URL)}
+		if err := o.explainGit(e, c.report, nil); !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLinks reads the links in a list of files, of which it holds no more than one entry.
+func TestLinks(t *testing.T) {
+	links := map[string]bool{}
+	read := linksInto(links)
+	for _, b := range []byte("100644 ab 0\ta\x00120000 ab 0\tl\tm\x00120000 odd\x00") {
+		if err := read([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(links) != 1 || !links["l\tm"] {
+		t.Errorf("%v", links)
+	}
+	for _, list := range []string{strings.Repeat("x", mostEntry+1), strings.Repeat("x", mostEntry+1) + "\x00"} {
+		if err := read([]byte(list)); err == nil {
+			t.Errorf("an entry of %d bytes", len(list))
+		}
 	}
 }
 

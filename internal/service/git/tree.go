@@ -50,17 +50,20 @@ func (t *Tree) Close() {
 	t.spool = nil
 }
 
+// Warning begins every warning of a tree.
+const Warning = "git: "
+
 // Warnings says what of the repository is not as it was.
 func (t *Tree) Warnings() (list []string) {
 	if t == nil {
 		return nil
 	}
 	if t.Ignored > 0 {
-		list = append(list, fmt.Sprintf("git: %s left out, as the repository's %s says; keep_ignored (--keep-ignored) keeps them",
+		list = append(list, fmt.Sprintf(Warning+"%s left out, as the repository's %s says; keep_ignored (--keep-ignored) keeps them",
 			several(t.Ignored, "1 file was", "%d files were"), ignoreFile))
 	}
 	if t.leaving > 0 {
-		list = append(list, "git: "+several(t.leaving, "1 symbolic link leads out of the repository, and is a file with its target",
+		list = append(list, Warning+several(t.leaving, "1 symbolic link leads out of the repository, and is a file with its target",
 			"%d symbolic links lead out of the repository, and are files with their targets"))
 	}
 	return list
@@ -141,9 +144,10 @@ func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 			return nil
 		}
 	}
-	if s.tree.Bytes += h.Size; s.tree.Bytes > s.bytes {
+	if h.Size > s.bytes-s.tree.Bytes { // the sum may not fit into 64 bits
 		return tooLarge(s.bytes, s.files)
 	}
+	s.tree.Bytes += h.Size
 	if h.Typeflag != tar.TypeDir {
 		if s.tree.Files++; s.tree.Files > s.files {
 			return tooLarge(s.bytes, s.files)

@@ -1,6 +1,8 @@
 package install
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,7 +27,9 @@ import (
 
 // Bounds of what is asked of an index.
 const (
-	maxAnswer    = 64 << 20
+	maxAnswer    = 64 << 20 // bytes, of which no more than one member of a list is held
+	maxMember    = 2 << 20
+	maxMembers   = 500_000 // of one list
 	askTime      = 30 * time.Second
 	askAtOnce    = 8
 	maxHosts     = 32
@@ -159,34 +163,33 @@ func (x *index) shown() string {
 	return u.String()
 }
 
-// page is an answer of an index.
+// page is an answer of an index, as it comes.
 type page struct {
 	at   *url.URL
 	kind string
-	body []byte
+	body io.Reader
 }
 
-func (x *index) get(ctx context.Context, u *url.URL) (p page, err error) {
+// get has an answer read. What read returns is the error.
+func (x *index) get(ctx context.Context, u *url.URL, read func(page) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return p, err
+		return err
 	}
 	req.Header.Set("Accept", x.tool.accept)
 	res, err := x.http.Do(req)
 	if err != nil {
-		return p, err
+		return err
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound {
-		return p, errMissing
+		return errMissing
 	}
 	if res.StatusCode != http.StatusOK {
-		return p, fmt.Errorf("it answers %s", res.Status)
+		return fmt.Errorf("it answers %s", res.Status)
 	}
-	p.at = res.Request.URL
-	p.kind, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type"))
-	p.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	return p, err
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return read(page{res.Request.URL, kind, io.LimitReader(res.Body, maxAnswer)})
 }
 
 func (x *index) project(ctx context.Context, name string) (f found, err error) {
@@ -194,79 +197,155 @@ func (x *index) project(ctx context.Context, name string) (f found, err error) {
 	if x.tool.slash {
 		u.Path += "/"
 	}
-	p, err := x.get(ctx, u)
-	if err != nil {
-		return f, err
-	}
-	links, err := x.tool.links(p.kind, p.body)
-	if err != nil {
-		return f, fmt.Errorf("its answer cannot be read: %w", err)
-	}
 	f.hosts = map[string]bool{}
-	for _, link := range links {
-		u, err := p.at.Parse(link)
-		if err != nil || u.Hostname() == "" {
-			continue
+	err = x.get(ctx, u, func(p page) error {
+		err := x.tool.links(p, func(link string) error {
+			u, err := p.at.Parse(link)
+			if err != nil || u.Hostname() == "" {
+				return nil
+			}
+			if f.hosts[strings.ToLower(u.Hostname())] = true; len(f.hosts) > maxHosts {
+				return errors.New("its files are on too many hosts")
+			}
+			f.built = f.built || strings.HasSuffix(u.Path, ".whl")
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("its answer cannot be read: %w", err)
 		}
-		if f.hosts[strings.ToLower(u.Hostname())] = true; len(f.hosts) > maxHosts {
-			return f, errors.New("its files are on too many hosts")
-		}
-		f.built = f.built || strings.HasSuffix(u.Path, ".whl")
-	}
-	return f, nil
+		return nil
+	})
+	return f, err
 }
 
 var href = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)<a\s[^>]*href\s*=\s*["']([^"'>]+)["']`) })
 
-// pipLinks are the files in a project's page: JSON, or HTML.
-func pipLinks(kind string, body []byte) (links []string, err error) {
-	if strings.HasSuffix(kind, "+json") {
-		var page struct {
-			Files []struct {
-				URL string `json:"url"`
-			} `json:"files"`
+// htmlLinks visits the links of a page in HTML, tag by tag.
+func htmlLinks(body io.Reader, visit func(link string) error) error {
+	for r := bufio.NewReaderSize(body, maxTag); ; {
+		text, err := r.ReadSlice('>')
+		for _, m := range href().FindAllSubmatch(text, -1) {
+			if err := visit(string(m[1])); err != nil {
+				return err
+			}
 		}
-		err = json.Unmarshal(body, &page)
-		for _, f := range page.Files {
-			links = append(links, f.URL)
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return err
 		}
-		return links, err
 	}
-	for _, m := range href().FindAllSubmatch(body, -1) {
-		links = append(links, string(m[1]))
-	}
-	return links, nil
 }
 
-// npmLinks are the archives in a package's document.
-func npmLinks(_ string, body []byte) (links []string, err error) {
-	var page struct {
-		Versions map[string]struct {
-			Dist struct {
-				Tarball string `json:"tarball"`
-			} `json:"dist"`
-		} `json:"versions"`
+const maxTag = 64 << 10
+
+// members visits the members of one list or object in a JSON document, one at a time: all of it may not fit into memory.
+func members[T any](body io.Reader, field string, visit func(T) error) error {
+	ahead := &aheadReader{r: body}
+	d := json.NewDecoder(ahead)
+	ahead.used = d.InputOffset
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return cmp.Or(err, errors.New("it is no JSON object"))
 	}
-	err = json.Unmarshal(body, &page)
-	for _, v := range page.Versions {
-		links = append(links, v.Dist.Tarball)
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if name != field {
+			if err := d.Decode(new(skipped)); err != nil {
+				return err
+			}
+			continue
+		}
+		open, err := d.Token()
+		if err != nil || open != json.Delim('[') && open != json.Delim('{') {
+			return cmp.Or(err, fmt.Errorf("its %s is no list", field))
+		}
+		for n := 1; d.More(); n++ {
+			if n > maxMembers {
+				return fmt.Errorf("its %s are more than %d", field, maxMembers)
+			}
+			if open == json.Delim('{') {
+				if _, err := d.Token(); err != nil {
+					return err
+				}
+			}
+			var member T
+			if err := d.Decode(&member); err != nil {
+				return err
+			}
+			if err := visit(member); err != nil {
+				return err
+			}
+		}
+		if _, err := d.Token(); err != nil {
+			return err
+		}
 	}
-	return links, err
+	_, err := d.Token()
+	return err
+}
+
+// skipped is a value in JSON that nobody needs.
+type skipped struct{}
+
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
+
+// aheadReader bounds how far a decoder reads ahead of what it has used, which it holds.
+type aheadReader struct {
+	r    io.Reader
+	n    int64
+	used func() int64
+}
+
+func (a *aheadReader) Read(p []byte) (int, error) {
+	if a.n-a.used() > maxMember {
+		return 0, fmt.Errorf("a part of it is larger than %d MiB", maxMember>>20)
+	}
+	n, err := a.r.Read(p)
+	a.n += int64(n)
+	return n, err
+}
+
+// pipLinks visits the files in a project's page: JSON, or HTML.
+func pipLinks(p page, visit func(link string) error) error {
+	if !strings.HasSuffix(p.kind, "+json") {
+		return htmlLinks(p.body, visit)
+	}
+	return members(p.body, "files", func(f struct {
+		URL string `json:"url"`
+	}) error {
+		return visit(f.URL)
+	})
+}
+
+// npmLinks visits the archives in a package's document.
+func npmLinks(p page, visit func(link string) error) error {
+	return members(p.body, "versions", func(v struct {
+		Dist struct {
+			Tarball string `json:"tarball"`
+		} `json:"dist"`
+	}) error {
+		return visit(v.Dist.Tarball)
+	})
 }
 
 // pipFirst is a project that the list of an index has; "" for none.
-func pipFirst(p page) string {
+func pipFirst(p page) (name string) {
 	if strings.HasSuffix(p.kind, "+json") {
-		var list struct{ Projects []struct{ Name string } }
-		if json.Unmarshal(p.body, &list) != nil || len(list.Projects) == 0 {
-			return ""
-		}
-		return pipProject(list.Projects[0].Name)
+		_ = members(p.body, "projects", func(project struct{ Name string }) error {
+			name = pipProject(project.Name)
+			return io.EOF // one is enough
+		})
+		return name
 	}
-	if m := href().FindSubmatch(p.body); m != nil {
-		if u, err := p.at.Parse(string(m[1])); err == nil {
-			return pipProject(path.Base(u.Path))
+	_ = htmlLinks(p.body, func(link string) error {
+		if u, err := p.at.Parse(link); err == nil {
+			name = pipProject(path.Base(u.Path))
 		}
-	}
-	return ""
+		return io.EOF
+	})
+	return name
 }

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -196,6 +197,56 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestIndexStream holds that an answer is read as it comes, and that no more of it is held than one part.
+func TestIndexStream(t *testing.T) {
+	const simple = "application/vnd.pypi.simple.v1+json"
+	for name, c := range map[string]struct {
+		kind  string
+		links func(page, func(string) error) error
+		begin string // with one link
+		more  string // repeated for ever
+	}{
+		"pip":            {simple, pipLinks, `{"meta":{"a":[1]},"files":[{"url":"first"},{"url":"`, `x`},
+		"pip, many":      {simple, pipLinks, `{"files":[{"url":"first"}`, `,{}`},
+		"pip, others":    {simple, pipLinks, `{"files":[{"url":"first"}],"versions":[`, `"1",`},
+		"pip, nested":    {simple, pipLinks, `{"files":[{"url":"first"},`, `[`},
+		"html":           {"text/html", pipLinks, `<a href="first">`, `x`},
+		"npm":            {"", npmLinks, `{"versions":{"1":{"dist":{"tarball":"first"}},"`, `x`},
+		"npm, in a list": {"", npmLinks, `{"versions":{"1":{"dist":{"tarball":"first"}},"2":{"dist":[`, `1,`},
+	} {
+		came, body := make(chan struct{}), &endless{text: []byte(strings.Repeat(c.more, 4096))}
+		r, w := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(w, c.begin)
+			<-came // before the rest is there
+			_, err := io.Copy(w, body)
+			w.CloseWithError(err)
+		}()
+		err := c.links(page{kind: c.kind, body: r}, func(link string) error {
+			if link == "first" {
+				close(came)
+			}
+			return nil
+		})
+		r.Close()
+		if err == nil || body.n > 4*maxMember {
+			t.Errorf("%s: %v after %d bytes", name, err, body.n)
+		}
+	}
+}
+
+// endless is a text without an end.
+type endless struct {
+	text []byte
+	n    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.text)
+	e.n += n
+	return n, nil
 }
 
 // resolver has one address for index.test, and for elsewhere.test.

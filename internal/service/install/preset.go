@@ -1,8 +1,10 @@
 package install
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
+	"io"
 	"net/url"
 	"path"
 	"regexp"
@@ -135,14 +137,14 @@ func cargoRead(printed string) (list []string) {
 	return list
 }
 
-// cargoLinks is where an index says that its files are. What stands in braces is a part of the path.
-func cargoLinks(_ string, body []byte) ([]string, error) {
+// cargoLinks visits where an index says that its files are. What stands in braces is a part of the path.
+func cargoLinks(p page, visit func(link string) error) error {
 	var config struct {
 		DL string `json:"dl"`
 	}
-	err := json.Unmarshal(body, &config)
+	err := json.NewDecoder(io.LimitReader(p.body, maxMember)).Decode(&config)
 	link, _, _ := strings.Cut(config.DL, "{")
-	return []string{link}, err
+	return cmp.Or(err, visit(link))
 }
 
 func cargoSet(u *url.URL, _ string) (env, files map[string]string) {

@@ -53,8 +53,13 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if links, err := cargoLinks("", []byte(`{"dl":"https://files.example.com/{crate}/{version}.crate"}`)); err != nil || links[0] != "https://files.example.com/" {
-		t.Errorf("%q, %v", links, err)
+	link := ""
+	err := cargoLinks(page{body: strings.NewReader(`{"dl":"https://files.example.com/{crate}/{version}.crate"}`)}, func(l string) error {
+		link = l
+		return nil
+	})
+	if err != nil || link != "https://files.example.com/" {
+		t.Errorf("%q, %v", link, err)
 	}
 }
 
@@ -179,7 +184,7 @@ func TestFirst(t *testing.T) {
 		"none json": {"application/vnd.pypi.simple.v1+json", `{"projects": []}`, ""},
 		"no json":   {"application/vnd.pypi.simple.v1+json", `<html>`, ""},
 	} {
-		if got := pipFirst(page{at, c.kind, []byte(c.body)}); got != c.want {
+		if got := pipFirst(page{at, c.kind, strings.NewReader(c.body)}); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -133,7 +133,7 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 		for _, n := range open {
 			a, p := &answers[n], presetOf(answers[n].Name)
 			s := &side{Installer: i, Box: b, tool: &tool{name: a.Name, field: presetField}, ask: o, place: &place}
-			printed, exit, err := s.exec(ctx, p.ask, false)
+			printed, exit, err := s.exec(ctx, p.ask, "", false)
 			var own *belljar.Error
 			switch {
 			case errors.As(err, &own):
@@ -249,8 +249,12 @@ func (i *Installer) files(ctx context.Context, p *preset, u *url.URL, policy *eg
 	defer cancel()
 	found, err := x.project(ctx, p.probe)
 	if errors.Is(err, errMissing) && p.first != nil {
-		list, listErr := x.get(ctx, u)
-		if first := p.first(list); listErr == nil && first != "" {
+		first := ""
+		_ = x.get(ctx, u, func(list page) error {
+			first = p.first(list)
+			return nil
+		})
+		if first != "" {
 			found, err = x.project(ctx, first)
 		}
 	}

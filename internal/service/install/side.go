@@ -72,7 +72,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 
 // run installs.
 func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
-	for _, dir := range []string{layerFolder, "tmp"} {
+	for _, dir := range append([]string{layerFolder, "tmp"}, s.tool.folders...) {
 		req := s.File(dir)
 		req.Mode, req.Parents = 0o755, true
 		if err := s.Agent.Mkdir(ctx, req); err != nil {
@@ -99,7 +99,7 @@ func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
 		return nil, err
 	}
 	s.tell("installing " + strings.Join(s.order.wanted, ", "))
-	text, exit, err := s.exec(ctx, s.tool.command(s.order), true)
+	text, exit, err := s.exec(ctx, s.tool.command(s.order), s.tool.cwd, true)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *side) index(ctx context.Context) (*url.URL, error) {
 	if s.order.mirror != nil {
 		return s.order.mirror, nil
 	}
-	text, exit, err := s.exec(ctx, s.tool.ask, false)
+	text, exit, err := s.exec(ctx, s.tool.ask, "", false)
 	if err != nil {
 		return nil, err
 	}
@@ -165,15 +165,15 @@ func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 }
 
 // exec runs a command of the tool's, and returns what it prints, at most so much of it.
-func (s *side) exec(ctx context.Context, argv []string, tell bool) ([]byte, wire.Exit, error) {
+func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) ([]byte, wire.Exit, error) {
 	own := map[string]string{"TMPDIR": path.Join(belljar.WorkspaceDir, "tmp")}
 	if len(s.opts.Boxes.Egress.CA) > 0 {
 		placement.Trusting(own)
-		own["PIP_CERT"] = own["SSL_CERT_FILE"]
+		own["PIP_CERT"], own["npm_config_cafile"] = own["SSL_CERT_FILE"], own["SSL_CERT_FILE"] // over what the image sets
 	}
 	env := append(s.place.Environment("", own), s.tool.env...)
 	var printed, line []byte
-	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: env, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
+	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: env, Cwd: cwd, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
 		if !tell && stream != wire.Stdout {
 			return
 		}

@@ -19,14 +19,16 @@ type tool struct {
 	field    string   // that errors are about; "" is that of its packages
 	programs []string // of the image, the first of which runs the packages
 	wanted   func(belljar.Packages) []string
-	project  func(requirement string) string // the name in it
-	page     func(project string) string     // of the index, relative to it
-	slash    bool                            // a page's path ends in one
-	accept   string                          // the best form of a page
-	links    func(kind string, body []byte) ([]string, error)
+	project  func(requirement string) string                   // the name in it
+	page     func(project string) string                       // of the index, relative to it
+	slash    bool                                              // a page's path ends in one
+	accept   string                                            // the best form of a page
+	links    func(p page, visit func(link string) error) error // until visit returns an error
 
 	ask     []string // prints the address of the index that the image sets
 	command func(o order) []string
+	cwd     string   // where command runs, in the workspace
+	folders []string // that it finds there
 	env     []string
 	lock    string // the file in the workspace that says what was installed
 	locked  func(text []byte) ([]belljar.Package, error)
@@ -62,7 +64,7 @@ func tools() []*tool {
 			name: "npm", programs: []string{"node", "npm"}, wanted: func(p belljar.Packages) []string { return p.Npm },
 			project: npmProject, page: func(name string) string { return strings.Replace(name, "/", "%2f", 1) },
 			accept: "application/vnd.npm.install-v1+json, application/json;q=0.5", links: npmLinks,
-			ask: []string{"npm", "config", "get", "registry"}, command: npmCommand, env: []string{"npm_config_cache=/workspace/tmp", "npm_config_update_notifier=false"},
+			ask: []string{"npm", "config", "get", "registry"}, command: npmCommand, cwd: layerFolder, folders: []string{layerFolder + "/node_modules"}, env: []string{"npm_config_cache=/workspace/tmp", "npm_config_update_notifier=false"},
 			lock: path.Join(layerFolder, "package-lock.json"), locked: npmLocked, fault: npmFault,
 		},
 	}
@@ -192,8 +194,9 @@ func npmProject(requirement string) string {
 	return requirement
 }
 
+// npmCommand installs into the folder that has node_modules. With --prefix, npm would look there for the image's global settings, too.
 func npmCommand(o order) []string {
-	argv := []string{"npm", "install", "--prefix", layerFolder, "--no-audit", "--no-fund", "--omit=dev", "--package-lock", "--loglevel=http", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"}
+	argv := []string{"npm", "install", "--no-audit", "--no-fund", "--omit=dev", "--package-lock", "--loglevel=http", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"}
 	if !o.build {
 		argv = append(argv, "--ignore-scripts")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -87,10 +88,17 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return fmt.Errorf("its secrets on record: %w", err)
 	}
+	secrets := spec.Secrets
+	spec.Secrets = maps.Clone(secrets)
+	for name, given := range secrets {
+		given.From = "" // its value is known, and stays what it was
+		spec.Secrets[name] = given
+	}
 	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: spec}, row.ImageDigest)
 	if err != nil {
 		return err
 	}
+	p.request.Secrets = secrets
 	if p.sealed = row.Secrets; broker != nil {
 		p.Broker = broker // the one on record
 	}

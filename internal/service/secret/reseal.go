@@ -8,14 +8,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Reseal encrypts everything on record with the vault's current key. Nothing else may use the store meanwhile.
+// Reseal encrypts everything on record with the vault's current key. What the vault cannot open stays as it is: its key may come back.
+// Nothing else may use the store meanwhile.
 func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
-	again := func(sealed []byte, about string) ([]byte, error) {
+	again := func(sealed []byte, about string) []byte {
 		plain, err := v.Open(sealed, about)
 		if err != nil {
-			return nil, err
+			return sealed
 		}
-		return v.Seal(plain, about), nil
+		return v.Seal(plain, about)
 	}
 	stored, err := records.Secrets().All(ctx)
 	if err != nil {
@@ -25,10 +26,8 @@ func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
 		if v.Current(row.Sealed) {
 			continue
 		}
-		if row.Sealed, err = again(row.Sealed, about(row)); err == nil {
-			_, err = records.Secrets().Put(ctx, row)
-		}
-		if err != nil {
+		row.Sealed = again(row.Sealed, about(row))
+		if _, err := records.Secrets().Put(ctx, row); err != nil {
 			return fmt.Errorf("stored secret %s: %w", row.Name, err)
 		}
 	}
@@ -40,10 +39,8 @@ func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
 		if len(row.Secrets) == 0 || v.Current(row.Secrets) {
 			continue
 		}
-		if row.Secrets, err = again(row.Secrets, row.ID); err == nil {
-			err = records.Sessions().Update(ctx, row)
-		}
-		if err != nil {
+		row.Secrets = again(row.Secrets, row.ID)
+		if err := records.Sessions().Update(ctx, row); err != nil {
 			return fmt.Errorf("secrets of session %s: %w", row.ID, err)
 		}
 	}
@@ -55,10 +52,8 @@ func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
 		if len(row.Secrets) == 0 || v.Current(row.Secrets) {
 			continue
 		}
-		if row.Secrets, err = again(row.Secrets, row.ID); err == nil {
-			err = records.Runs().Update(ctx, row)
-		}
-		if err != nil {
+		row.Secrets = again(row.Secrets, row.ID)
+		if err := records.Runs().Update(ctx, row); err != nil {
 			return fmt.Errorf("secrets of run %s: %w", row.ID, err)
 		}
 	}

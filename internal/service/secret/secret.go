@@ -37,6 +37,7 @@ type Secrets struct {
 }
 
 // Resolve returns the secrets of a request with the values of the stored ones that it names: the caller's own, or else shared ones.
+// They keep the name of the stored one, for who approves the request.
 func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[string]belljar.Secret) (map[string]belljar.Secret, error) {
 	if len(asked) == 0 {
 		return nil, nil
@@ -51,7 +52,7 @@ func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[
 				return nil, err
 			}
 			used = append(used, got.From)
-			got.Value, got.From = value, ""
+			got.Value = value
 			given[name] = got
 		}
 		total += len(got.Value)

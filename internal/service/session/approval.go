@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/approval"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -165,6 +166,10 @@ func (a *Approval) Check() error {
 // reviveAsked continues a session of a former process that waits for its approval, or was approved and not made.
 func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Session, err error) {
 	a := *row.Approval
+	var broker *placement.Broker
+	if row.Spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+		return nil, err
+	}
 	switch is, err := admission.Fingerprint(&row.Spec); {
 	case err != nil:
 		return nil, err
@@ -181,9 +186,7 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	if err != nil {
 		return nil, err
 	}
-	if row.Spec.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
-		return nil, err
-	}
+	p.Broker = broker
 	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, ask, row.Spec.Git)
 	if err == nil {
 		err = s.opts.Secrets.BrokerGit(side, row.Spec.Git, row.Spec.Secrets)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -25,6 +26,7 @@ func (x *Session) clone(ctx context.Context) (*git.Tree, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.state.Git = &belljar.GitSource{URL: asked.URL, Ref: asked.Ref, Commit: tree.Commit, Ignored: tree.Ignored}
+	x.state.Warnings = slices.Concat(x.state.Warnings, tree.Warnings())
 	x.spec.Git = nil
 	return tree, nil
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -11,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/install"
 )
 
@@ -97,8 +99,15 @@ func (n *Network) replace(to reach) (was reach) {
 	defer x.mu.Unlock()
 	was = reach{belljar.NetworkSpec{NetworkPolicy: x.spec.NetworkPolicy, Egress: x.spec.Egress}, x.place.Egress, x.place.Env, x.state.Presets}
 	x.spec.NetworkPolicy, x.spec.Egress, x.place.Egress, x.place.Env, x.state.Presets = to.spec.NetworkPolicy, to.spec.Egress, to.policy, to.env, to.presets
-	x.state.Warnings = admission.Uncovered(to.policy)
+	n.warn(to.policy)
 	return was
+}
+
+// warn notes which rules of a policy allow nothing, besides what was said of the clone. The caller holds the lock.
+func (n *Network) warn(p *egress.Policy) {
+	x := n.of
+	clone := slices.DeleteFunc(slices.Clone(x.state.Warnings), func(s string) bool { return !strings.HasPrefix(s, git.Warning) })
+	x.state.Warnings = append(admission.Uncovered(p), clone...)
 }
 
 // record puts the session on record with its network.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/install"
 )
@@ -45,7 +44,8 @@ func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*ins
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.place.Fetch, x.place.Egress, x.place.Env, x.place.Files = "", place.Egress, place.Env, place.Files
-	x.state.Presets, x.state.Warnings = presets, admission.Uncovered(place.Egress)
+	x.state.Presets = presets
+	x.Network.warn(place.Egress)
 	if ready != nil {
 		x.state.Packages = &belljar.PackageLock{Pip: ready.Lock.Pip, Npm: ready.Lock.Npm}
 	}

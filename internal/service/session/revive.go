@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar/internal/event"
-	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/store"
@@ -37,7 +36,7 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	x := s.bare(row.ID, recovery.Caller(row.UserID), row.Spec, p, t)
 	x.state, x.scope, x.sealed = row.Session, row.Key, row.Secrets
 	x.state.Runs = max(runs, row.Runs) // its record may lag
-	x.state.Warnings = admission.Uncovered(p.Egress)
+	x.Network.warn(p.Egress)
 	x.life.used, x.life.alive = earlier(now, row.ExpiresAt.Add(s.lag(t.ttl)-t.ttl)), now
 	x.life.ends, x.life.recorded = row.CreatedAt.Add(t.lifetime), row.ExpiresAt
 	if retained(row) {
