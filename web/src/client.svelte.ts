@@ -1,6 +1,8 @@
 // The one client of the API, and who is signed in. Nothing here is a cookie: the token is sent by this page alone.
 import { Belljar, BelljarError, errorOf, UnauthorizedError, type ErrorBody, type Me } from "belljar-sdk";
+import { tick } from "svelte";
 import { watchedFetch } from "./shell/away.svelte.ts";
+import { claim, forgetWork } from "./spec.ts";
 
 const key = "belljar.token";
 
@@ -72,7 +74,12 @@ export async function begin(): Promise<void> {
 /** refresh asks the server who is signed in. */
 export async function refresh(): Promise<void> {
   try {
-    caller.me = await belljar.me({ timeoutMs: 10_000 });
+    const me = await belljar.me({ timeoutMs: 10_000 });
+    if (claim(me.user_id)) {
+      caller.state = "unknown"; // a page that has begun with what another user left begins anew
+      await tick();
+    }
+    caller.me = me;
     caller.state = "in";
     caller.problem = undefined;
   } catch (error) {
@@ -103,6 +110,7 @@ export async function signOut(): Promise<void> {
     await end(belljar);
   } finally {
     forget(undefined);
+    forgetWork(); // for good, while a token that has ended leaves it to the user's next sign-in
   }
 }
 
