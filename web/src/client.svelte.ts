@@ -152,8 +152,14 @@ window.addEventListener("hashchange", () => location.hash.startsWith("#k=") && v
 /** What the page calls fields that its own words do not stand for: those of Settings. */
 const labels: Record<string, string> = {
   "resources.memory_mb": "memory", "resources.cpu": "CPU", timeout_sec: "time", ttl_sec: "lifetime", env: "environment", stdin: "standard input",
-  capture_patterns: "files to keep",
+  capture_patterns: "files to keep", workspace_exec: "a workspace whose programs may be executed",
 };
+
+/** What to do on the page, where the API's hint speaks of a request. */
+function hintOf({ details, hint }: BelljarError): string | undefined {
+  if (details?.["field"] === "workspace_exec") return "Choose “Let programs in the workspace be executed”. A session has that from its beginning on.";
+  return hint ? sentence(hint) : undefined;
+}
 
 /** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
 export function messageOf(error: unknown): { message: string; hint?: string; code?: string; field?: string; requestId?: string } {
@@ -161,7 +167,7 @@ export function messageOf(error: unknown): { message: string; hint?: string; cod
     // Errors about images and runtimes do not name their field.
     const field = error.details?.["field"] ?? (/^image_/.test(error.code) ? "base_image" : error.details?.["runtime"] ? "runtime" : undefined);
     return {
-      message: sentence(error.message.replace(/^[\w.]+/, (name) => labels[name] ?? name)), hint: error.hint ? sentence(error.hint) : undefined, code: error.code,
+      message: sentence(error.message.replace(/^[\w.]+|workspace_exec/g, (name) => labels[name] ?? name)), hint: hintOf(error), code: error.code,
       field: typeof field === "string" ? field : undefined, requestId: error.requestId,
     };
   }

@@ -33,6 +33,8 @@ export interface Form {
   npm: string;
   git: string;
   ref: string;
+  /** Whether programs in the workspace may be executed. */
+  exec: boolean;
 }
 
 /** The largest files that a request carries itself, together. */
@@ -41,8 +43,15 @@ export const inlineBytes = 1_000_000;
 export function emptyForm(): Form {
   return {
     kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", image: "", runtime: "", session: "", context: "", files: [],
-    stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "",
+    stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
   };
+}
+
+/** inLanguage is what changes in a form with its language. A program that is written stays. */
+export function inLanguage(form: Form, name: string): Pick<Form, "language" | "code" | "exec"> {
+  const of = (one: string) => languages.find((language) => language.name === one);
+  const untouched = form.code.trim() === "" || form.code === of(form.language)?.example;
+  return { language: name, code: untouched ? of(name)!.example : form.code, exec: of(name)!.executed ?? false };
 }
 
 const lines = (text: string): string[] => text.split(/[\n,]/).map((line) => line.trim()).filter((line) => line !== "");
@@ -59,6 +68,7 @@ export function specOf(form: Form): RunSpec {
   if (!form.session) {
     if (form.image) spec.base_image = form.image;
     if (form.runtime) spec.runtime = form.runtime;
+    if (form.exec) spec.workspace_exec = true;
   }
   const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
   if (!form.session && (resources.memory_mb !== undefined || resources.cpu !== undefined)) {
@@ -124,7 +134,7 @@ export function formOf(spec: RunSpec): Form {
     timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""),
     allow: [...(egress.hosts ?? []), ...(egress.cidrs ?? []), ...(egress.ips ?? [])].join("\n"),
     pip: (spec.packages?.pip ?? []).join("\n"), npm: (spec.packages?.npm ?? []).join("\n"),
-    git: spec.git?.url ?? "", ref: spec.git?.ref ?? "",
+    git: spec.git?.url ?? "", ref: spec.git?.ref ?? "", exec: spec.workspace_exec ?? false,
     files: Array.isArray(spec.files) ? spec.files.map((file) => ({ path: file.path, bytes: fromBase64(file.content_b64) })) : [],
   };
 }
