@@ -346,12 +346,17 @@ test("a session is copied, saved and hibernated, and another begins with its fil
 });
 
 test("a session that has ended says so, and offers another", async (t) => {
-  const { v, page, session } = await begin(t);
+  const { v, page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
+  await editor(page).getByText("a", { exact: true }).waitFor();
+  await retype(page, "changed");
   v.allow(/409/); // the files may be looked at in the moment when it ends
   await named(page, "End session").click();
   await named(page, "End it").click();
   await page.getByRole("heading", { name: "This session has ended" }).waitFor();
   await page.getByText("Its files and terminals are gone.").waitFor();
+  await page.getByText("Your changes to a.txt were not saved.").waitFor();
+  const leave = await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
+  assert.ok(!leave, "the browser asks before it forgets them");
   assert.equal((await session.get()).state, "closed");
   await accessible(page, "session-ended");
   await named(page, "Open a new one like it").click();
