@@ -2,6 +2,7 @@
 import type { Run, RunSpec } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
+import { rulesOf, textOfRules } from "../session/rules.ts";
 import { languages } from "./example.ts";
 
 export interface FileOfRun {
@@ -54,7 +55,7 @@ export function inLanguage(form: Form, name: string): Pick<Form, "language" | "c
   return { language: name, code: untouched ? of(name)!.example : form.code, exec: of(name)!.executed ?? false };
 }
 
-const lines = (text: string): string[] => text.split(/[\n,]/).map((line) => line.trim()).filter((line) => line !== "");
+const lines = (text: string): string[] => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 const figure = (text: string | number | null): number | undefined => (text === null || String(text).trim() === "" ? undefined : Number(text));
 
 /** specOf is the request of a form. It throws an Error with a sentence about a field that cannot be sent at all. */
@@ -80,13 +81,13 @@ export function specOf(form: Form): RunSpec {
   if (Object.keys(env).length > 0) spec.env = env;
   if (form.interactive) spec.interactive = true;
   else if (form.stdin !== "") spec.stdin = form.stdin;
-  const capture = form.capture.split(/\n/).flatMap((line) => line.trim() || []);
+  const capture = lines(form.capture);
   if (capture.length > 0) spec.capture_patterns = capture;
   if (!form.session) {
-    const allow = lines(form.allow);
-    if (allow.length > 0) {
+    const egress = rulesOf(form.allow);
+    if (Object.keys(egress).length > 0) {
       spec.network_policy = "allowlist";
-      spec.egress = rules(allow);
+      spec.egress = egress;
     }
     if (form.git.trim()) spec.git = { url: form.git.trim(), ...(form.ref.trim() ? { ref: form.ref.trim() } : {}) };
     const [pip, npm] = [lines(form.pip), lines(form.npm)];
@@ -94,16 +95,6 @@ export function specOf(form: Form): RunSpec {
   }
   if (form.files.length > 0) spec.files = form.files.map((file) => ({ path: file.path, content_b64: toBase64(file.bytes) }));
   return spec;
-}
-
-function rules(allow: string[]): NonNullable<RunSpec["egress"]> {
-  const hosts: string[] = [], cidrs: string[] = [], ips: string[] = [];
-  for (const rule of allow) {
-    if (/^[\d.]+\/\d+$|^[\da-f:.]*:[\da-f:.]*\/\d+$/i.test(rule)) cidrs.push(rule);
-    else if (/^\d+\.\d+\.\d+\.\d+$|^[\da-f:.]*:[\da-f:.]*:[\da-f:.]*$/i.test(rule)) ips.push(rule);
-    else hosts.push(rule);
-  }
-  return { ...(hosts.length ? { hosts } : {}), ...(cidrs.length ? { cidrs } : {}), ...(ips.length ? { ips } : {}) };
 }
 
 function envOf(text: string): Record<string, string> {
@@ -120,7 +111,6 @@ function envOf(text: string): Record<string, string> {
 /** formOf fills a form with what a run was sent with. */
 export function formOf(spec: RunSpec): Form {
   const form = emptyForm();
-  const egress = spec.egress ?? {};
   return {
     ...form,
     kind: spec.code !== undefined ? "code" : "command",
@@ -132,7 +122,7 @@ export function formOf(spec: RunSpec): Form {
     env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
     capture: (spec.capture_patterns ?? []).join("\n"),
     timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""),
-    allow: [...(egress.hosts ?? []), ...(egress.cidrs ?? []), ...(egress.ips ?? [])].join("\n"),
+    allow: textOfRules(spec.egress),
     pip: (spec.packages?.pip ?? []).join("\n"), npm: (spec.packages?.npm ?? []).join("\n"),
     git: spec.git?.url ?? "", ref: spec.git?.ref ?? "", exec: spec.workspace_exec ?? false,
     files: Array.isArray(spec.files) ? spec.files.map((file) => ({ path: file.path, bytes: fromBase64(file.content_b64) })) : [],
