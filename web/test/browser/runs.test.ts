@@ -61,9 +61,11 @@ test("text filters work with the keyboard alone", async (t) => {
   await v.api.run({ command: ["true"] });
   await v.open("sandbox/runs");
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
-  await v.page.getByLabel("Image").focus();
+  await v.page.getByLabel("Text").focus();
+  await v.page.keyboard.type("host");
+  await v.page.keyboard.press("Tab"); // at once
   await v.page.keyboard.type("python");
-  await v.page.waitForURL(/image=python/);
+  await v.page.waitForURL(/q=host&image=python/);
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
   await v.page.keyboard.press("Control+A");
   await v.page.keyboard.press("Delete");
