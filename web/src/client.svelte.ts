@@ -155,10 +155,14 @@ const labels: Record<string, string> = {
   capture_patterns: "files to keep", workspace_exec: "a workspace whose programs may be executed",
 };
 
-/** What to do on the page, where the API's hint speaks of a request. */
+/** What to do on the page, where the API's hint speaks of a request: by the field or the rule of the error. */
+const hints: Record<string, string> = {
+  workspace_exec: "Choose “Let programs in the workspace be executed”. A session has that from its beginning on.",
+  exists: "Choose another name, or delete what is there first.", in_use: "Wait for it, or choose “End what runs in it”.",
+};
+
 function hintOf({ details, hint }: BelljarError): string | undefined {
-  if (details?.["field"] === "workspace_exec") return "Choose “Let programs in the workspace be executed”. A session has that from its beginning on.";
-  return hint ? sentence(hint) : undefined;
+  return hints[String(details?.["field"] ?? details?.["rule"])] ?? (hint ? sentence(hint) : undefined);
 }
 
 /** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
