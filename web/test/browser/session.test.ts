@@ -223,7 +223,7 @@ test("a server that is killed in the middle of an upload and started again: the 
 });
 
 test("a file and a folder are downloaded", async (t) => {
-  const { page, row } = await begin(t, { "d/a.txt": "content of a", "d/b.txt": "b" });
+  const { v, page, session, row } = await begin(t, { "d/a.txt": "content of a", "d/b.txt": "b" });
   await row("d").click();
   const [folder] = await Promise.all([page.waitForEvent("download"), named(page, "Download zip").click()]);
   assert.match(folder.suggestedFilename(), /\.zip$/);
@@ -234,6 +234,16 @@ test("a file and a folder are downloaded", async (t) => {
   let text = "";
   for await (const piece of await file.createReadStream()) text += String(piece);
   assert.equal(text, "content of a");
+
+  // What cannot be read says so, and names that are not UTF-8 are explained.
+  await session.exec("ln -s /etc/passwd out; touch $(printf '2\\377 2\\376')");
+  await named(page, "List the files again").click();
+  await row("out").click();
+  v.allow(/40\d/);
+  await page.locator(".files").getByRole("button", { name: "Download" }).click();
+  await page.locator(".files").getByRole("alert").getByText("leads out of the workspace").waitFor();
+  await page.getByText("may be no UTF-8").waitFor();
+  assert.equal(await row("2\ufffd").count(), 2);
 });
 
 test("hostile names and contents stay text", async (t) => {
