@@ -48,6 +48,12 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   assert.match(await denied.innerText(), new RegExp(`denied[\\s\\S]*onerror.*⟨202E⟩[\\s\\S]*by ${boss.user}[\\s\\S]*not today`));
   await boss.page.getByRole("heading", { name: "Nothing waits for you" }).waitFor();
   await accessible(boss.page, "approvals-decided");
+
+  // So many wait that they fill the first page of all.
+  await boss.page.route(/admin\/approvals\?(?!state)/, (route) => route.fulfill({ json: { items: [], total: 60, limit: 50, offset: 0, has_more: true } }));
+  await boss.page.reload();
+  await boss.page.getByText("The newest wait.").waitFor();
+  await boss.page.getByRole("button", { name: "Older" }).waitFor();
 });
 
 test("a decision that another operator took first is said", async (t) => {
