@@ -136,8 +136,11 @@ test("a reload loses nothing, and fields that cannot be sent have errors", async
   await page.getByLabel("Language").selectOption("shell");
   await page.locator(".cm-content", { hasText: "step $i of 5" }).waitFor();
   await write(page, "echo kept");
+  await page.getByLabel("Files to add").setInputFiles([{ name: "in.txt", mimeType: "text/plain", buffer: Buffer.from("x") }]);
+  await page.getByText("1 file, 1 B").waitFor();
   await page.reload();
   await page.locator(".cm-content", { hasText: "echo kept" }).waitFor();
+  await page.getByRole("status").getByText("Add in.txt again.").waitFor();
   assert.equal(await page.getByLabel("Language").inputValue(), "shell");
 
   await page.getByText("Command", { exact: true }).first().click();

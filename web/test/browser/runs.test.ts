@@ -25,6 +25,16 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   assert.match(await row("exit 3").innerText(), /failed/);
   await accessible(page, "runs");
 
+  // Back is where one was.
+  const { width, height } = page.viewportSize()!;
+  await page.setViewportSize({ width, height: 300 });
+  await page.evaluate(() => scrollTo(0, 100));
+  await row("exit 3").getByRole("link").first().click();
+  await page.getByRole("heading", { level: 1, name: /^Failed/ }).waitFor();
+  await page.goBack();
+  await page.waitForFunction(() => scrollY === 100 && document.activeElement?.id === "main");
+  await page.setViewportSize({ width, height });
+
   // The address is the state: a filter can be linked to, reloaded, left and come back to.
   await page.getByLabel("Phase").selectOption("failed");
   await page.waitForURL(/phase=failed/);
