@@ -157,7 +157,7 @@ const labels: Record<string, string> = {
 
 /** What to do on the page, where the API's hint speaks of a request: by the field or the rule of the error. */
 const hints: Record<string, string> = {
-  workspace_exec: "Choose “Let programs in the workspace be executed”. A session has that from its beginning on.",
+  workspace_exec: "Choose “Let programs in the workspace be executed”. For a session, that is chosen when it is created.",
   exists: "Choose another name, or delete what is there first.", in_use: "Wait for it, or choose “End what runs in it”.",
 };
 
