@@ -1,6 +1,8 @@
 // The one client of the API, and who is signed in. Nothing here is a cookie: the token is sent by this page alone.
 import { Belljar, BelljarError, errorOf, UnauthorizedError, type ErrorBody, type Me } from "belljar-sdk";
+import { tick } from "svelte";
 import { watchedFetch } from "./shell/away.svelte.ts";
+import { claim, forgetWork } from "./spec.ts";
 
 const key = "belljar.token";
 
@@ -72,7 +74,12 @@ export async function begin(): Promise<void> {
 /** refresh asks the server who is signed in. */
 export async function refresh(): Promise<void> {
   try {
-    caller.me = await belljar.me({ timeoutMs: 10_000 });
+    const me = await belljar.me({ timeoutMs: 10_000 });
+    if (claim(me.user_id)) {
+      caller.state = "unknown"; // a page that has begun with what another user left begins anew
+      await tick();
+    }
+    caller.me = me;
     caller.state = "in";
     caller.problem = undefined;
   } catch (error) {
@@ -103,6 +110,7 @@ export async function signOut(): Promise<void> {
     await end(belljar);
   } finally {
     forget(undefined);
+    forgetWork(); // for good, while a token that has ended leaves it to the user's next sign-in
   }
 }
 
@@ -144,8 +152,18 @@ window.addEventListener("hashchange", () => location.hash.startsWith("#k=") && v
 /** What the page calls fields that its own words do not stand for: those of Settings. */
 const labels: Record<string, string> = {
   "resources.memory_mb": "memory", "resources.cpu": "CPU", timeout_sec: "time", ttl_sec: "lifetime", env: "environment", stdin: "standard input",
-  capture_patterns: "files to keep",
+  capture_patterns: "files to keep", workspace_exec: "a workspace whose programs may be executed",
 };
+
+/** What to do on the page, where the API's hint speaks of a request: by the field or the rule of the error. */
+const hints: Record<string, string> = {
+  workspace_exec: "Choose “Let programs in the workspace be executed”. For a session, that is chosen when it is created.",
+  exists: "Choose another name, or delete what is there first.", in_use: "Wait for it, or choose “End what runs in it”.",
+};
+
+function hintOf({ details, hint }: BelljarError): string | undefined {
+  return hints[String(details?.["field"] ?? details?.["rule"])] ?? (hint ? sentence(hint) : undefined);
+}
 
 /** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
 export function messageOf(error: unknown): { message: string; hint?: string; code?: string; field?: string; requestId?: string } {
@@ -153,7 +171,7 @@ export function messageOf(error: unknown): { message: string; hint?: string; cod
     // Errors about images and runtimes do not name their field.
     const field = error.details?.["field"] ?? (/^image_/.test(error.code) ? "base_image" : error.details?.["runtime"] ? "runtime" : undefined);
     return {
-      message: sentence(error.message.replace(/^[\w.]+/, (name) => labels[name] ?? name)), hint: error.hint ? sentence(error.hint) : undefined, code: error.code,
+      message: sentence(error.message.replace(/^[\w.]+|workspace_exec/g, (name) => labels[name] ?? name)), hint: hintOf(error), code: error.code,
       field: typeof field === "string" ? field : undefined, requestId: error.requestId,
     };
   }

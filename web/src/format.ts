@@ -75,3 +75,6 @@ export function shown(name: string): string {
 
 /** shownText is a text with every character visible but its line breaks and tabs. */
 export const shownText = (text: string): string => text.replace(/[^\n\t]+/g, shown);
+
+/** upright is a text of a program's in which what turns it around is visible: it does not read as something else. */
+export const upright = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, shown);

@@ -42,14 +42,32 @@ const mayLeave = (): boolean => [...guards].every((leave) => leave());
 export function go(to: string, options: { replace?: boolean } = {}): void {
   const at = new URL(to, location.href);
   if (pathOf(at) !== place.path && !mayLeave()) return;
+  if (!options.replace) history.replaceState({ y: window.scrollY }, "");
   history[options.replace ? "replaceState" : "pushState"](null, "", at);
   const moved = pathOf(at) !== place.path;
   read();
   if (moved && !options.replace) {
     window.scrollTo(0, 0);
-    // Readers of the screen begin at the new page's heading.
-    queueMicrotask(() => document.querySelector<HTMLElement>("main")?.focus({ preventScroll: true }));
+    arrive();
   }
+}
+
+/** arrive has readers of the screen begin at the new page's heading. */
+function arrive(): void {
+  queueMicrotask(() => document.querySelector<HTMLElement>("main")?.focus({ preventScroll: true }));
+}
+
+/** scrollBack goes to where a page was left, once it is that long again, unless the user does something first. */
+function scrollBack(y: number): void {
+  const stop = new AbortController();
+  const page = new ResizeObserver(() => {
+    if (document.documentElement.scrollHeight < y + window.innerHeight) return;
+    window.scrollTo(0, y);
+    stop.abort();
+  });
+  stop.signal.addEventListener("abort", () => page.disconnect());
+  for (const event of ["wheel", "pointerdown", "keydown", "popstate"]) window.addEventListener(event, () => stop.abort(), { once: true, signal: stop.signal });
+  page.observe(document.body);
 }
 
 /** setQuery changes the query of the address; what is undefined or empty leaves it. */
@@ -70,9 +88,14 @@ function read(): void {
   place.hash = location.hash;
 }
 
-window.addEventListener("popstate", () => {
-  if (pathOf(location) !== place.path && !mayLeave()) history.pushState(null, "", shown);
-  else read();
+window.addEventListener("popstate", ({ state }) => {
+  const moved = pathOf(location) !== place.path;
+  if (moved && !mayLeave()) return history.pushState(null, "", shown);
+  read();
+  if (!moved) return;
+  arrive();
+  const y: unknown = state?.y;
+  if (typeof y === "number" && y > 0) scrollBack(y);
 });
 window.addEventListener("hashchange", read);
 document.addEventListener("click", (event) => {

@@ -2,6 +2,36 @@
 import type { Run, RunSpec } from "belljar-sdk";
 
 const prefix = "belljar.spec.";
+const draftKey = "belljar.draft"; // of the page for a new run
+const ownerKey = "belljar.owner";
+
+/** keepDraft keeps what a new run is to be. */
+export function keepDraft(draft: unknown): void {
+  try {
+    sessionStorage.setItem(draftKey, JSON.stringify(draft));
+  } catch {
+    // no room: a reload begins anew
+  }
+}
+
+/** keptDraft is the draft that was kept last. */
+export function keptDraft(): unknown {
+  return JSON.parse(sessionStorage.getItem(draftKey) ?? "{}");
+}
+
+/** claim makes what this tab keeps a user's. It forgets what another user has left, and reports whether it did. */
+export function claim(user: string): boolean {
+  const owner = sessionStorage.getItem(ownerKey);
+  const foreign = owner !== null && owner !== user;
+  if (foreign) forgetWork();
+  if (foreign || owner === null) sessionStorage.setItem(ownerKey, user);
+  return foreign;
+}
+
+/** forgetWork forgets all that this tab keeps of what was asked for. */
+export function forgetWork(): void {
+  for (const key of Object.keys(sessionStorage)) if (key === draftKey || key === ownerKey || key.startsWith(prefix)) sessionStorage.removeItem(key);
+}
 
 /** remember keeps what a run was sent with. A browser that has no room for it has it no more; the run is the same. */
 export function remember(runId: string, spec: RunSpec): void {

@@ -144,9 +144,9 @@ class Cells {
 
   write(text: string, style: Style): void {
     for (; this.#units.length < this.#column; this.#styles.push(plain)) this.#units.push(" ");
-    for (let i = 0; i < text.length; i++, this.#column++) {
-      this.#units[this.#column] = text[i]!;
-      this.#styles[this.#column] = style;
+    for (const char of text) { // not half of one
+      this.#units[this.#column] = char;
+      this.#styles[this.#column++] = style;
     }
   }
 

@@ -22,14 +22,18 @@ async function asked(t: Owner, place: Place, command: string[]): Promise<{ user:
 test("a run that waits is approved, another denied with a note", async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   const good = await asked(t, server, ["echo", "approved & done"]);
-  const bad = await asked(t, server, ["sh", "-c", "echo '<img src=x onerror=alert(1)>\u202e'"]);
+  const bad = await asked(t, server, ["sh", "-c", `echo '<img src=x onerror=alert(1)>\u202e'${"\n".repeat(22)}echo end`]);
   await boss.open("sandbox/approvals");
   const card = (user: string) => boss.page.getByRole("article").filter({ hasText: user });
   await card(good.user).waitFor();
   const text = await card(good.user).innerText();
   assert.match(text, /wants to run a program[\s\S]*It may run for 120 s; more than 30 s needs an approval[\s\S]*echo 'approved & done'/);
   assert.match(text, /expires in \d+/);
+  await card(bad.user).getByText("It goes on: 13 more lines.").waitFor();
   await accessible(boss.page, "approvals");
+  assert.ok(!(await card(bad.user).innerText()).includes("echo end"));
+  await card(bad.user).getByRole("button", { name: "Show all of it" }).click();
+  await card(bad.user).getByText("echo end").waitFor();
 
   await card(good.user).getByRole("button", { name: "Approve" }).click();
   await card(good.user).waitFor({ state: "detached" });
@@ -44,6 +48,12 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   assert.match(await denied.innerText(), new RegExp(`denied[\\s\\S]*onerror.*⟨202E⟩[\\s\\S]*by ${boss.user}[\\s\\S]*not today`));
   await boss.page.getByRole("heading", { name: "Nothing waits for you" }).waitFor();
   await accessible(boss.page, "approvals-decided");
+
+  // So many wait that they fill the first page of all.
+  await boss.page.route(/admin\/approvals\?(?!state)/, (route) => route.fulfill({ json: { items: [], total: 60, limit: 50, offset: 0, has_more: true } }));
+  await boss.page.reload();
+  await boss.page.getByText("The newest wait.").waitFor();
+  await boss.page.getByRole("button", { name: "Older" }).waitFor();
 });
 
 test("a decision that another operator took first is said", async (t) => {

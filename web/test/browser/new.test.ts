@@ -1,14 +1,24 @@
 // The page for a new run, and the first hour of a visitor.
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { accessible, serve, visit } from "./world.ts";
+import { accessible, serve, tempDir, visit } from "./world.ts";
 
 /** write replaces the program in the editor. */
 async function write(page: Page, code: string): Promise<void> {
   await page.locator(".cm-content").click();
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText(code);
+}
+
+/** drop has the pointer drop a file or folder of this machine on the files. */
+async function drop(page: Page, path: string): Promise<void> {
+  const { x, y } = (await page.getByRole("group", { name: "Files" }).boundingBox())!;
+  const devtools = await page.context().newCDPSession(page);
+  const data = { items: [], files: [path], dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"] as const) await devtools.send("Input.dispatchDragEvent", { type, x: x + 20, y: y + 5, data });
+  await devtools.detach();
 }
 
 /** press runs the program, and waits for the page of its run. */
@@ -54,11 +64,12 @@ test("the first hour: sign in, a plot, a failure, a fix, a session, a host that 
   await page.locator(".cm-content").waitFor();
   const large = Buffer.alloc(1_200_000, "x");
   await page.getByLabel("Files to add").setInputFiles([{ name: "large.txt", mimeType: "text/plain", buffer: large }]);
-  await page.getByRole("button", { name: "Create a session with 1 file" }).click();
+  await page.getByLabel("Files to add").setInputFiles([{ name: "other.txt", mimeType: "text/plain", buffer: large }]);
+  await page.getByRole("button", { name: "Create a session with 2 files" }).click();
   await page.getByRole("alert").waitFor({ state: "detached" });
-  await write(page, "import os\nprint('bytes:', os.path.getsize('large.txt'))\nopen('left.txt', 'w').write('left')");
+  await write(page, "import os\nprint('bytes:', os.path.getsize('large.txt') + os.path.getsize('other.txt'))\nopen('left.txt', 'w').write('left')");
   const inSession = await press(page, /^Completed/);
-  await page.locator(".log").getByText("bytes: 1200000").waitFor();
+  await page.locator(".log").getByText("bytes: 2400000").waitFor();
   const { session_id: session } = await v.api.runs.get(inSession);
   await page.goto(`${place.url}/webui/sandbox/sessions/${session}`);
   await page.getByRole("treeitem", { name: "left.txt" }).waitFor();
@@ -91,8 +102,11 @@ test("a request in every detail, and an earlier one again", async (t) => {
   await v.open("sandbox");
   await page.getByText("Command", { exact: true }).first().click();
   await page.getByRole("textbox", { name: "Command" }).fill(`sh -c 'echo "$NAME" >&2; cat data/in.txt; cp data/in.txt out.csv' "two words"`);
-  await page.getByLabel("Files to add").setInputFiles([{ name: "in.txt", mimeType: "text/plain", buffer: Buffer.from("a,b\n1,2\n") }]);
-  await page.getByRole("textbox", { name: "Command" }).fill(`sh -c 'echo "$NAME" >&2; cat in.txt; cp in.txt out.csv' "two words"`);
+  const data = `${tempDir(t)}/data`;
+  mkdirSync(data);
+  writeFileSync(`${data}/in.txt`, "a,b\n1,2\n");
+  await drop(page, data);
+  await page.getByText("1 file, 8 B").waitFor();
   await page.getByLabel("Time, s").fill("20");
   await page.getByLabel("Memory, MiB").fill("64");
   await page.locator("summary", { hasText: "Input and output" }).click();
@@ -122,8 +136,11 @@ test("a reload loses nothing, and fields that cannot be sent have errors", async
   await page.getByLabel("Language").selectOption("shell");
   await page.locator(".cm-content", { hasText: "step $i of 5" }).waitFor();
   await write(page, "echo kept");
+  await page.getByLabel("Files to add").setInputFiles([{ name: "in.txt", mimeType: "text/plain", buffer: Buffer.from("x") }]);
+  await page.getByText("1 file, 1 B").waitFor();
   await page.reload();
   await page.locator(".cm-content", { hasText: "echo kept" }).waitFor();
+  await page.getByRole("status").getByText("Add in.txt again.").waitFor();
   assert.equal(await page.getByLabel("Language").inputValue(), "shell");
 
   await page.getByText("Command", { exact: true }).first().click();
@@ -131,6 +148,9 @@ test("a reload loses nothing, and fields that cannot be sent have errors", async
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.getByRole("alert").getByText("open quote").waitFor();
   await page.getByRole("textbox", { name: "Command" }).fill("true");
+  await page.getByLabel("Time, s").pressSequentially("1e");
+  await page.getByRole("button", { name: /^Run/ }).click();
+  assert.ok(await page.getByLabel("Time, s").evaluate((field) => field === document.activeElement), "what is no number is not left out");
   await page.getByLabel("Time, s").fill("999999");
   v.allow(/40\d|503/);
   await page.getByRole("button", { name: /^Run/ }).click();

@@ -14,9 +14,9 @@ test("a run that failed says so in one sentence, and shows what it left", async 
 open("plot.png", "wb").write(base64.b64decode("${png}"))
 open("fake.png", "w").write("<svg onload=alert(1)>")
 open("evil.svg", "w").write('<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><script>document.title=1</script><image href="http://evil.example/x"/><rect width="20" height="10"/></svg>')
-open("page.html", "w").write("<script>document.title=2</script><h1>not a heading</h1>")
-open("table.csv", "w").write("name,amount\\n<b>one</b>,1\\n\\"two, and\\",=2+2\\n")
-open("tree.json", "w").write('{"list": [{"deep": {"er": 1}}, 2], "text": "<i>x</i>"}')
+open("page.html", "w").write("<script>document.title=2</script><h1>not a heading</h1>\\u202e")
+open("table.csv", "w").write("name,amount\\n<b>one</b>\\u202e,1\\n\\"two, and\\",=2+2\\n")
+open("tree.json", "w").write('{"list": [{"deep": {"er": 1}}, 2], "id": 12345678901234567890, "part": 1.0, "text": "<i>x</i>\\u202e"}')
 open("<img src=x onerror=alert(1)>.txt", "w").write("odd name")
 print("done")
 def load(name):
@@ -40,12 +40,14 @@ load("long " * 100 + "x" * 300)`,
   assert.deepEqual(await left.locator("img").evaluateAll((all) => all.map((e) => (e as HTMLImageElement).src.split(":")[0])), ["blob", "blob"]);
   await left.getByText("not the picture that its name says").waitFor();
   await left.getByRole("button", { name: "page.html", expanded: false }).click();
-  await left.locator("pre").filter({ hasText: "<script>document.title=2</script><h1>not a heading</h1>" }).waitFor();
+  await left.locator("pre").filter({ hasText: "<script>document.title=2</script><h1>not a heading</h1>⟨202E⟩" }).waitFor();
   await left.getByRole("button", { name: "table.csv", expanded: false }).click();
-  await left.getByRole("cell", { name: "<b>one</b>" }).waitFor();
+  await left.getByRole("cell", { name: "<b>one</b>⟨202E⟩" }).waitFor();
   await left.getByRole("cell", { name: "two, and" }).waitFor();
   await left.getByRole("button", { name: "tree.json", expanded: false }).click();
-  await left.getByText('"<i>x</i>"').waitFor();
+  await left.getByText('"<i>x</i>⟨202E⟩"').waitFor();
+  await left.getByText("id: 12345678901234567890").waitFor();
+  await left.getByText("part: 1.0").waitFor();
   await left.getByText("[2 items]").click();
   await left.getByText('{"deep"').or(left.getByText("{1 key}")).first().waitFor();
   const [download] = await Promise.all([page.waitForEvent("download"), left.getByRole("button", { name: "Download table.csv" }).click()]);

@@ -25,6 +25,16 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   assert.match(await row("exit 3").innerText(), /failed/);
   await accessible(page, "runs");
 
+  // Back is where one was.
+  const { width, height } = page.viewportSize()!;
+  await page.setViewportSize({ width, height: 300 });
+  await page.evaluate(() => scrollTo(0, 100));
+  await row("exit 3").getByRole("link").first().click();
+  await page.getByRole("heading", { level: 1, name: /^Failed/ }).waitFor();
+  await page.goBack();
+  await page.waitForFunction(() => scrollY === 100 && document.activeElement?.id === "main");
+  await page.setViewportSize({ width, height });
+
   // The address is the state: a filter can be linked to, reloaded, left and come back to.
   await page.getByLabel("Phase").selectOption("failed");
   await page.waitForURL(/phase=failed/);
@@ -61,9 +71,11 @@ test("text filters work with the keyboard alone", async (t) => {
   await v.api.run({ command: ["true"] });
   await v.open("sandbox/runs");
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
-  await v.page.getByLabel("Image").focus();
+  await v.page.getByLabel("Text").focus();
+  await v.page.keyboard.type("host");
+  await v.page.keyboard.press("Tab"); // at once
   await v.page.keyboard.type("python");
-  await v.page.waitForURL(/image=python/);
+  await v.page.waitForURL(/q=host&image=python/);
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
   await v.page.keyboard.press("Control+A");
   await v.page.keyboard.press("Delete");

@@ -10,7 +10,7 @@ type Owner = Parameters<typeof visit>[0];
 /** begin makes a session with files, and shows its page. */
 async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, query = "", place?: Place): Promise<{ v: Visit; page: Page; session: Session; row: (name: string) => Locator }> {
   const v = await visit(t, { ...(place ? { place } : {}) });
-  const session = await v.api.sessions.create({ base_image: "host", labels: { name: "a session" } });
+  const session = await v.api.sessions.create({ base_image: "host", labels: { name: "a session" }, resources: { memory_mb: 300 } });
   for (const [path, content] of Object.entries(files)) await session.write(path, content);
   await v.open(`sandbox/sessions/${session.id}${query}`);
   return { v, page: v.page, session, row: (name) => v.page.getByRole("treeitem").filter({ has: v.page.getByText(name, { exact: true }) }) };
@@ -154,7 +154,7 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await named(page, "+ File").click();
   await dialog.getByLabel("Name").fill("y.py");
   await page.keyboard.press("Enter");
-  await dialog.getByRole("alert").waitFor(); // it exists
+  await dialog.getByRole("alert").getByText("Choose another name").waitFor(); // it exists
   await named(page, "Close").click();
   await row("d").click();
   await page.keyboard.press("Delete");
@@ -223,7 +223,7 @@ test("a server that is killed in the middle of an upload and started again: the 
 });
 
 test("a file and a folder are downloaded", async (t) => {
-  const { page, row } = await begin(t, { "d/a.txt": "content of a", "d/b.txt": "b" });
+  const { v, page, session, row } = await begin(t, { "d/a.txt": "content of a", "d/b.txt": "b" });
   await row("d").click();
   const [folder] = await Promise.all([page.waitForEvent("download"), named(page, "Download zip").click()]);
   assert.match(folder.suggestedFilename(), /\.zip$/);
@@ -234,6 +234,16 @@ test("a file and a folder are downloaded", async (t) => {
   let text = "";
   for await (const piece of await file.createReadStream()) text += String(piece);
   assert.equal(text, "content of a");
+
+  // What cannot be read says so, and names that are not UTF-8 are explained.
+  await session.exec("ln -s /etc/passwd out; touch $(printf '2\\377 2\\376')");
+  await named(page, "List the files again").click();
+  await row("out").click();
+  v.allow(/40\d/);
+  await page.locator(".files").getByRole("button", { name: "Download" }).click();
+  await page.locator(".files").getByRole("alert").getByText("leads out of the workspace").waitFor();
+  await page.getByText("may be no UTF-8").waitFor();
+  assert.equal(await row("2\ufffd").count(), 2);
 });
 
 test("hostile names and contents stay text", async (t) => {
@@ -295,7 +305,7 @@ test("the search finds lines, and a link leads to one", async (t) => {
 });
 
 test("commands run, the network is changed and asked, ports are listed", async (t) => {
-  const { page, session } = await begin(t);
+  const { v, page, session } = await begin(t);
   await page.getByRole("tab", { name: "Runs" }).click();
   await page.getByLabel("Run a command here").fill("echo '<b>hi</b>' > made.txt; exit 4");
   await page.keyboard.press("Enter");
@@ -315,6 +325,10 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await session.start(["python3", "-m", "http.server", "8123"]);
   await page.getByRole("tab", { name: "Ports" }).click();
   await page.getByRole("cell", { name: "8123", exact: true }).waitFor();
+  v.allow(/403/);
+  await named(page, "Preview").click();
+  await page.getByRole("alert").getByText("This server has no previews.").waitFor();
+  assert.equal(await named(page, "Preview").count(), 0, "it is offered no more");
 });
 
 test("a session is copied, saved and hibernated, and another begins with its files", async (t) => {
@@ -346,17 +360,23 @@ test("a session is copied, saved and hibernated, and another begins with its fil
 });
 
 test("a session that has ended says so, and offers another", async (t) => {
-  const { v, page, session } = await begin(t);
+  const { v, page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
+  await editor(page).getByText("a", { exact: true }).waitFor();
+  await retype(page, "changed");
   v.allow(/409/); // the files may be looked at in the moment when it ends
   await named(page, "End session").click();
   await named(page, "End it").click();
   await page.getByRole("heading", { name: "This session has ended" }).waitFor();
   await page.getByText("Its files and terminals are gone.").waitFor();
+  await page.getByText("Your changes to a.txt were not saved.").waitFor();
+  const leave = await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
+  assert.ok(!leave, "the browser asks before it forgets them");
   assert.equal((await session.get()).state, "closed");
   await accessible(page, "session-ended");
-  await named(page, "Open a new one like it").click();
+  await named(page, "Open a new one with its image and limits").click();
   await until("another session is shown", () => /sessions\/[0-9a-f-]{36}/.test(page.url()) && !page.url().includes(session.id));
   await page.getByText("The workspace is empty.").waitFor();
+  assert.equal((await v.api.sessions.use(page.url().split("/").at(-1)!).get()).limits.memory_mb, 300);
 
   v.allow(/404/);
   await v.open("sandbox/sessions/01990000-0000-7000-8000-000000000000");

@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { accessible, login, operator, until, visit, within } from "./world.ts";
 
 const token = (page: Page) => page.evaluate(() => localStorage.getItem("belljar.token"));
+const kept = (page: Page) => page.evaluate(() => JSON.stringify(sessionStorage));
 const heading = (page: Page, name: string) => page.getByRole("heading", { name, exact: true, level: 1 });
 
 test("a one-time code signs in, once", async (t) => {
@@ -39,7 +40,9 @@ test("a link that comes while someone is signed in asks first", async (t) => {
   const had = (await token(v.page))!;
   const question = v.page.getByRole("dialog", { name: "Sign in with this link?" });
   const who = (page: Page) => page.locator("header .who");
-  await v.open("sandbox/runs", second);
+  await v.open("sandbox", second);
+  await second.getByText("Command", { exact: true }).first().click();
+  await second.getByRole("textbox", { name: "Command" }).fill("echo mine");
   await v.open("sandbox/runs");
 
   // As another page would: into a page that is open, and as a new one.
@@ -63,8 +66,9 @@ test("a link that comes while someone is signed in asks first", async (t) => {
   assert.equal(answer.status, 401, "what was replaced has ended");
   await second.getByRole("alert").getByText("Another tab has signed in again").waitFor();
   await second.getByRole("button", { name: "Try again" }).click();
-  await heading(second, "Runs").waitFor();
+  await heading(second, "New run").waitFor();
   assert.equal(await who(second).innerText(), name);
+  assert.ok(!(await kept(second)).includes("echo mine"), "what the other user was writing is gone");
 });
 
 test("a key signs in; a wrong one says so", async (t) => {
@@ -94,11 +98,16 @@ test("signing out ends the token, here and in other tabs", async (t) => {
   const had = (await token(v.page))!;
   const { id } = await v.api.runs.start({ command: ["cat"], interactive: true });
   const log = await fetch(`${v.place.url}/api/v1/sandbox/runs/${id}/logs?follow=true`, { headers: { Authorization: `Bearer ${had}` } });
+  await v.page.evaluate((id) => {
+    sessionStorage.setItem("belljar.draft", "{}");
+    sessionStorage.setItem(`belljar.spec.${id}`, "{}");
+  }, id);
   await v.page.getByRole("button", { name: "Sign out" }).click();
   await heading(v.page, "Sign in to Belljar").waitFor();
   await heading(second, "Sign in to Belljar").waitFor();
   const answer = await fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { Authorization: `Bearer ${had}` } });
   assert.equal(answer.status, 401, "what was stolen before is useless");
+  await until("nothing of the user's work is left", async () => (await kept(v.page)) === "{}");
   await assert.rejects(within("the stream's end", log.text()), TypeError, "what was open ends");
   await v.api.runs.cancel(id);
 

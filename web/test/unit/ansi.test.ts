@@ -32,7 +32,7 @@ test("colours are made of numbers", () => {
 test("a line that writes over itself", () => {
   for (const [text, want] of [
     ["10%\r20%\r100%", "100%"], ["long text\rshort", "shorttext"], ["long text\r\x1b[Kshort", "short"], ["abc\x1b[2K\rd", "d"], ["line\r", "line"], ["line\r\r\r", "line"],
-    ["ab\x08c", "ac"], ["a\x08\x08\x08b", "b"], ["abc\x08\x08\x1b[1K", "  c"], ["abc\x1b[2Kd", "   d"], ["\x1b[2Jhome\x1b[Hx", "homex"],
+    ["ab\x08c", "ac"], ["😀x\x08\x08Z", "Zx"], ["a\x08\x08\x08b", "b"], ["abc\x08\x08\x1b[1K", "  c"], ["abc\x1b[2Kd", "   d"], ["\x1b[2Jhome\x1b[Hx", "homex"],
   ] as const) assert.equal(strip(text), want, JSON.stringify(text));
   assert.deepEqual(looks("\x1b[31mabc\r\x1b[32mx"), [["x", 2, -1, 0], ["bc", 1, -1, 0]]);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyForm, formOf, specOf } from "../../src/page/new/form.ts";
+import { emptyForm, formOf, inLanguage, specOf } from "../../src/page/new/form.ts";
 import { fromBase64, toBase64, words } from "../../src/spec.ts";
 import { ago, bytes, duration, moment, number, shellLine } from "../../src/format.ts";
 
@@ -20,20 +20,27 @@ test("a form becomes a request, and a request the same form", () => {
   assert.deepEqual(Object.keys(specOf({ ...emptyForm(), capture: "" })), ["language", "code"]);
   const form = {
     ...emptyForm(), kind: "command" as const, command: "run 'two words'", image: "python:3.11", runtime: "gvisor", timeoutSec: "5", memoryMb: "64", cpu: "0.5",
-    env: "A=1\nB=x=y", capture: "*.csv\nout/**", allow: "api.example.com\n10.0.0.0/8, 203.0.113.7\n2001:db8::7", pip: "pandas>=2", npm: "left-pad", git: "https://git.example.com/x", ref: "main",
+    env: "A=1\nB=x=y", capture: "*.csv\nout/**", allow: "api.example.com\n10.0.0.0/8, 203.0.113.7\n2001:db8::7", pip: "pandas[excel,html]>=2,<3\nnumpy", npm: "left-pad", git: "https://git.example.com/x", ref: "main", exec: true,
     files: [{ path: "a.bin", bytes: new Uint8Array([0, 255, 128]) }],
   };
   const spec = specOf(form);
   assert.deepEqual(spec.egress, { hosts: ["api.example.com"], cidrs: ["10.0.0.0/8"], ips: ["203.0.113.7", "2001:db8::7"] });
   assert.deepEqual(spec.resources, { memory_mb: 64, cpu: 0.5 });
+  assert.deepEqual(spec.packages, { pip: ["pandas[excel,html]>=2,<3", "numpy"], npm: ["left-pad"] });
   assert.deepEqual(spec.env, { A: "1", B: "x=y" });
   assert.deepEqual(specOf(formOf(JSON.parse(JSON.stringify(spec)) as typeof spec)), spec);
   assert.throws(() => specOf({ ...form, env: "novalue" }), /NAME=value/);
   // A run in a session has no sandbox of its own to ask for.
   const inSession = specOf({ ...form, session: "s" });
-  for (const field of ["base_image", "runtime", "resources", "egress", "network_policy", "packages", "git"]) assert.ok(!(field in inSession), field);
+  for (const field of ["base_image", "runtime", "resources", "egress", "network_policy", "packages", "git", "workspace_exec"]) assert.ok(!(field in inSession), field);
   const again = specOf(formOf({ session_id: "s", context: "c", language: "python", code: "x" }));
   assert.deepEqual([again.session_id, again.context, again.code, again.language], ["s", "c", "x", undefined]);
+});
+
+test("a language brings its example, and leave to execute what is compiled", () => {
+  const go = { ...emptyForm(), ...inLanguage(emptyForm(), "go") };
+  assert.match(go.code, /package main/);
+  assert.deepEqual([specOf(go).workspace_exec, inLanguage({ ...go, code: "mine" }, "python")], [true, { language: "python", code: "mine", exec: false }]);
 });
 
 test("bytes travel as they are", () => {

@@ -31,6 +31,7 @@ test("paths are taken apart and put together", () => {
 test("names that no file can have are refused", () => {
   for (const good of ["a", "a b", ".hidden", "d/e.txt", "<img>", "..."]) assert.equal(wrongName(good), undefined, good);
   for (const bad of ["", "  ", "/a", "a/", "a//b", "..", "a/../b", ".", "a\0", "x".repeat(256), "é".repeat(128)]) assert.ok(wrongName(bad), bad);
+  assert.deepEqual(["d", "d/x", "de/x"].map((to) => wrongName(to, "deep/d")), [undefined, "Nothing can go into itself.", undefined]);
 });
 
 test("folders come first, then names as people count", () => {

@@ -5,6 +5,8 @@ export interface Language {
   /** What requests call it. */
   name: string;
   label: string;
+  /** Whether it is compiled to a program that has to be executed in the workspace. */
+  executed?: true;
   example: string;
 }
 
@@ -54,7 +56,7 @@ done
 `,
   },
   {
-    name: "go", label: "Go",
+    name: "go", label: "Go", executed: true,
     example: `package main
 
 import "fmt"
@@ -70,7 +72,7 @@ func main() {
 `,
   },
   {
-    name: "c", label: "C",
+    name: "c", label: "C", executed: true,
     example: `#include <stdio.h>
 
 int main(void) {
@@ -81,7 +83,7 @@ int main(void) {
 `,
   },
   {
-    name: "c++", label: "C++",
+    name: "c++", label: "C++", executed: true,
     example: `#include <iostream>
 #include <numeric>
 #include <vector>
@@ -94,7 +96,7 @@ int main() {
 `,
   },
   {
-    name: "rust", label: "Rust",
+    name: "rust", label: "Rust", executed: true,
     example: `fn main() {
     let words = ["sealed", "jar"];
     println!("{}", words.join(" "));

@@ -2,6 +2,7 @@
 import type { Run, RunSpec } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
+import { rulesOf, textOfRules } from "../session/rules.ts";
 import { languages } from "./example.ts";
 
 export interface FileOfRun {
@@ -33,6 +34,8 @@ export interface Form {
   npm: string;
   git: string;
   ref: string;
+  /** Whether programs in the workspace may be executed. */
+  exec: boolean;
 }
 
 /** The largest files that a request carries itself, together. */
@@ -41,11 +44,18 @@ export const inlineBytes = 1_000_000;
 export function emptyForm(): Form {
   return {
     kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", image: "", runtime: "", session: "", context: "", files: [],
-    stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "",
+    stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
   };
 }
 
-const lines = (text: string): string[] => text.split(/[\n,]/).map((line) => line.trim()).filter((line) => line !== "");
+/** inLanguage is what changes in a form with its language. A program that is written stays. */
+export function inLanguage(form: Form, name: string): Pick<Form, "language" | "code" | "exec"> {
+  const of = (one: string) => languages.find((language) => language.name === one);
+  const untouched = form.code.trim() === "" || form.code === of(form.language)?.example;
+  return { language: name, code: untouched ? of(name)!.example : form.code, exec: of(name)!.executed ?? false };
+}
+
+const lines = (text: string): string[] => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 const figure = (text: string | number | null): number | undefined => (text === null || String(text).trim() === "" ? undefined : Number(text));
 
 /** specOf is the request of a form. It throws an Error with a sentence about a field that cannot be sent at all. */
@@ -59,6 +69,7 @@ export function specOf(form: Form): RunSpec {
   if (!form.session) {
     if (form.image) spec.base_image = form.image;
     if (form.runtime) spec.runtime = form.runtime;
+    if (form.exec) spec.workspace_exec = true;
   }
   const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
   if (!form.session && (resources.memory_mb !== undefined || resources.cpu !== undefined)) {
@@ -70,13 +81,13 @@ export function specOf(form: Form): RunSpec {
   if (Object.keys(env).length > 0) spec.env = env;
   if (form.interactive) spec.interactive = true;
   else if (form.stdin !== "") spec.stdin = form.stdin;
-  const capture = form.capture.split(/\n/).flatMap((line) => line.trim() || []);
+  const capture = lines(form.capture);
   if (capture.length > 0) spec.capture_patterns = capture;
   if (!form.session) {
-    const allow = lines(form.allow);
-    if (allow.length > 0) {
+    const egress = rulesOf(form.allow);
+    if (Object.keys(egress).length > 0) {
       spec.network_policy = "allowlist";
-      spec.egress = rules(allow);
+      spec.egress = egress;
     }
     if (form.git.trim()) spec.git = { url: form.git.trim(), ...(form.ref.trim() ? { ref: form.ref.trim() } : {}) };
     const [pip, npm] = [lines(form.pip), lines(form.npm)];
@@ -84,16 +95,6 @@ export function specOf(form: Form): RunSpec {
   }
   if (form.files.length > 0) spec.files = form.files.map((file) => ({ path: file.path, content_b64: toBase64(file.bytes) }));
   return spec;
-}
-
-function rules(allow: string[]): NonNullable<RunSpec["egress"]> {
-  const hosts: string[] = [], cidrs: string[] = [], ips: string[] = [];
-  for (const rule of allow) {
-    if (/^[\d.]+\/\d+$|^[\da-f:.]*:[\da-f:.]*\/\d+$/i.test(rule)) cidrs.push(rule);
-    else if (/^\d+\.\d+\.\d+\.\d+$|^[\da-f:.]*:[\da-f:.]*:[\da-f:.]*$/i.test(rule)) ips.push(rule);
-    else hosts.push(rule);
-  }
-  return { ...(hosts.length ? { hosts } : {}), ...(cidrs.length ? { cidrs } : {}), ...(ips.length ? { ips } : {}) };
 }
 
 function envOf(text: string): Record<string, string> {
@@ -110,7 +111,6 @@ function envOf(text: string): Record<string, string> {
 /** formOf fills a form with what a run was sent with. */
 export function formOf(spec: RunSpec): Form {
   const form = emptyForm();
-  const egress = spec.egress ?? {};
   return {
     ...form,
     kind: spec.code !== undefined ? "code" : "command",
@@ -122,9 +122,9 @@ export function formOf(spec: RunSpec): Form {
     env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
     capture: (spec.capture_patterns ?? []).join("\n"),
     timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""),
-    allow: [...(egress.hosts ?? []), ...(egress.cidrs ?? []), ...(egress.ips ?? [])].join("\n"),
+    allow: textOfRules(spec.egress),
     pip: (spec.packages?.pip ?? []).join("\n"), npm: (spec.packages?.npm ?? []).join("\n"),
-    git: spec.git?.url ?? "", ref: spec.git?.ref ?? "",
+    git: spec.git?.url ?? "", ref: spec.git?.ref ?? "", exec: spec.workspace_exec ?? false,
     files: Array.isArray(spec.files) ? spec.files.map((file) => ({ path: file.path, bytes: fromBase64(file.content_b64) })) : [],
   };
 }

@@ -1,5 +1,5 @@
 // What would run the same again: as a request, as curl, as a belljar line.
-import type { Run, RunSpec } from "belljar-sdk";
+import type { Run, RunSpec, SessionState } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 
 /** A request that a run can be repeated with. */
@@ -8,6 +8,9 @@ export interface Repeat {
   /** What the run has not kept, in words. */
   missing: string[];
 }
+
+type Limits = SessionState["limits"];
+type Resources = NonNullable<RunSpec["resources"]>;
 
 const sentPrefix = "belljar.spec.";
 
@@ -26,10 +29,7 @@ export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
   const { context } = run;
   if (sent) return { spec: context && !sent.language ? { ...sent, language: context.language } : sent, missing: [] };
   const limits = run.resource_usage?.limits;
-  const resources = limits && present({
-    cpu: limits.cpu || undefined, memory_mb: limits.memory_mb || undefined, pids: limits.pids || undefined, nofile: limits.nofile || undefined,
-    nproc: limits.nproc || undefined, workspace_mb: limits.workspace_mb || undefined, log_bytes: limits.log_bytes || undefined, artifact_mb: limits.artifact_mb || undefined,
-  });
+  const resources = limits && resourcesOf(limits);
   const lock = (list: { name: string; version: string }[] | undefined, sign: string) => list?.map((one) => `${one.name}${sign}${one.version}`);
   const packages = run.packages && present({ pip: lock(run.packages.pip, "=="), npm: lock(run.packages.npm, "@") });
   const names = run.env_names ?? [];
@@ -45,6 +45,12 @@ export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
   if (names.length > 0) missing.unshift(`the values of environment variables: ${names.join(", ")}`);
   if (run.command_truncated) missing.unshift("the whole command: it is longer than 16 KiB");
   return { spec, missing };
+}
+
+/** resourcesOf asks for limits that were in force. */
+export function resourcesOf(limits: Limits): Resources {
+  const { cpu, memory_mb, pids, nofile, nproc, workspace_mb, log_bytes, artifact_mb } = limits;
+  return Object.fromEntries(Object.entries({ cpu, memory_mb, pids, nofile, nproc, workspace_mb, log_bytes, artifact_mb }).filter(([, value]) => value));
 }
 
 function imageOf(run: Run): string | undefined {

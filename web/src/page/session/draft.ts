@@ -1,5 +1,6 @@
 // Texts that were being edited when their page went away without the user's doing, such as for a new sign-in.
 import type { FileEntry } from "belljar-sdk";
+import { SvelteMap } from "svelte/reactivity";
 
 /** A text that is not saved. */
 export interface Draft {
@@ -12,11 +13,12 @@ export interface Draft {
   mixed: boolean;
 }
 
-const kept = new Map<string, Map<string, Draft>>(); // by session, then path
+// By session, then path. An editor leaves its text when what comes in its place is shown already, which has to hear of it.
+const kept = new SvelteMap<string, SvelteMap<string, Draft>>();
 
 /** keep keeps a draft until it is taken. */
 export function keep(session: string, path: string, draft: Draft): void {
-  if (!kept.has(session)) kept.set(session, new Map());
+  if (!kept.has(session)) kept.set(session, new SvelteMap());
   kept.get(session)!.set(path, draft);
 }
 
@@ -29,3 +31,10 @@ export function take(session: string, path: string): Draft | undefined {
 
 /** draftsOf are those of a session. */
 export const draftsOf = (session: string): [path: string, draft: Draft][] => [...(kept.get(session) ?? [])];
+
+/** askAtUnload has the browser ask before the page goes, until what it returns is called. */
+export function askAtUnload(): () => void {
+  const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+  window.addEventListener("beforeunload", ask);
+  return () => window.removeEventListener("beforeunload", ask);
+}

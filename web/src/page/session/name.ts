@@ -15,13 +15,14 @@ export const inside = (path: string, folder: string): boolean => path === folder
 /** moved is where a path is once `from` has become `to`. */
 export const moved = (path: string, from: string, to: string): string => (inside(path, from) ? to + path.slice(from.length) : path);
 
-/** wrongName says what is wrong with a new name; undefined if nothing is. It may have folders in front. */
-export function wrongName(name: string): string | undefined {
+/** wrongName says what is wrong with a new name, for what has the path `of`; undefined if nothing is. It may have folders in front. */
+export function wrongName(name: string, of?: string): string | undefined {
   if (!name.trim()) return "A name is needed.";
   if (name.includes("\0")) return "A name cannot have a NUL in it.";
   if (name.startsWith("/") || name.endsWith("/")) return "A name cannot begin or end with a slash.";
   if (name.split("/").some((part) => part === "" || part === "." || part === "..")) return "A name cannot have an empty part, “.” or “..” in it.";
   if (name.split("/").some((part) => new TextEncoder().encode(part).length > 255)) return "A name has at most 255 bytes.";
+  if (of !== undefined && name.startsWith(`${baseOf(of)}/`)) return "Nothing can go into itself.";
   return undefined;
 }
 

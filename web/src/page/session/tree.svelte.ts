@@ -5,6 +5,7 @@ import { baseOf, byName, folderOf, inside, moved } from "./name.ts";
 
 /** A row of the tree. */
 export interface Row {
+  key: string;
   entry: FileEntry;
   name: string;
   /** From 1. */
@@ -43,7 +44,9 @@ export class Tree {
       const entries = this.#folders.get(folder)?.entries ?? [];
       entries.forEach((entry, i) => {
         const open = entry.type === "dir" && this.open.has(entry.path);
-        rows.push({ entry, name: baseOf(entry.path), level, place: i + 1, of: entries.length, open });
+        // Names that are not UTF-8 may look the same.
+        const key = entry.path.includes("\ufffd") ? `${entry.path}\0${i}` : entry.path;
+        rows.push({ key, entry, name: baseOf(entry.path), level, place: i + 1, of: entries.length, open });
         if (open) add(entry.path, level + 1);
       });
     };
