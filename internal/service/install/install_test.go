@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -217,20 +218,24 @@ func TestIndexStream(t *testing.T) {
 		"npm, in a list": {"", npmLinks, `{"versions":{"1":{"dist":{"tarball":"first"}},"2":{"dist":[`, `1,`},
 	} {
 		came, body := make(chan struct{}), &endless{text: []byte(strings.Repeat(c.more, 4096))}
+		seen := sync.OnceFunc(func() { close(came) })
 		r, w := io.Pipe()
-		go func() {
+		var writer sync.WaitGroup
+		writer.Go(func() {
 			_, _ = io.WriteString(w, c.begin)
 			<-came // before the rest is there
 			_, err := io.Copy(w, body)
 			w.CloseWithError(err)
-		}()
+		})
 		err := c.links(page{kind: c.kind, body: r}, func(link string) error {
 			if link == "first" {
-				close(came)
+				seen()
 			}
 			return nil
 		})
 		r.Close()
+		seen()
+		writer.Wait()
 		if err == nil || body.n > 4*maxMember {
 			t.Errorf("%s: %v after %d bytes", name, err, body.n)
 		}
