@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Policy is what a sandbox may reach: what the rules of the run and those of the server both cover.
@@ -83,6 +85,16 @@ func (p *Policy) Uncovered() (list []string) {
 		}
 	}
 	return list
+}
+
+// Lists names the settings of the server's rules, for who has to change one of them.
+func (p *Policy) Lists() string {
+	names := []string{cmp.Or(p.Server.list, "SANDBOX_EGRESS_ALLOW")}
+	for _, level := range p.Levels {
+		names = append(names, level.list)
+	}
+	slices.Sort(names[1:])
+	return strings.Join(names, " or ")
 }
 
 // covers reports whether all of the server's rules do.

@@ -21,6 +21,7 @@ type Rules struct {
 	exact  map[string]string // each rule by its name
 	below  map[string]string // *.example.com by example.com
 	ranges []ipRule          // in order, and none overlaps another
+	list   string            // the setting that they are of; "" for none
 }
 
 // ipRule is a range of addresses, or one address, as the rule is written.
@@ -66,7 +67,7 @@ func ParseList(name string, list []string) (Rules, error) {
 	if len(list) > MaxRules {
 		return Rules{}, refuse(name, fmt.Sprintf("list at most %d rules", MaxRules), "%s has more than %d rules", name, MaxRules)
 	}
-	p := parser{fields: map[string]string{}}
+	p := parser{fields: map[string]string{}, rules: Rules{list: name}}
 	for i, text := range list {
 		field := fmt.Sprintf("%s[%d]", name, i)
 		add := p.host

@@ -164,7 +164,7 @@ func Uncovered(p *egress.Policy) (warnings []string) {
 		if i == mostUncovered {
 			return append(warnings, fmt.Sprintf("network: %d more rules of the request allow nothing, either", len(rules)-i))
 		}
-		warnings = append(warnings, fmt.Sprintf("network: the rule %s allows nothing: the server's SANDBOX_EGRESS_ALLOW does not list it", rule))
+		warnings = append(warnings, fmt.Sprintf("network: the rule %s allows nothing: the server's %s does not list it", rule, p.Lists()))
 	}
 	return warnings
 }
@@ -184,7 +184,7 @@ func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
 			_, reason := own.Decide(h.Host, port)
 			return reason == ""
 		}) {
-			return said + ": the server's SANDBOX_EGRESS_ALLOW does not list it"
+			return said + ": the server's " + p.Lists() + " does not list it"
 		}
 		return said + ": add " + more + " " + h.Host
 	case egress.PortDenied:

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,5 +170,15 @@ func TestDenied(t *testing.T) {
 		if got := Denied(p, belljar.EgressHost{Host: test.host, Reason: test.reason}, "--allow"); got != test.want {
 			t.Errorf("%q", got)
 		}
+	}
+	e, err := Policy{EgressAllow: []string{"*"}, EgressAllowUsers: []string{"ann=*"}, EgressAllowTrust: []string{"untrusted=example.org"}}.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = e.server(belljar.Caller{ID: "ann"}, belljar.TrustUntrusted)
+	p.Run = run
+	const lists = "the server's SANDBOX_EGRESS_ALLOW_USERS of ann or SANDBOX_EGRESS_ALLOW_TRUST of untrusted does not list it"
+	if got := Uncovered(p); !slices.Equal(got, []string{"network: the rule a.example.com allows nothing: " + lists}) {
+		t.Errorf("%q", got)
 	}
 }

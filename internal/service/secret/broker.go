@@ -77,7 +77,7 @@ func reaches(p *egress.Policy, field, host string) error {
 		e.Code, e.Details["rule"], e.Hint = belljar.CodePolicyDenied, "SANDBOX_EGRESS_PORTS", "an operator adds 443 to SANDBOX_EGRESS_PORTS"
 	default:
 		if _, reason := own.Decide(host, 443); reason == "" {
-			e.Code, e.Details["rule"], e.Hint = belljar.CodePolicyDenied, "SANDBOX_EGRESS_ALLOW", "an operator lists "+host+" in SANDBOX_EGRESS_ALLOW"
+			e.Code, e.Details["rule"], e.Hint = belljar.CodePolicyDenied, "SANDBOX_EGRESS_ALLOW", "an operator lists "+host+" in "+p.Lists()
 		}
 	}
 	return e

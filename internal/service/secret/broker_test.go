@@ -15,7 +15,7 @@ import (
 
 func rules(t *testing.T, list ...string) egress.Rules {
 	t.Helper()
-	r, err := egress.ParseList("rules", list)
+	r, err := egress.ParseList("SANDBOX_EGRESS_ALLOW", list)
 	if err != nil {
 		t.Fatal(err)
 	}
