@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errRefused means that nobody listens on a socket.
+// errRefused means that no process listens on a socket.
 const errRefused = unix.ECONNREFUSED
 
 // errLocked means that another process holds a lock.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errRefused means that nobody listens on a socket.
+// errRefused means that no process listens on a socket.
 const errRefused = windows.WSAECONNREFUSED
 
 // errLocked means that another process holds a lock.

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// TestListen: a socket that nobody listens on is replaced, and that of a server which is too busy to accept is not.
+// TestListen: a socket without a listener is replaced, and that of a server which is too busy to accept is not.
 func TestListen(t *testing.T) {
 	path := filepath.Join(sockdir.New(t), "s")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

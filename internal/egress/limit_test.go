@@ -208,7 +208,7 @@ func TestSlowPin(t *testing.T) {
 	})
 }
 
-// An address that drops packets delays a connection by a moment, whoever wants it, and many of them by a few seconds.
+// An address that drops packets delays a connection of a sandbox or of Belljar by a moment, and many such addresses by a few seconds.
 func TestDeadAddresses(t *testing.T) {
 	dead, good := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("203.0.113.2")
 	for n, want := range map[int]time.Duration{0: 0, 1: stagger, 3: 3 * stagger, 7: leastDial + 3*stagger, 8: 2 * leastDial, 20: 4*leastDial + 3*stagger} {

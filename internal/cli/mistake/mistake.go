@@ -24,7 +24,7 @@ func In(what string, err error) error {
 	return &own
 }
 
-// Some is the error of a command that could not do all that it was told to. It reads as its last failure.
+// Some is the error of a command that did only a part of its work. Its message is that of the last failure.
 type Some struct {
 	Done   any // what came of the rest
 	Failed []error

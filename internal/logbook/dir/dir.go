@@ -142,7 +142,7 @@ func (b *Book) Remove(id string) error {
 	delete(b.logs, id)
 	b.mu.Unlock()
 	if l != nil {
-		l.end(func(v *view) { v.sealed = true }) // else nobody closes its file
+		l.end(func(v *view) { v.sealed = true }) // which closes its file
 	}
 	if err := os.Remove(b.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a log: %w", err)

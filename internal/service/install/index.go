@@ -288,7 +288,7 @@ func members[T any](body io.Reader, field string, visit func(T) error) error {
 	return err
 }
 
-// skipped is a value in JSON that nobody needs.
+// skipped is a value in JSON that is not needed.
 type skipped struct{}
 
 func (*skipped) UnmarshalJSON([]byte) error { return nil }

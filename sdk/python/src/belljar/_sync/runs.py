@@ -237,7 +237,7 @@ class Runs:
             raise
 
     def _overdue(self, spec: dict[str, Any], key: str, known: str) -> TimeoutError:
-        """Cancels a run that nobody waits for any longer, and tells what became of that."""
+        """Cancels a run whose time to wait is over, and returns the error that says whether that worked."""
         over, details = "the time to wait is over, and the run ", {"run_id": known} if known else {}
         try:
             details["run_id"] = self._abandon(spec, key, known)
@@ -246,7 +246,7 @@ class Runs:
         return TimeoutError(f"{over}is cancelled", details=details)
 
     def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
-        """Cancels a run that nobody waits for, and returns its id. Its key tells which it is if its id did not come."""
+        """Cancels a run that was given up, and returns its id. Its key tells which it is if its id did not come."""
         if not known:
             known = str((self._start(spec, key, "false", brief=True))["id"])
         self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))

@@ -53,7 +53,7 @@ class Ask:
         self.raw = None if body is None else _dump(body)
         self.source = source
         self.longer = longer  # seconds more than others that the answer may take
-        self.until = until  # when nobody waits for it any longer, on the monotonic clock
+        self.until = until  # when the caller stops waiting, on the monotonic clock
         self.accept = accept  # statuses that are no failure
         self.brief = brief  # it matters little: who waits for it wants to be gone
         if key is not None:
