@@ -52,13 +52,13 @@ func splice(w http.ResponseWriter, to string) {
 	}
 	defer out.Close()
 	w.WriteHeader(http.StatusOK)
-	in, _, err := http.NewResponseController(w).Hijack()
+	in, read, err := http.NewResponseController(w).Hijack() // read may hold the first byte of the tunnel already
 	if err != nil {
 		return
 	}
 	defer in.Close()
 	go func() {
-		_, _ = io.Copy(out, in)
+		_, _ = io.Copy(out, read)
 		_ = out.Close()
 	}()
 	_, _ = io.Copy(in, out)
