@@ -97,6 +97,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByText("The interpreter was started again.").waitFor();
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await cell(6).getByText("NameError").first().waitFor();
+  await page.getByText("Executing …").waitFor({ state: "detached" }); // until then the traceback is there twice
   await page.getByRole("button", { name: "Delete cell 5" }).click();
   await page.keyboard.press("Control+s");
   await page.getByText("● not saved").waitFor({ state: "detached" });
