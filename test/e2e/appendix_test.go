@@ -64,7 +64,7 @@ func TestExampleRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				request["runtime"], request["timeout_sec"] = runtime, longTime
-				status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", request)
+				status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request)
 				if status != http.StatusOK || run["phase"] != "completed" || run["stdout"] != "HI!\n" || run["runtime"] != runtime {
 					t.Errorf("%s: %d %v", runtime, status, run)
 				}
@@ -88,7 +88,7 @@ func networkInContainer(s *server, p *peer.Peer) {
 	s.t.Helper()
 	request := fetching(p, "belljar/python")
 	request["runtime"] = "docker"
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", request)
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request)
 	if status != http.StatusOK || run["stdout"] != fetched || run["runtime"] != "docker" {
 		s.t.Errorf("%d %v\n%s", status, run, s.said)
 	}
@@ -129,7 +129,7 @@ func TestChoiceOfRuntime(t *testing.T) {
 		if err := json.Unmarshal([]byte("{"+c.ask+"}"), &request); err != nil {
 			t.Fatal(err)
 		}
-		status, answer := s.ask(http.MethodPost, api+"/runs?wait=100s", request)
+		status, answer := s.ask(http.MethodPost, api+"/runs?wait=600s", request)
 		if status != c.status {
 			t.Errorf("%s: %d %v", c.ask, status, answer)
 			continue

@@ -89,7 +89,7 @@ func TestAttackOthers(t *testing.T) {
 	session := s.made("/sessions", ann, "session_id", host())
 	body := oneShot("echo very private; echo private > out.txt")
 	body["capture_patterns"], body["labels"] = []string{"*"}, map[string]string{"project": "private"}
-	status, run := s.ask("POST", api+"/runs?wait=100s", body, "X-API-KEY: "+ann, "Idempotency-Key: same")
+	status, run := s.ask("POST", api+"/runs?wait=600s", body, "X-API-KEY: "+ann, "Idempotency-Key: same")
 	id, _ := run["run_id"].(string)
 	if status != http.StatusOK || run["phase"] != "completed" {
 		t.Fatalf("%d %v", status, run)
@@ -153,7 +153,7 @@ func TestAttackOthers(t *testing.T) {
 		t.Errorf("%s and %s differ", foreign, missing)
 	}
 	// An idempotency key belongs to its user.
-	if _, other := s.ask("POST", api+"/runs?wait=100s", body, "X-API-KEY: "+bob, "Idempotency-Key: same"); other["run_id"] == id || other["phase"] != "completed" {
+	if _, other := s.ask("POST", api+"/runs?wait=600s", body, "X-API-KEY: "+bob, "Idempotency-Key: same"); other["run_id"] == id || other["phase"] != "completed" {
 		t.Errorf("another's key: %v", other)
 	}
 	// So does a ticket, once and for streams.
@@ -230,7 +230,7 @@ func TestAttackBodies(t *testing.T) {
 			t.Errorf("%s: %d bytes after %v", c.name, len(answer), took)
 		}
 	}
-	if _, run := s.ask("POST", api+"/runs?wait=100s", map[string]any{
+	if _, run := s.ask("POST", api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "session_id": session, "command": []string{"ls", "-A"},
 	}, "X-API-KEY: "+ann); run["stdout"] != "" || run["phase"] != "completed" {
 		t.Errorf("left of refused uploads: %v", run)
@@ -324,7 +324,7 @@ func TestAttackStorms(t *testing.T) {
 			}
 			for range 2 {
 				clients.Go(func() {
-					check("run", "POST", "/runs?wait=100s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"sleep", "50"}})
+					check("run", "POST", "/runs?wait=600s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"sleep", "50"}})
 				})
 				clients.Go(func() {
 					check("upload", "POST", "/sessions/"+id+"/files?path=x", strings.NewReader(long()), "Content-Type: application/octet-stream")
@@ -342,7 +342,7 @@ func long() string { return strings.Repeat("x", 3<<20) }
 func TestAttackMemory(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann, bob := s.user("ann"), s.user("bob")
-	if _, run := s.ask("POST", api+"/runs?wait=100s", oneShot("true"), "X-API-KEY: "+bob); run["phase"] != "completed" {
+	if _, run := s.ask("POST", api+"/runs?wait=600s", oneShot("true"), "X-API-KEY: "+bob); run["phase"] != "completed" {
 		t.Fatal(run)
 	}
 	before := s.size()
@@ -376,7 +376,7 @@ func TestAttackMemory(t *testing.T) {
 	}
 	held.Wait()
 	begun := time.Now()
-	if _, run := s.ask("POST", api+"/runs?wait=100s", oneShot("true"), "X-API-KEY: "+bob); run["phase"] != "completed" || time.Since(begun) > promptly {
+	if _, run := s.ask("POST", api+"/runs?wait=600s", oneShot("true"), "X-API-KEY: "+bob); run["phase"] != "completed" || time.Since(begun) > promptly {
 		t.Errorf("another user waits %v for %v", time.Since(begun), run["phase"])
 	}
 
@@ -400,7 +400,7 @@ func TestAttackMemory(t *testing.T) {
 		args[i] = strings.Repeat("a", 2000)
 	}
 	for range 20 {
-		status, run := s.ask("POST", api+"/runs?wait=100s", map[string]any{
+		status, run := s.ask("POST", api+"/runs?wait=600s", map[string]any{
 			"spec_version": "1.0", "base_image": "host", "command": append([]string{"true"}, args...),
 		}, "X-API-KEY: "+carl)
 		if status != http.StatusOK || run["phase"] != "completed" || run["command_truncated"] != true {
@@ -424,7 +424,7 @@ func TestAttackMemory(t *testing.T) {
 func TestAttackSecrets(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "log_level=debug", "--set", "ws_signed_urls=true")
 	ann := s.user("ann")
-	_, run := s.ask("POST", api+"/runs?wait=100s", oneShot("env; cat /proc/*/environ /proc/*/cmdline"), "X-API-KEY: "+ann)
+	_, run := s.ask("POST", api+"/runs?wait=600s", oneShot("env; cat /proc/*/environ /proc/*/cmdline"), "X-API-KEY: "+ann)
 	id, _ := run["run_id"].(string)
 	ticket := s.made("/tickets", ann, "token", map[string]any{})
 	signed, _ := run["log_stream_url"].(string)

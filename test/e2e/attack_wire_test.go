@@ -144,7 +144,7 @@ func TestAttackIdle(t *testing.T) {
 		idle = append(idle, s.dial())
 	}
 	begun := time.Now()
-	if _, run := s.ask("POST", api+"/runs?wait=100s", oneShot("true"), "X-API-KEY: "+key); run["phase"] != "completed" || time.Since(begun) > promptly {
+	if _, run := s.ask("POST", api+"/runs?wait=600s", oneShot("true"), "X-API-KEY: "+key); run["phase"] != "completed" || time.Since(begun) > promptly {
 		t.Errorf("%v after %v", run, time.Since(begun))
 	}
 	for _, conn := range idle {

@@ -77,7 +77,7 @@ func TestBroker(t *testing.T) {
 	s := start()
 	run := func(t *testing.T, more map[string]any) map[string]any {
 		t.Helper()
-		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", lent(p, more))
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", lent(p, more))
 		if status != http.StatusOK {
 			t.Fatalf("%d %v\n%s", status, run, s.said)
 		}
@@ -156,7 +156,7 @@ func TestBrokerRestart(t *testing.T) {
 		}
 		return run
 	}
-	first := exec(s, "?wait=100s", who)
+	first := exec(s, "?wait=600s", who)
 	if out, _ := first["stdout"].(string); !strings.HasPrefix(out, "belljar-secret-") || !strings.HasSuffix(out, "\nsomebody\n") {
 		t.Fatalf("%q %v", out, first["stderr"])
 	}
@@ -178,7 +178,7 @@ func TestBrokerRestart(t *testing.T) {
 		t.Error(err)
 	}
 	next := start()
-	exec(next, "?wait=100s", "touch go")
+	exec(next, "?wait=600s", "touch go")
 	if run := next.wait(left["run_id"].(string)); run["exit_code"] != 0.0 {
 		t.Errorf("a run that outlived its server: %v\n%s", run, next.said)
 	}
@@ -186,7 +186,7 @@ func TestBrokerRestart(t *testing.T) {
 	if err != nil || !strings.Contains(log, "somebody") {
 		t.Errorf("%v: %s", err, log)
 	}
-	if again := exec(next, "?wait=100s", who); again["stdout"] != first["stdout"] {
+	if again := exec(next, "?wait=600s", who); again["stdout"] != first["stdout"] {
 		t.Errorf("after the restart: %q, %v", again["stdout"], again["stderr"])
 	}
 	if status, answer := next.ask(http.MethodDelete, api+"/sessions/"+id, nil); status/100 != 2 {

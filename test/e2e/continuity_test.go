@@ -126,7 +126,7 @@ func (e *episode) exercise(s *server) {
 	e.waited = append(e.waited, label)
 	body := e.inSession("sleep 0.4; echo " + label)
 	body["labels"] = map[string]string{"name": label}
-	e.waiters.Go(func() { s.start("?wait=100s", body) }) // the server may die, and this with it
+	e.waiters.Go(func() { s.start("?wait=600s", body) }) // the server may die, and this with it
 	until(e.t, label+" is on record", func() bool { return e.find(s, label) != "" })
 	e.begun(s, e.find(s, label))
 	e.speak(s, fmt.Sprint("word", e.stirred))

@@ -16,7 +16,7 @@ import (
 func TestDamagedInstallation(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)
-	s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("true"))
+	s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("true"))
 	if code := s.stop(); code != 0 {
 		t.Fatalf("ended with %d\n%s", code, s.said)
 	}
@@ -82,7 +82,7 @@ func TestDamagedRun(t *testing.T) {
 	request["capture_patterns"] = []string{"out/*"}
 	ids := map[string]string{}
 	for _, name := range []string{"cut", "flipped", "gone", "folder", "blob", "row", "well"} {
-		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request)
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request)
 		if status != http.StatusOK || run["phase"] != "completed" {
 			t.Fatalf("%d %v", status, run)
 		}
@@ -167,7 +167,7 @@ func TestDamagedRun(t *testing.T) {
 	if _, list := s.ask(http.MethodGet, api+"/runs", nil); list["total"] != float64(len(ids)) || len(list["items"].([]any)) != len(ids)-1 {
 		t.Errorf("the list: %v", list)
 	}
-	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request); status != http.StatusOK || run["phase"] != "completed" {
+	if status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request); status != http.StatusOK || run["phase"] != "completed" {
 		t.Errorf("a new run: %d %v", status, run)
 	}
 	for _, word := range []string{"log is damaged", "row is corrupt"} {

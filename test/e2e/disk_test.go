@@ -101,7 +101,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	start := func() (int, map[string]any) {
-		return s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("echo fine"))
+		return s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("echo fine"))
 	}
 	ready := func() int {
 		status, _, err := s.try(http.MethodGet, "/readyz", nil)
@@ -181,12 +181,12 @@ func TestStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")
 	s := serve(t, data, "--set", "min_free_mb=0")
-	_, kept := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("echo kept"))
+	_, kept := s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("echo kept"))
 	_, under := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 1000"))
 	id, _ := under["id"].(string)
 	until(t, "the run under way", func() bool { return s.text(api+"/runs/"+id+"/logs") == "up\n" })
 	free := fill(t, disk, 0)
-	status, answer := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("true"))
+	status, answer := s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("true"))
 	if status != http.StatusInsufficientStorage {
 		t.Errorf("a run on the full disk: %d %v", status, answer)
 	}
@@ -210,7 +210,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		_, run := s.ask(http.MethodGet, api+"/runs/"+id, nil)
 		return run["phase"] == "killed" && run["reason_code"] == "canceled_by_user"
 	})
-	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("echo fine")); status != http.StatusOK || run["phase"] != "completed" {
+	if status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("echo fine")); status != http.StatusOK || run["phase"] != "completed" {
 		t.Errorf("with room again: %d %v", status, run)
 	}
 	if code := s.stop(); code != 0 {

@@ -97,7 +97,7 @@ func TestSpecificationExample(t *testing.T) {
 	}
 
 	// 5) List artifacts 6) Download artifact (with Range)
-	status, run = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	status, run = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "session_id": id, "capture_patterns": []string{"results.json"},
 		"command": []string{"sh", "-c", "printf '{\"answer\": 42}' >results.json"},
 	})

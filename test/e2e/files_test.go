@@ -53,7 +53,7 @@ func (w *workspace) must(op string, body map[string]any) map[string]any {
 // program runs a script in the session and returns what it prints.
 func (w *workspace) program(script string) string {
 	w.t.Helper()
-	status, run := w.ask("POST", api+"/runs?wait=100s", map[string]any{
+	status, run := w.ask("POST", api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "session_id": w.id, "command": []string{"/bin/bash", "-c", script},
 	})
 	if status != http.StatusOK || run["exit_code"] != 0.0 {

@@ -145,7 +145,7 @@ func TestGitInSession(t *testing.T) {
 		t.Fatalf("%d %v", status, session)
 	}
 	id := session["session_id"]
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"head", "-n", "2", "a.txt"}})
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"head", "-n", "2", "a.txt"}})
 	if status != http.StatusOK || run["stdout"] != "one\nTWO\n" {
 		t.Errorf("%d %v", status, run)
 	}

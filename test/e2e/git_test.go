@@ -38,7 +38,7 @@ func (s *server) clones(git map[string]any, line string, more ...any) map[string
 	for i := 0; i+1 < len(more); i += 2 {
 		body[more[i].(string)] = more[i+1]
 	}
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", body)
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", body)
 	if status != http.StatusOK {
 		s.t.Fatalf("%d %v", status, run)
 	}

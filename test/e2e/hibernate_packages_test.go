@@ -35,7 +35,7 @@ func TestHibernateWithPackages(t *testing.T) {
 			})
 			execute := func(code, state string) {
 				t.Helper()
-				status, run := s.ask(http.MethodPost, api+"/sessions/"+id+"/contexts/data/execute?wait=100s", map[string]any{
+				status, run := s.ask(http.MethodPost, api+"/sessions/"+id+"/contexts/data/execute?wait=600s", map[string]any{
 					"code": code, "language": "python", "files": []any{map[string]any{"path": "ca.pem", "content_b64": p.CA}},
 				})
 				of, _ := run["context"].(map[string]any)

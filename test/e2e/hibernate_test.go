@@ -84,7 +84,7 @@ func TestHibernate(t *testing.T) {
 				}
 			}
 			for warm := false; !warm; { // an interpreter that waits keeps no session awake
-				status, run := s.ask(http.MethodPost, api+"/runs?wait=30s", map[string]any{"spec_version": "1.1", "session_id": id, "code": "print(6 * 7)", "language": "python"})
+				status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{"spec_version": "1.1", "session_id": id, "code": "print(6 * 7)", "language": "python"})
 				if status/100 != 2 || run["stdout"] != "42\n" {
 					t.Fatalf("%d %v", status, run)
 				}

@@ -29,7 +29,7 @@ func TestServerLeaksNothing(t *testing.T) {
 				for i := range n / 4 {
 					body := oneShot("echo hello; mkdir out; echo x >out/a")
 					body["capture_patterns"] = []string{"out/*"}
-					status, run, err := s.try(http.MethodPost, api+"/runs?wait=100s", body)
+					status, run, err := s.try(http.MethodPost, api+"/runs?wait=600s", body)
 					if err != nil || status != http.StatusOK || run["phase"] != "completed" {
 						t.Errorf("client %d run %d: %d %v, %v", client, i, status, run, err)
 						return

@@ -39,7 +39,7 @@ while ! [ -s n ]; do read -t .05 -u 9; done`)
 	post(s, "/sessions/"+id+"/contexts", map[string]any{"language": "bash", "name": "notes"}, http.StatusOK)
 	execute := func(s *server, id, code string) string {
 		t.Helper()
-		out, _ := post(s, "/sessions/"+id+"/contexts/notes/execute?wait=100s", map[string]any{"code": code}, http.StatusOK)["stdout"].(string)
+		out, _ := post(s, "/sessions/"+id+"/contexts/notes/execute?wait=600s", map[string]any{"code": code}, http.StatusOK)["stdout"].(string)
 		return out
 	}
 	execute(s, id, "y=41")
@@ -75,7 +75,7 @@ while ! [ -s n ]; do read -t .05 -u 9; done`)
 	}
 	python := func(s *server, code, state string) {
 		t.Helper()
-		got := post(s, "/sessions/"+ids[1]+"/contexts/data/execute?wait=100s", map[string]any{"code": code, "language": "python"}, http.StatusOK)
+		got := post(s, "/sessions/"+ids[1]+"/contexts/data/execute?wait=600s", map[string]any{"code": code, "language": "python"}, http.StatusOK)
 		if of, _ := got["context"].(map[string]any); got["stdout"] != "42\n" || state != "" && of["state"] != state {
 			t.Errorf("%s: %v", code, got)
 		}

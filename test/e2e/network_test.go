@@ -65,7 +65,7 @@ func fetching(p *peer.Peer, base string) map[string]any {
 func TestNetwork(t *testing.T) {
 	p := peer.Start(t, "api.test", "other.test", "a.wild.test")
 	s := reachable(t, t.TempDir(), p)
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", fetching(p, "host"))
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", fetching(p, "host"))
 	if status != http.StatusOK || run["stdout"] != fetched {
 		t.Fatalf("%d %v\n%s", status, run, s.said)
 	}
@@ -126,7 +126,7 @@ for i in range(32):
         except OSError:
             time.sleep(0.05)
 `
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "base_image": "host", "language": "python", "code": tunnel,
 		"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"*.wild.test", "never.test"}, "ips": []string{p.Address}},
 	})
@@ -164,7 +164,7 @@ func TestNetworkReady(t *testing.T) {
 		s.full()
 		request := oneShot("curl -sS --max-time 60 http://api.test/")
 		maps.Copy(request, network)
-		_, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request)
+		_, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request)
 		return run
 	}
 	allowed := map[string]any{"network_policy": "allowlist", "egress": map[string]any{"hosts": []string{"api.test"}, "ips": []string{p.Address}}}
@@ -212,15 +212,15 @@ func TestNetworkQuota(t *testing.T) {
 		return run["run_id"].(string)
 	}
 	const small = "curl -sS --max-time 60 -o small http://api.test/small"
-	in("mkfifo end begin", "?wait=100s")
+	in("mkfifo end begin", "?wait=600s")
 	beside := in("cat end", "")
-	in(small+"; echo >end", "?wait=100s")
+	in(small+"; echo >end", "?wait=600s")
 	s.wait(beside)
 	if n := used(); n < 100<<10 || n > 150<<10 {
 		t.Errorf("%v bytes after one transfer beside another run", n)
 	}
-	in("(cat begin; "+small+"; mv small after) >/dev/null 2>&1 &", "?wait=100s")
-	in("echo >begin", "?wait=100s")
+	in("(cat begin; "+small+"; mv small after) >/dev/null 2>&1 &", "?wait=600s")
+	in("echo >begin", "?wait=600s")
 	until(t, "the transfer in the background ends", func() bool {
 		status, _ := s.ask(http.MethodPost, api+"/sessions/"+session+"/fs/read", map[string]any{"path": "after"})
 		return status == http.StatusOK
@@ -229,13 +229,13 @@ func TestNetworkQuota(t *testing.T) {
 	if n := used(); n < 200<<10 || n > 250<<10 {
 		t.Errorf("%v bytes after another transfer in the background", n)
 	}
-	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", request); status != http.StatusOK || run["exit_code"] != 0.0 {
+	if status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request); status != http.StatusOK || run["exit_code"] != 0.0 {
 		t.Fatalf("%d %v", status, run)
 	}
-	if status, refused := s.ask(http.MethodPost, api+"/runs?wait=100s", request); status != http.StatusTooManyRequests || !strings.Contains(toText(refused), "egress_mb_per_day") {
+	if status, refused := s.ask(http.MethodPost, api+"/runs?wait=600s", request); status != http.StatusTooManyRequests || !strings.Contains(toText(refused), "egress_mb_per_day") {
 		t.Errorf("%d %v", status, refused)
 	}
-	if status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("true")); status != http.StatusOK || run["exit_code"] != 0.0 {
+	if status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("true")); status != http.StatusOK || run["exit_code"] != 0.0 {
 		t.Errorf("a run without a network: %d %v", status, run)
 	}
 	if n := used(); n < 1<<20 {
@@ -305,7 +305,7 @@ func TestSessionNetwork(t *testing.T) {
 		return run
 	}
 	const get, slow = "curl -sS --max-time 60 http://api.test/", "curl -sSN --max-time 100 http://api.test/slow"
-	if run := exec(s, "?wait=100s", get); run["exit_code"] != 6.0 { // the name does not resolve
+	if run := exec(s, "?wait=600s", get); run["exit_code"] != 6.0 { // the name does not resolve
 		t.Errorf("with deny_all: %v", run)
 	}
 	set := func(s *server, spec any) {
@@ -317,7 +317,7 @@ func TestSessionNetwork(t *testing.T) {
 	warns(s, false)
 	set(s, open)
 	warns(s, true)
-	if run := exec(s, "?wait=100s", get); run["stdout"] != "hello from api.test\n" || egressOf(t, run)["allowed"] != 1.0 {
+	if run := exec(s, "?wait=600s", get); run["stdout"] != "hello from api.test\n" || egressOf(t, run)["allowed"] != 1.0 {
 		t.Errorf("widened: %v\n%s", run, s.said)
 	}
 	connection := exec(s, "", slow)
@@ -351,7 +351,7 @@ func TestSessionNetwork(t *testing.T) {
 	s.kill()
 	next := reachable(t, data, p)
 	warns(next, true)
-	exec(next, "?wait=100s", "touch go")
+	exec(next, "?wait=600s", "touch go")
 	if run := next.wait(left["run_id"].(string)); run["exit_code"] != 0.0 || egressOf(t, run)["allowed"] != 1.0 {
 		t.Errorf("a run that outlived its server: %v\n%s", run, next.said)
 	}
@@ -362,7 +362,7 @@ func TestSessionNetwork(t *testing.T) {
 	next.kill()
 	last := reachable(t, data, p)
 	warns(last, false)
-	if run := exec(last, "?wait=100s", get); run["exit_code"] != 6.0 {
+	if run := exec(last, "?wait=600s", get); run["exit_code"] != 6.0 {
 		t.Errorf("narrowed before the restart: %v", run)
 	}
 	if status, answer := last.ask(http.MethodDelete, api+"/sessions/"+id, nil); status/100 != 2 {

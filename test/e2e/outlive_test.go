@@ -33,7 +33,7 @@ func TestManySessionsOutliveTheServer(t *testing.T) {
 			w.mu.Unlock()
 			for n := range runs {
 				marker := fmt.Sprintf("session %d run %d", i, n)
-				path, line, ended := "?wait=100s", "echo "+marker, true
+				path, line, ended := "?wait=600s", "echo "+marker, true
 				if n > 0 { // under way at the end, with children that hide
 					path, line, ended = "", "echo "+marker+"; setsid sleep 1000 & sleep 1000", false
 				}

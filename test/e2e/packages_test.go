@@ -44,7 +44,7 @@ func settings(t *testing.T, p *peer.Peer, x *index.Index, more ...string) []stri
 // run runs a command with packages to its end.
 func (s *server) withPackages(packages map[string]any, command ...string) map[string]any {
 	s.t.Helper()
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "base_image": "host", "command": command, "packages": packages,
 	})
 	if status != http.StatusOK {
@@ -75,7 +75,7 @@ func TestPackages(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range runs {
 		wait.Go(func() {
-			_, runs[i] = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+			_, runs[i] = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 				"spec_version": "1.0", "base_image": "host", "command": []string{"python3", "-c", "import greeter"}, "packages": both,
 			})
 		})
@@ -120,7 +120,7 @@ func TestPackages(t *testing.T) {
 	}
 
 	// What the caller sets comes first.
-	status, own := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	status, own := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", "echo $PYTHONPATH; echo $PATH"}, "packages": both,
 		"env": map[string]string{"PYTHONPATH": "/workspace/mine", "PATH": "/usr/bin:/bin"},
 	})
@@ -134,7 +134,7 @@ func TestPackages(t *testing.T) {
 		t.Fatalf("%d %v", status, made)
 	}
 	id := made["session_id"].(string)
-	_, run = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	_, run = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "session_id": id, "command": []string{"python3", "-c", "import greeter"},
 	})
 	if run["stdout"] != "greeter 42\n" {
@@ -155,7 +155,7 @@ func TestPackages(t *testing.T) {
 	if run = s.withPackages(map[string]any{"pip": both["pip"], "refresh": true}, "python3", "-c", "import greeter"); run["stdout"] != "greeter 43\n" {
 		t.Errorf("%v", run["stdout"])
 	}
-	_, run = s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{ // the session keeps its own
+	_, run = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{ // the session keeps its own
 		"spec_version": "1.0", "session_id": id, "command": []string{"python3", "-c", "import greeter"},
 	})
 	if run["stdout"] != "greeter 42\n" {
@@ -251,7 +251,7 @@ func TestPackagesOfUsers(t *testing.T) {
 	ada, bob := s.user("ada"), s.user("bob")
 	run := func(key string, packages map[string]any) {
 		t.Helper()
-		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 			"spec_version": "1.0", "base_image": "host", "command": []string{"python3", "-c", "import plain"}, "packages": packages,
 		}, "X-API-KEY: "+key)
 		if status != http.StatusOK || run["exit_code"] != 0.0 {
@@ -288,7 +288,7 @@ func TestPackagesSurvive(t *testing.T) {
 	if run := s.withPackages(map[string]any{"pip": []string{"second"}}, "python3", "-c", "import second"); run["stdout"] != "second\n" {
 		t.Errorf("%v", run)
 	}
-	_, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	_, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "session_id": made["session_id"], "command": []string{"python3", "-c", "import first"},
 	})
 	if run["stdout"] != "first\n" {

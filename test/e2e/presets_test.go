@@ -48,7 +48,7 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 	for key, value := range more {
 		body[key] = value
 	}
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=200s", body)
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", body)
 	if status != http.StatusOK {
 		s.t.Fatalf("%d %v\n%s", status, run, s.said)
 	}
@@ -130,7 +130,7 @@ func (s *server) magicPip(p *peer.Peer) {
 	}
 	code := func(code string) map[string]any {
 		s.t.Helper()
-		_, run := s.ask(http.MethodPost, api+"/sessions/"+made["session_id"].(string)+"/contexts/python/execute?wait=200s", map[string]any{
+		_, run := s.ask(http.MethodPost, api+"/sessions/"+made["session_id"].(string)+"/contexts/python/execute?wait=600s", map[string]any{
 			"code": code, "language": "python", "files": []any{map[string]any{"path": "ca.pem", "content_b64": p.CA}},
 		})
 		return run
@@ -339,7 +339,7 @@ func TestPresetsOfImages(t *testing.T) {
 	session := made["session_id"].(string)
 	reached := func(s *server) bool {
 		t.Helper()
-		status, run := s.ask(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 			"spec_version": "1.0", "session_id": session, "command": []string{"sh", "-c", `echo "$CARGO_HOME"; wget -qO- http://packages.test/cargo/config.json >/dev/null && echo reached`},
 		})
 		if status != http.StatusOK {

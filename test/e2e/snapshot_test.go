@@ -43,7 +43,7 @@ func TestSnapshotThroughKills(t *testing.T) {
 	in := func(s *server, id, script string) string {
 		t.Helper()
 		body := map[string]any{"spec_version": "1.1", "session_id": id, "command": []string{"sh", "-c", script}, "timeout_sec": longTime}
-		status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", body)
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", body)
 		if status != http.StatusOK || run["phase"] != "completed" {
 			t.Fatalf("%s: %d %v", script, status, run)
 		}

@@ -49,7 +49,7 @@ func TestDownloadLinks(t *testing.T) {
 	if id == "" {
 		id, _ = session["id"].(string)
 	}
-	_, run := s.ask(http.MethodPost, api+"/runs?wait=60s", map[string]any{
+	_, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.1", "session_id": id, "command": []string{"sh", "-c", `echo said; mkdir -p "a b"; echo one > "a b/é%2F.txt"; echo two > two.txt`},
 		"capture_patterns": []string{"**"},
 	})
@@ -159,7 +159,7 @@ func TestForeignPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, run := s.ask(http.MethodPost, api+"/runs?wait=60s", map[string]any{"spec_version": "1.0", "base_image": "host", "command": []string{"true"}})
+	_, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{"spec_version": "1.0", "base_image": "host", "command": []string{"true"}})
 	id, _ := run["id"].(string)
 	origins := []string{"https://evil.example", "http://" + host.Hostname() + ":1", "https://" + host.Host, "null", "http://localhost:" + host.Port()}
 	for _, path := range []string{"/webui/", "/webui/assets/x.js", "/", "/docs", "/healthz", api + "/me", api + "/login", api + "/runs/" + id + "/logs", "/nowhere"} {

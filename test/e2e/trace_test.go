@@ -193,7 +193,7 @@ func TestFailure(t *testing.T) {
 	}
 	// A compiler's message, on a server and in a list.
 	s := serve(t, t.TempDir())
-	status, got := s.ask("POST", "/api/v1/sandbox/runs?wait=60s", map[string]any{
+	status, got := s.ask("POST", "/api/v1/sandbox/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "base_image": "host", "language": "py", "code": "import os\nos.stat('/no')\n",
 	})
 	failure, _ := got["failure"].(map[string]any)

@@ -43,7 +43,7 @@ func (s *server) prints(session any, workspace object, script string) string {
 	} else {
 		body["base_image"], body["workspace"] = "host", workspace
 	}
-	status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", body)
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", body)
 	if status != http.StatusOK || run["phase"] == "queued" {
 		s.t.Fatalf("%s: %d %v", script, status, run)
 	}

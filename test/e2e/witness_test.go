@@ -70,7 +70,7 @@ func (s *server) checkSession(when, id string) {
 		s.t.Errorf("%s: session %s: %d %v", when, id, status, session)
 		return
 	}
-	status, run, err := s.try(http.MethodPost, api+"/runs?wait=100s", map[string]any{
+	status, run, err := s.try(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", "[ ! -e name ] || cat name"},
 	})
 	if err != nil || status != http.StatusOK || run["phase"] != "completed" {
@@ -115,7 +115,7 @@ func (s *server) start(query string, body map[string]any, header ...string) (run
 
 // wait waits for a short run.
 func (w *witness) wait(s *server, marker string) bool {
-	run, ok := s.start("?wait=100s", oneShot("echo "+marker))
+	run, ok := s.start("?wait=600s", oneShot("echo "+marker))
 	if ok {
 		id, _ := run["id"].(string)
 		w.add(&promise{id: id, output: marker + "\n", ended: run["phase"] == "completed"})
@@ -148,7 +148,7 @@ func (w *witness) repeat(s *server, marker string) bool {
 func (w *witness) capture(s *server, marker string) bool {
 	body := oneShot("mkdir out; cd out; yes " + marker + " | head -c 200000 | tee b >a; echo " + marker)
 	body["capture_patterns"] = []string{"out/*"}
-	run, ok := s.start("?wait=100s", body)
+	run, ok := s.start("?wait=600s", body)
 	if ok {
 		id, _ := run["id"].(string)
 		content := strings.Repeat(marker+"\n", 200000/len(marker)+1)[:200000]
@@ -214,7 +214,7 @@ func (w *witness) live(s *server, marker string) bool {
 			}
 			return false
 		}
-		run, ok := s.start("?wait=100s", map[string]any{
+		run, ok := s.start("?wait=600s", map[string]any{
 			"spec_version": "1.0", "session_id": id, "command": []string{"cat", "name"},
 		})
 		if !ok {

@@ -361,7 +361,7 @@ func TestSprite(t *testing.T) {
 		api.Disconnect()
 		b.want(200, `"content":"hello"`, "GET", "/workspace/api/file?path=notes/a.txt", "")
 	}
-	if got, text := b.ask("POST", "/api/v1/sandbox/runs?wait=30s", `{"spec_version":"1.0","runtime":"sprites","base_image":"host","command":["true"]}`); got < 400 {
+	if got, text := b.ask("POST", "/api/v1/sandbox/runs?wait=600s", `{"spec_version":"1.0","runtime":"sprites","base_image":"host","command":["true"]}`); got < 400 {
 		t.Errorf("a run in the sprite, of which no limit is enforced: %d %s", got, text)
 	}
 	var open struct {

@@ -110,7 +110,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 
 	var run answer
-	b.ask(200, "POST", "/runs?wait=200s", "alice", fmt.Sprintf(`{"spec_version": "1.0", "session_id": %q, "command": ["/bin/sh", "-c", "cat in/data.txt; . src/main.sh"], "capture_patterns": ["**/*.json", "link"]}`, session.ID), &run)
+	b.ask(200, "POST", "/runs?wait=600s", "alice", fmt.Sprintf(`{"spec_version": "1.0", "session_id": %q, "command": ["/bin/sh", "-c", "cat in/data.txt; . src/main.sh"], "capture_patterns": ["**/*.json", "link"]}`, session.ID), &run)
 	if run.RunID != run.ID || run.SessionID != session.ID || run.Phase != belljar.PhaseCompleted || *run.ExitCode != 0 || run.Output == nil {
 		t.Fatalf("%+v", run)
 	}

@@ -121,7 +121,7 @@ func wayOut(ctx context.Context, s *daemon, p *outside, out *sheet) error {
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
 	}
-	err := s.ask(ctx, http.MethodPost, prefix+"/runs?wait=300s", reaching(map[string]any{
+	err := s.ask(ctx, http.MethodPost, prefix+"/runs?wait=600s", reaching(map[string]any{
 		"command": []string{"python3", "-c", timesOf, benchHost, p.port, "2000"}, "timeout_sec": 300,
 	}), &got)
 	if err != nil {

@@ -52,7 +52,7 @@ func packages(ctx context.Context, binary, data string, out *sheet) error {
 				Message string `json:"message"`
 			}
 			begin := time.Now()
-			if err = s.ask(ctx, http.MethodPost, prefix+"/runs?wait=300s", body, &run); err == nil && run.Phase != "completed" {
+			if err = s.ask(ctx, http.MethodPost, prefix+"/runs?wait=600s", body, &run); err == nil && run.Phase != "completed" {
 				err = fmt.Errorf("run %s is %s: %s", run.ID, run.Phase, run.Message)
 			}
 			if err != nil {
