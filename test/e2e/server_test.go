@@ -29,7 +29,7 @@ import (
 )
 
 // patience bounds everything that a test waits for: what has to happen, on a machine that has other things to do as well.
-const patience = 5 * time.Minute
+const patience = 10 * time.Minute
 
 // promptly bounds what must not wait for anything.
 const promptly = time.Minute

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { program.Main(m) }
 
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // belljar is a server that can be killed and started again over its data.
 type belljar struct {

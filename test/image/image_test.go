@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a program may take on a slow and busy machine.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 var wanted = flag.String("images", tier.Pick("busybox", "busybox,shell,python"), "which images to build and run: busybox, shell, python, node, go, java")
 

@@ -29,7 +29,7 @@ func agent(string) (io.ReadCloser, error) {
 }
 
 // patience is how long an engine may take for anything, on a slow and busy machine.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // open makes a runtime, which ends with the test and leaves nothing.
 func open(t testing.TB, o docker.Options) *docker.Runtime {

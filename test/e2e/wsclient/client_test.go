@@ -30,7 +30,7 @@ import (
 )
 
 // patience bounds every wait of a test.
-const patience = 5 * time.Minute
+const patience = 10 * time.Minute
 
 // ample are limits that nothing here comes near.
 func ample() belljar.Limits {
