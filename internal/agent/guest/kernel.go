@@ -7,6 +7,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +22,9 @@ import (
 // kernel is an interpreter that executes commands one after the other, and whose variables stay. It is driven as a shell is, with two
 // differences: requests and reports share one socket, and reports may carry results.
 type kernel struct {
-	program string
-	args    []string // it reads its descriptors' numbers from the source
-	asks    bool     // an interrupt is a request, and not SIGINT
+	argv   []string // without the source, which has its descriptors' numbers
+	source []string // put together when a kernel starts: every agent would do that in vain
+	asks   bool     // an interrupt is a request, and not SIGINT
 }
 
 //go:embed kernel/show.py
@@ -39,10 +41,10 @@ var nodeKernel string
 
 // kernels are the known kernels, by their names on the wire.
 var kernels = map[string]*kernel{
-	wire.KernelPython:  {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonShow + pythonKernel}},
-	wire.KernelIPython: {program: "python3", args: []string{"python3", "-X", "utf8", "-c", pythonShow + pythonShell + pythonKernel}},
+	wire.KernelPython:  {argv: []string{"python3", "-X", "utf8", "-c"}, source: []string{pythonShow, pythonKernel}},
+	wire.KernelIPython: {argv: []string{"python3", "-X", "utf8", "-c"}, source: []string{pythonShow, pythonShell, pythonKernel}},
 	// Terminating a timer's callback would otherwise end Node, which finds its records of callbacks inconsistent.
-	wire.KernelNode: {program: "node", args: []string{"node", "--no-force-async-hooks-checks", "-e", nodeKernel}, asks: true},
+	wire.KernelNode: {argv: []string{"node", "--no-force-async-hooks-checks", "-e"}, source: []string{nodeKernel}, asks: true},
 }
 
 // Descriptors of a kernel. The socket is closed on execve; user code does not meet it by accident.
@@ -53,12 +55,12 @@ const (
 
 // prepareKernel opens the descriptors of a kernel, which has no terminal.
 func (p *shellProcess) prepareKernel(l *launcher) error {
-	p.exec.spec.Argv = p.kernel.args
+	p.exec.spec.Argv = p.kernel.argv[:1] // for the error
 	var err error
-	if l.path, err = process.LookPath(p.kernel.program, p.exec.spec.Env, l.cwd); err != nil {
-		p.exec.spec.Argv = []string{p.kernel.program} // for the error
+	if l.path, err = process.LookPath(p.kernel.argv[0], p.exec.spec.Env, l.cwd); err != nil {
 		return err
 	}
+	p.exec.spec.Argv = slices.Concat(p.kernel.argv, []string{strings.Join(p.kernel.source, "")})
 	l.step = stepPipes
 	socket, err := p.socket(l, unix.SOCK_STREAM, &p.control)
 	if err != nil {

@@ -180,7 +180,7 @@ func (p *shellProcess) readText(l *launcher) (int, error) {
 // program is what the shell is.
 func (p *shellProcess) program() string {
 	if p.kernel != nil {
-		return p.kernel.program
+		return p.kernel.argv[0]
 	}
 	return p.dialect.program
 }
