@@ -24,7 +24,10 @@ type (
 	}
 	codeOutput struct {
 		execOutput
-		Results       []codeResult `json:"results,omitempty" about:"What it has shown"`
+		shownOutput
+	}
+	shownOutput struct {
+		Results       []codeResult `json:"results,omitempty" about:"What code has shown"`
 		VariablesLost bool         `json:"variables_lost,omitempty" about:"Whether its interpreter was replaced, and the variables are gone"`
 	}
 	codeResult struct {
@@ -71,29 +74,25 @@ func code(c *call, in codeInput) (*reply, error) {
 	var o codeOutput
 	var text string
 	if o.execOutput, text = c.executed(run, out, c.terms.Wait); o.output == nil {
-		return &reply{text, nil, o}, nil
+		return &reply{text + " That has its value and its pictures, too.", nil, o}, nil
 	}
-	shown, more := c.shown(&o, out.Results)
-	text += shown
-	if out.ResultsTruncated {
-		text += "\nnote: results were left out, because there are too many\n"
-	}
-	if o.VariablesLost = run.Context.Lost(); o.VariablesLost {
-		text += "\nnote: the interpreter was replaced: its variables are gone\n"
-	}
-	return &reply{text, more, o}, nil
+	var shown string
+	var more []sdk.Content
+	o.shownOutput, shown, more = c.shown(run, out)
+	return &reply{text + shown, more, o}, nil
 }
 
 // pictureTypes are the types of pictures that models are shown.
 var pictureTypes = []string{"png", "jpeg", "gif"}
 
-// shown adds results to an answer. It returns them as text, and the pictures among them.
-func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Content) {
+// shown returns what the code of a run has shown: for programs, as text, and the pictures.
+func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string, []sdk.Content) {
+	o := shownOutput{VariablesLost: run.Context.Lost()}
 	var b strings.Builder
 	var pictures []sdk.Content
 	room := c.terms.MaxOutput
 	bytes := 0
-	for _, r := range results {
+	for _, r := range out.Results {
 		item := codeResult{Type: string(r.Type), Name: r.Name, Text: r.Text}
 		switch r.Type {
 		case belljar.ResultInput:
@@ -134,7 +133,13 @@ func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Con
 			break
 		}
 	}
-	return b.String(), pictures
+	if out.ResultsTruncated {
+		b.WriteString("\nnote: results were left out, because there are too many\n")
+	}
+	if o.VariablesLost {
+		b.WriteString("\nnote: the interpreter was replaced: its variables are gone\n")
+	}
+	return o, b.String(), pictures
 }
 
 // textOf is a result as text, as good as it has.

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
@@ -67,6 +69,8 @@ type (
 	waitOutput struct {
 		Done bool `json:"done" about:"Whether it has ended"`
 		ended
+		shownOutput
+		Artifacts []artifact `json:"artifacts,omitempty"`
 	}
 	closeInput struct {
 		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
@@ -96,7 +100,8 @@ func sandboxTools() []*tool {
 		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
 			"Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true."),
 		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
-			"Waits for a command's end, for a time, and answers whether it has ended, and how."),
+			"Waits for the end of a command or of code, for a time, and answers whether it has ended, and how. The answer about code has its value and pictures, "+
+				"that about a run of sandbox.run the files that it left."),
 		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(true), closeSandbox,
 			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
 	}
@@ -368,7 +373,19 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	if !o.Done {
 		return &reply{fmt.Sprintf("the command is still running after %v; wait again, or read its output with sandbox_exec_read.", wait), nil, o}, nil
 	}
-	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.", nil, o}, nil
+	var left string
+	var more []sdk.Content
+	switch {
+	case run.SessionID == "":
+		o.Artifacts, left, more = c.collect(run, nil)
+	case run.Context != nil:
+		out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
+		if err != nil {
+			return nil, err
+		}
+		o.shownOutput, left, more = c.shown(run, &out)
+	}
+	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.\n" + left, more, o}, nil
 }
 
 func closeSandbox(c *call, in closeInput) (*reply, error) {

@@ -252,15 +252,20 @@ func TestLongRun(t *testing.T) {
 	if r := p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "timeout_seconds": 0}).good(t); r.data["done"] != false {
 		t.Errorf("waited for nothing: %v", r.data)
 	}
-	one := p.tool("sandbox.run", map[string]any{"base_image": "host", "command": []string{"sh", "-c", "sleep 1; echo slow"}}).good(t)
+	one := p.tool("sandbox.run", map[string]any{"base_image": "host", "command": []string{"sh", "-c", "sleep 1; mkdir output; echo slow | tee output/f"}}).good(t)
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
 	for _, x := range []struct {
 		sandbox, exec any
 		want          string
-	}{{sandbox, exec, "went\n"}, {one.data["run_id"], one.data["run_id"], "slow\n"}} {
+		files         int
+	}{{sandbox, exec, "went\n", 0}, {one.data["run_id"], one.data["run_id"], "slow\n", 1}} {
 		until(t, "the command ends", func() bool {
-			return p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t).data["done"] == true
+			r = p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t)
+			return r.data["done"] == true
 		})
+		if files, _ := r.data["artifacts"].([]any); len(files) != x.files || len(r.parts) != 1+x.files {
+			t.Errorf("files: %v %v", files, r.parts)
+		}
 		r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t)
 		if !strings.Contains(r.text, strings.TrimSpace(x.want)) {
 			t.Errorf("read %q, want %q", r.text, x.want)
