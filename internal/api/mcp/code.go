@@ -43,7 +43,7 @@ const maxPictureBytes = 4 << 20
 
 func codeTools() []*tool {
 	return []*tool{
-		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", destroys(false), code,
+		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", executes(true), code,
 			"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
 				"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
 				"and display(x) shows a value. After a timeout the variables are still there."),

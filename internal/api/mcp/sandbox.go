@@ -94,7 +94,7 @@ func sandboxTools() []*tool {
 		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
 			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
 				"Opening it again returns the same sandbox, with its files. "+noNetwork),
-		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
+		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", executes(true), exec,
 			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
 				"Each command starts in /workspace, or in cwd. A long command, or one with stream set, answers with status running and continues."),
 		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
@@ -102,7 +102,7 @@ func sandboxTools() []*tool {
 		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
 			"Waits for the end of a command or of code, for a time, and answers whether it has ended, and how. The answer about code has its value and pictures, "+
 				"that about a run of sandbox.run the files that it left."),
-		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(true), closeSandbox,
+		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(), closeSandbox,
 			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
 	}
 }

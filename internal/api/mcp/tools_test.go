@@ -91,6 +91,10 @@ func TestSchemaFields(t *testing.T) {
 	_, tools := toolNames(t, w.peer("ann", code()))
 	_, compute := toolNames(t, w.peer("ann", mcp.Terms{}))
 	tools["sandbox_run"] = compute["sandbox_run"]
+	network := func(t *mcp.Terms) { t.Network, t.Egress = true, belljar.ParseEgress([]string{"a.example"}) }
+	_, networked := toolNames(t, w.peer("ann", code(network)))
+	_, compute = toolNames(t, w.peer("ann", code(network, func(t *mcp.Terms) { t.Mode = belljar.ToolsCompute })))
+	networked["sandbox_run"] = compute["sandbox_run"]
 	for name, want := range map[string][2]string{ // fields taken and given
 		"sandbox_run":       {"runtime code args env files timeout_seconds", "ok runtime exit_code duration_ms stdout stderr error"},
 		"sandbox_open":      {"session_key", "sandbox_id image workdir created"},
@@ -124,6 +128,13 @@ func TestSchemaFields(t *testing.T) {
 			if _, ok := hints[hint].(bool); !ok {
 				t.Errorf("%s: no %s", name, hint)
 			}
+		}
+		runs := name == "sandbox.run" || name == "sandbox_exec" || name == "sandbox_code" // in a sandbox that lasts
+		if destroys := runs || strings.HasSuffix(name, "_delete") || strings.HasSuffix(name, "_write") || strings.HasSuffix(name, "_close"); hints["destructiveHint"] != destroys {
+			t.Errorf("%s has the hints %v", name, hints)
+		}
+		if open := networked[name]["annotations"].(map[string]any)["openWorldHint"]; open != (runs || name == "sandbox_run") {
+			t.Errorf("%s with a network has openWorldHint %v", name, open)
 		}
 		reads := strings.HasSuffix(name, "_read") || strings.HasSuffix(name, "_wait") || strings.HasSuffix(name, "_list")
 		if hints["readOnlyHint"] != reads || hints["openWorldHint"] != false || tool["title"] == nil || tool["description"] == nil {
