@@ -76,7 +76,8 @@ func termsOf(cfg *config.Config) mcp.Terms {
 			TimeoutSec: float64(cfg.MCPTimeoutSec), IdleTimeoutSec: float64(cfg.MCPIdleSec),
 			Network: !reach.IsZero(), Egress: reach,
 		},
-		Tools: cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
+		ServerNetwork: cfg.NetworkDefault == belljar.NetworkAllowlist,
+		Tools:         cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
 	}
 }
 

@@ -77,7 +77,7 @@ func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientS
 // listed returns a tool as the client's terms have it.
 func (s *clientSession) listed(t sdk.Tool) *sdk.Tool {
 	t.Description = s.terms.describe(t.Description)
-	if !s.terms.Network {
+	if !s.terms.reaches() {
 		hints := *t.Annotations
 		t.Annotations, hints.OpenWorldHint = &hints, new(false)
 	}

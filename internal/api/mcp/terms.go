@@ -19,6 +19,8 @@ import (
 // Terms are what an operator allows a client. A model can ask for less.
 type Terms struct {
 	belljar.Toolset
+	// ServerNetwork reports that sandboxes whose terms have no network get the server's.
+	ServerNetwork bool
 	// Tools are the names of the tools on offer; none means all tools of the mode, and sandbox.run.
 	Tools []string
 	// Capture are globs of files that one-shot runs leave as artifacts, besides [DefaultCapture].

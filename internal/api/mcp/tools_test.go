@@ -299,7 +299,7 @@ func TestNetworkTerms(t *testing.T) {
 	for _, test := range []struct {
 		terms mcp.Terms
 		want  string
-	}{{server, "sandbox with network access to a.example, b.example only and"}, {preset, "network access to packages of pip only and"}, {free, "sandbox without network and"}} {
+	}{{mcp.Terms{ServerNetwork: true}, "sandbox with network access to what the server allows and"}, {server, "sandbox with network access to a.example, b.example only and"}, {preset, "network access to packages of pip only and"}, {free, "sandbox without network and"}} {
 		listed := string(newWorld(t).peer("ann", test.terms).rpc("tools/list", nil).raw)
 		if !strings.Contains(listed, test.want) {
 			t.Errorf("no %q in %.1000s", test.want, listed)
