@@ -120,8 +120,12 @@ func open(c *call, in openInput) (*reply, error) {
 	if created {
 		state = "is new"
 	}
-	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds unless it asks for another time.%s",
-		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec, c.terms.secrets())
+	more := " unless it asks for another time"
+	if c.terms.TimeoutSec > 0 {
+		more = " at most"
+	}
+	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds%s.%s",
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec, more, c.terms.secrets())
 	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
 }
 
@@ -202,6 +206,9 @@ func (c *call) authorize(id string, unscoped bool) error {
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q does not exist", id),
 		Details: map[string]any{"field": "sandbox_id"}, Hint: "call sandbox_open, and use the sandbox_id that it answers with",
 	}
+	if c.terms.InMode() != belljar.ToolsCode {
+		none.Hint = "give base_image in place of session_id, for a fresh sandbox"
+	}
 	if !belljar.ValidID(id) {
 		return none
 	}
@@ -235,6 +242,9 @@ func exec(c *call, in execInput) (*reply, error) {
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
+	}
+	if len(in.Cmd) == 0 {
+		return nil, api.Refuse("cmd", "cmd must not be empty")
 	}
 	spec := belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
@@ -275,9 +285,11 @@ func sandboxError(err error) error {
 	return rewritten(err, func(e *belljar.Error) bool {
 		_, session := e.Details["session_id"]
 		switch {
+		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
+			e.Hint = "delete what is not needed; only the operator can make the workspace larger"
 		case e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict:
 			return false
-		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
+		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil, e.Details["rule"] == "not_a_folder":
 			e.Hint = "sandbox_fs_list shows what is there"
 		case e.Details["rule"] == "not_a_file":
 			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
