@@ -229,7 +229,10 @@ func (c *call) authorize(id string, unscoped bool) error {
 	if s.UserID != user || !own && !unscoped {
 		return none
 	}
-	if own { // an unscoped session is only for runs and their output
+	switch {
+	case own && s.ScopeKey == "": // a copy that it made before a restart of the server
+		c.remember(id, id)
+	case own: // an unscoped session of the user is only for runs and their output
 		c.remember(id, "")
 	}
 	return nil
