@@ -177,6 +177,9 @@ func contents(name string, size int64, body io.ReadCloser) (*sdk.ResourceContent
 	c := &sdk.ResourceContents{MIMEType: mediaType(name)}
 	if utf8.Valid(data) && c.MIMEType != "image/png" {
 		c.Text = string(data)
+		if c.MIMEType == unknownType { // hosts take it at its word, and do not show the text
+			c.MIMEType = "text/plain"
+		}
 	} else {
 		c.Blob = data
 	}

@@ -320,6 +320,21 @@ func TestEmptyResource(t *testing.T) {
 	}
 }
 
+// Text without a known type is plain text.
+func TestTypeOfResource(t *testing.T) {
+	p := newWorld(t).peer("ann", code())
+	sandbox := p.open()
+	for name, c := range map[string][2]string{
+		"Makefile": {"YWxsOgo=", "text/plain"}, "x.unknown-type": {"YWxsOgo=", "text/plain"}, "x.csv": {"YSxi", "text/csv"}, "core": {"//8=", "application/octet-stream"},
+	} {
+		p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": name, "contents_b64": c[0]}).good(t)
+		r := p.rpc("resources/read", map[string]any{"uri": "belljar://sandboxes/" + sandbox + "/files/" + name})
+		if list, _ := r.Result["contents"].([]any); len(list) != 1 || list[0].(map[string]any)["mimeType"] != c[1] {
+			t.Errorf("%s: %s", name, r.raw)
+		}
+	}
+}
+
 // After a restart of the server a client finds its isolated sandbox again, and the sandbox ends with the client.
 func TestIsolatedRestart(t *testing.T) {
 	for name, query := range map[string]string{"of its own": "?mode=code&session=isolated", "in a workflow": "?mode=code&workflow=w"} {
