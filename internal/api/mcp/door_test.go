@@ -98,6 +98,7 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"a bad mode":       {new("?mode=root").post(bg, hello), []string{"400", "compute or code"}},
 		"tools of no mode": {new("?tools=sandbox_exec").post(bg, hello), []string{"400", "has no tool"}},
 		"a body too large": {c.post(bg, oneByteTooMany), []string{"413", "payload_too_large"}},
+		"a strange note":   {c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`), []string{"202"}},
 		"the same id twice": {func() *http.Response {
 			c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`).Body.Close()
 			return c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"nope"}`)
