@@ -304,11 +304,15 @@ func TestHugeOutput(t *testing.T) {
 	}
 }
 
-// An empty file is a resource with an empty blob: clients refuse contents with neither text nor blob.
+// An empty file is read as a note, because hosts refuse an empty text. As a resource it has an empty blob: clients refuse contents with
+// neither text nor blob.
 func TestEmptyResource(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t)
+	if r := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t); r.text != "note: nothing is there: the file has 0 bytes" || r.data["contents"] != "" {
+		t.Errorf("%q %v", r.text, r.data)
+	}
 	r := p.rpc("resources/read", map[string]any{"uri": "belljar://sandboxes/" + sandbox + "/files/empty.txt"})
 	list, _ := r.Result["contents"].([]any)
 	if len(list) != 1 {
