@@ -91,7 +91,7 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 	var b strings.Builder
 	var pictures []sdk.Content
 	room := c.terms.MaxOutput
-	bytes := 0
+	bytes, hidden := 0, 0
 	for _, r := range out.Results {
 		item := codeResult{Type: string(r.Type), Name: r.Name, Text: r.Text}
 		switch r.Type {
@@ -121,8 +121,12 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 		for _, ext := range pictureTypes {
 			text, _ := r.Data["image/"+ext].(string)
 			data, err := base64.StdEncoding.DecodeString(text)
-			if err != nil || len(data) == 0 || len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {
+			if err != nil || len(data) == 0 {
 				continue
+			}
+			if len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {
+				hidden++
+				break
 			}
 			content, about := c.picture(fmt.Sprintf("picture %d.%s", len(pictures)+1, ext), data)
 			if content != nil {
@@ -132,6 +136,10 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 			fmt.Fprintln(&b, about)
 			break
 		}
+	}
+	if hidden > 0 {
+		fmt.Fprintf(&b, "\nnote: pictures that are not shown: %d. An answer has %d of %d bytes together at most; save them as files, and read each with sandbox_fs_read\n",
+			hidden, maxPictures, maxPictureBytes)
 	}
 	if out.ResultsTruncated {
 		b.WriteString("\nnote: results were left out, because there are too many\n")

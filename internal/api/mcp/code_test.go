@@ -33,6 +33,10 @@ func TestSandboxCode(t *testing.T) {
 	if !strings.Contains(r.text, "picture 1.png: a picture (png") || len(r.parts) != 2 || r.parts[1]["type"] != "image" {
 		t.Errorf("%q %v", r.text, r.parts)
 	}
+	r = cell("for _ in range(10): display({'image/png': '" + base64.StdEncoding.EncodeToString(dot) + "'}, raw=True)").good(t)
+	if !strings.Contains(r.text, "pictures that are not shown: 2.") || len(r.parts) != 9 {
+		t.Errorf("%q has %d parts", r.text, len(r.parts))
+	}
 	if r := cell("display({'image/svg+xml': '<svg/>'}, raw=True)").good(t); !strings.Contains(r.text, "display without text: image/svg+xml") || len(r.parts) != 1 {
 		t.Errorf("%q %v", r.text, r.parts)
 	}
