@@ -95,6 +95,8 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"an unknown word":  {new("?mod=code").post(bg, hello), []string{"400", "unknown parameter", "did you mean mode"}},
 		"a word twice":     {new("?mode=code&mode=compute").post(bg, hello), []string{"400", "more than once"}},
 		"a bad number":     {new("?timeout=soon").post(bg, hello), []string{"400", "timeout"}},
+		"a bad isolation":  {new("?isolation=none").post(bg, hello), []string{"400", "isolation", "namespace"}},
+		"a bad trust":      {new("?trust=blind").post(bg, hello), []string{"400", "trust_level", "untrusted"}},
 		"a bad mode":       {new("?mode=root").post(bg, hello), []string{"400", "compute or code"}},
 		"tools of no mode": {new("?tools=sandbox_exec").post(bg, hello), []string{"400", "has no tool"}},
 		"a body too large": {c.post(bg, oneByteTooMany), []string{"413", "payload_too_large"}},

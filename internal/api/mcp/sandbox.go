@@ -131,13 +131,8 @@ func open(c *call, in openInput) (*reply, error) {
 
 // openSandbox finds or makes the sandbox with a name, and reports whether it is new.
 func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
-	t := c.terms
-	spec := belljar.SessionSpec{
-		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Template: t.Template, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git,
-		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
-	}
+	spec := c.terms.session(key)
+	spec.Labels = map[string]string{label: c.id}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
