@@ -32,13 +32,13 @@ type Kit struct {
 }
 
 // New returns a kit.
-func New(o Options) (*Kit, error) {
+func New(o Options) *Kit {
 	o.Image, o.Drain = cmp.Or(o.Image, "host"), cmp.Or(o.Drain, time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	tools := slices.Concat(computeTools(), sandboxTools(), codeTools(), forkTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
-	return &Kit{opts: o, log: o.Logger, tools: tools}, nil
+	return &Kit{opts: o, log: o.Logger, tools: tools}
 }
 
 // tool is a tool as tools/list shows it, and its function.
