@@ -46,7 +46,7 @@ type (
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
 		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
 		SinceSeq  uint64 `json:"since_seq,omitempty" about:"next_seq of the previous answer"`
-		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100"`
+		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100, at most 1000"`
 	}
 	readOutput struct {
 		Chunks    []chunk `json:"chunks"`
@@ -328,7 +328,7 @@ func (c *call) findExec(sandbox, id string) (belljar.Run, error) {
 
 func readExec(c *call, in readInput) (*reply, error) {
 	if in.MaxChunks > maxChunks {
-		return nil, exceeds("max_chunks", in.MaxChunks, maxChunks, "max_chunks is %d at most, got %d", maxChunks, in.MaxChunks)
+		return nil, api.Refuse("max_chunks", "max_chunks is %d at most, got %d", maxChunks, in.MaxChunks)
 	}
 	run, err := c.findExec(in.SandboxID, in.ExecID)
 	if err != nil {

@@ -236,7 +236,7 @@ func TestReadOn(t *testing.T) {
 	if r := p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec}).good(t); r.data["done"] != true || r.data["exit_code"] != 5.0 {
 		t.Errorf("waited: %v", r.data)
 	}
-	p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "max_chunks": 5000}).refused(t, "1000 at most")
+	p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "max_chunks": 5000}).refused(t, "1000 at most", "invalid_request")
 }
 
 // A call does not wait longer than clients do. The model can wait for a longer command, and read its output.
