@@ -438,7 +438,7 @@ func CheckPlace(clean string) error {
 
 func placeError(format string, most int) *Error {
 	e := invalid("path", format, most)
-	e.Details["maximum"], e.Details["maximum_name"] = maxPathBytes, maxNameBytes
+	e.Details["maximum"], e.Details["maximum_name"] = most, maxNameBytes
 	return e
 }
 

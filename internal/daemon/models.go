@@ -18,15 +18,12 @@ import (
 
 // ServeModels speaks MCP over a pair of streams until its input ends.
 func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
-	kit, err := mcp.New(mcp.Options{
+	kit := mcp.New(mcp.Options{
 		Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger,
 		Drain: max(time.Minute, m.Wait+15*time.Second), // a call may wait for so long, and then has to be answered
 	})
-	if err != nil {
-		return err
-	}
 	terms := mcp.Terms{Toolset: m.Toolset, Tools: m.Tools, Capture: m.Capture, Wait: m.Wait, MaxOutput: m.MaxOutput}
-	err = kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return m.Service }, Terms: terms}, m.In, m.Out)
+	err := kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return m.Service }, Terms: terms}, m.In, m.Out)
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
@@ -42,12 +39,10 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	if _, err := egress.ParseRules(terms.Egress); err != nil {
 		return ofSetting("SANDBOX_MCP_ALLOW", err)
 	}
-	kit, err := mcp.New(mcp.Options{
+	kit := mcp.New(mcp.Options{
 		Version: d.version, Runtimes: d.runtimes, Image: cfg.DefaultImage, Logger: slog.New(warnings{d.log.Handler()}),
 	})
-	if err != nil {
-		return err
-	}
+	var err error
 	d.models, err = mcp.NewDoor(mcp.DoorOptions{
 		Kit: kit, Engine: d.service, Auth: callers, Secret: secret, Bodies: bodies, OriginAllowed: edge.OriginAllowed,
 		StreamURL: d.streams.RunURL, Terms: terms, Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
@@ -76,7 +71,8 @@ func termsOf(cfg *config.Config) mcp.Terms {
 			TimeoutSec: float64(cfg.MCPTimeoutSec), IdleTimeoutSec: float64(cfg.MCPIdleSec),
 			Network: !reach.IsZero(), Egress: reach,
 		},
-		Tools: cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
+		ServerNetwork: cfg.NetworkDefault == belljar.NetworkAllowlist,
+		Tools:         cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
 	}
 }
 

@@ -67,3 +67,12 @@ func TestExposed(t *testing.T) {
 		}
 	}
 }
+
+// The terms of models name the network that sandboxes get without asking for one.
+func TestModelsNetwork(t *testing.T) {
+	for policy, want := range map[string]bool{belljar.NetworkDenyAll: false, belljar.NetworkAllowlist: true} {
+		if got := termsOf(&config.Config{NetworkDefault: policy}); got.ServerNetwork != want || got.Network {
+			t.Errorf("%s: %+v", policy, got)
+		}
+	}
+}

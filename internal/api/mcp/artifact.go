@@ -106,7 +106,10 @@ func (c *call) readArtifact(run, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, maxPicture))
 }
 
-const svgType = "image/svg+xml"
+const (
+	svgType     = "image/svg+xml"
+	unknownType = "application/octet-stream"
+)
 
 // mediaType returns the media type of a file name. Common types do not depend on the machine's tables.
 func mediaType(name string) string {
@@ -126,7 +129,7 @@ func mediaType(name string) string {
 	default:
 		found, _, err := mime.ParseMediaType(mime.TypeByExtension(ext))
 		if err != nil {
-			return "application/octet-stream"
+			return unknownType
 		}
 		return found
 	}

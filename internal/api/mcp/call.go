@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,11 +98,12 @@ func explain(e *belljar.Error) string {
 		text += fmt.Sprintf("; the maximum is %v", maximum)
 	}
 	hint := e.Hint
-	if field, ok := e.Details["field"].(string); hint == "" && ok && e.Code == belljar.CodeInvalidRequest {
-		hint = "correct " + field + ", and make the call again"
+	if hint == "" && e.Code == belljar.CodeInvalidRequest {
+		field, _ := e.Details["field"].(string)
+		hint = "correct " + cmp.Or(field, "the arguments") + ", and make the call again"
 	}
 	if hint == "" {
-		hint = e.Code.Info().Advice
+		hint, _, _ = strings.Cut(e.Code.Info().Advice, "; details") // a model does not see those
 	}
 	switch e.Code {
 	case belljar.CodeRateLimited, belljar.CodeQuotaExceeded, belljar.CodeRuntimeUnavailable:

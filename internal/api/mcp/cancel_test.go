@@ -113,7 +113,7 @@ func TestImpatientOneShot(t *testing.T) {
 	if err := unix.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; read x <" + gate + "; echo went"}})
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "mkdir output; echo f > output/f; echo begun; read x <" + gate + "; echo went"}})
 	run := begun(t, w, "ann")
 	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "context deadline exceeded"}})
 	p.answer(id)
@@ -129,7 +129,7 @@ func TestImpatientOneShot(t *testing.T) {
 	if _, _, err := belljar.Collect(t.Context(), w.as("ann").Runs(), run.ID); err != nil {
 		t.Fatal(err)
 	}
-	if text := report(); !strings.Contains(text, run.ID) || !strings.Contains(text, "begun\nwent") {
+	if text := report(); !strings.Contains(text, run.ID) || !strings.Contains(text, "begun\nwent") || !strings.Contains(text, "/artifacts/output/f)") {
 		t.Errorf("its end is not reported: %s", text)
 	}
 	if text := report(); strings.Contains(text, run.ID) {

@@ -24,7 +24,10 @@ type (
 	}
 	codeOutput struct {
 		execOutput
-		Results       []codeResult `json:"results,omitempty" about:"What it has shown"`
+		shownOutput
+	}
+	shownOutput struct {
+		Results       []codeResult `json:"results,omitempty" about:"What code has shown"`
 		VariablesLost bool         `json:"variables_lost,omitempty" about:"Whether its interpreter was replaced, and the variables are gone"`
 	}
 	codeResult struct {
@@ -40,7 +43,7 @@ const maxPictureBytes = 4 << 20
 
 func codeTools() []*tool {
 	return []*tool{
-		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", destroys(false), code,
+		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", executes(true), code,
 			"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
 				"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
 				"and display(x) shows a value. After a timeout the variables are still there."),
@@ -71,29 +74,25 @@ func code(c *call, in codeInput) (*reply, error) {
 	var o codeOutput
 	var text string
 	if o.execOutput, text = c.executed(run, out, c.terms.Wait); o.output == nil {
-		return &reply{text, nil, o}, nil
+		return &reply{text + " That has its value and its pictures, too.", nil, o}, nil
 	}
-	shown, more := c.shown(&o, out.Results)
-	text += shown
-	if out.ResultsTruncated {
-		text += "\nnote: results were left out, because there are too many\n"
-	}
-	if o.VariablesLost = run.Context.Lost(); o.VariablesLost {
-		text += "\nnote: the interpreter was replaced: its variables are gone\n"
-	}
-	return &reply{text, more, o}, nil
+	var shown string
+	var more []sdk.Content
+	o.shownOutput, shown, more = c.shown(run, out)
+	return &reply{text + shown, more, o}, nil
 }
 
 // pictureTypes are the types of pictures that models are shown.
 var pictureTypes = []string{"png", "jpeg", "gif"}
 
-// shown adds results to an answer. It returns them as text, and the pictures among them.
-func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Content) {
+// shown returns what the code of a run has shown: for programs, as text, and the pictures.
+func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string, []sdk.Content) {
+	o := shownOutput{VariablesLost: run.Context.Lost()}
 	var b strings.Builder
 	var pictures []sdk.Content
 	room := c.terms.MaxOutput
-	bytes := 0
-	for _, r := range results {
+	bytes, hidden := 0, 0
+	for _, r := range out.Results {
 		item := codeResult{Type: string(r.Type), Name: r.Name, Text: r.Text}
 		switch r.Type {
 		case belljar.ResultInput:
@@ -122,8 +121,12 @@ func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Con
 		for _, ext := range pictureTypes {
 			text, _ := r.Data["image/"+ext].(string)
 			data, err := base64.StdEncoding.DecodeString(text)
-			if err != nil || len(data) == 0 || len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {
+			if err != nil || len(data) == 0 {
 				continue
+			}
+			if len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {
+				hidden++
+				break
 			}
 			content, about := c.picture(fmt.Sprintf("picture %d.%s", len(pictures)+1, ext), data)
 			if content != nil {
@@ -134,7 +137,17 @@ func (c *call) shown(o *codeOutput, results []belljar.Result) (string, []sdk.Con
 			break
 		}
 	}
-	return b.String(), pictures
+	if hidden > 0 {
+		fmt.Fprintf(&b, "\nnote: pictures that are not shown: %d. An answer has %d of %d bytes together at most; save them as files, and read each with sandbox_fs_read\n",
+			hidden, maxPictures, maxPictureBytes)
+	}
+	if out.ResultsTruncated {
+		b.WriteString("\nnote: results were left out, because there are too many\n")
+	}
+	if o.VariablesLost {
+		b.WriteString("\nnote: the interpreter was replaced: its variables are gone\n")
+	}
+	return o, b.String(), pictures
 }
 
 // textOf is a result as text, as good as it has.

@@ -7,6 +7,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/api/mcp"
 )
 
 // Code remembers, and its pictures are pictures.
@@ -30,6 +33,10 @@ func TestSandboxCode(t *testing.T) {
 	if !strings.Contains(r.text, "picture 1.png: a picture (png") || len(r.parts) != 2 || r.parts[1]["type"] != "image" {
 		t.Errorf("%q %v", r.text, r.parts)
 	}
+	r = cell("for _ in range(10): display({'image/png': '" + base64.StdEncoding.EncodeToString(dot) + "'}, raw=True)").good(t)
+	if !strings.Contains(r.text, "pictures that are not shown: 2.") || len(r.parts) != 9 {
+		t.Errorf("%q has %d parts", r.text, len(r.parts))
+	}
 	if r := cell("display({'image/svg+xml': '<svg/>'}, raw=True)").good(t); !strings.Contains(r.text, "display without text: image/svg+xml") || len(r.parts) != 1 {
 		t.Errorf("%q %v", r.text, r.parts)
 	}
@@ -38,5 +45,31 @@ func TestSandboxCode(t *testing.T) {
 	}
 	if r := p.tool("sandbox_code", map[string]any{"sandbox_id": sandbox, "code": "x", "language": "ruby"}); !strings.Contains(r.text, "no interpreter that keeps its state") {
 		t.Errorf("%q", r.text)
+	}
+}
+
+// The value and the pictures of code that takes longer than a call waits come with the answer about its end.
+func TestLongCode(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code(func(t *mcp.Terms) { t.Wait = 300 * time.Millisecond }))
+	sandbox := p.open()
+	dot, err := os.ReadFile("testdata/dot.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "import os, time\nwhile not os.path.exists('go'): time.sleep(.05)\n" +
+		"display({'image/png': '" + base64.StdEncoding.EncodeToString(dot) + "'}, raw=True)\n41 + 1"
+	r := p.tool("sandbox_code", map[string]any{"sandbox_id": sandbox, "code": text}).good(t)
+	if r.data["status"] != "running" || !strings.HasSuffix(r.text, "That has its value and its pictures, too.") {
+		t.Fatalf("%q %v", r.text, r.data)
+	}
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
+	exec := r.data["exec_id"]
+	until(t, "the code ends", func() bool {
+		r = p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec}).good(t)
+		return r.data["done"] == true
+	})
+	if list, _ := r.data["results"].([]any); !strings.Contains(r.text, "value:\n42") || len(list) != 2 || len(r.parts) != 2 || r.parts[1]["type"] != "image" {
+		t.Errorf("%q %v", r.text, r.parts)
 	}
 }

@@ -54,7 +54,7 @@ func languages() []string {
 }
 
 func computeTools() []*tool {
-	t := newTool[runInput, runOutput]("sandbox_run", "Run code", adds(false), runCode,
+	t := newTool[runInput, runOutput]("sandbox_run", "Run code", executes(false), runCode,
 		"Runs a program once in a fresh, isolated Linux sandbox "+withoutNetwork+" and answers with what it printed and its exit code. "+
 			"Nothing stays: send every file that it needs in files. Results to keep go to /workspace/artifacts; they, and pictures "+
 			"(png, jpeg, gif, svg) written anywhere in /workspace, come back with the result.")
@@ -157,7 +157,7 @@ func commandTool(runtimes []string) *tool {
 			names = append(names, name)
 		}
 	}
-	t := newTool[commandInput, commandOutput](runTool, "Run a command", adds(false), func(c *call, in commandInput) (*reply, error) {
+	t := newTool[commandInput, commandOutput](runTool, "Run a command", executes(true), func(c *call, in commandInput) (*reply, error) {
 		if in.Runtime != "" && !slices.Contains(names, in.Runtime) {
 			return nil, api.Refuse("runtime", "runtime must be one of %s, got %.40q", strings.Join(names, ", "), in.Runtime)
 		}

@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
@@ -211,15 +213,15 @@ func noSession() error {
 
 // initialize starts a session.
 func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar.Caller, list []message) error {
-	type initializeParams struct {
-		ProtocolVersion string `json:"protocolVersion"`
-		ClientInfo      struct {
-			Name string `json:"name"`
-		} `json:"clientInfo"`
+	in := sdk.InitializeParams{ClientInfo: &sdk.Implementation{}}
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(json.Unmarshal(list[0].Params, &in), &wrong) { // the SDK's error has no code
+		w.Header().Set("Content-Type", "application/json")
+		where := strings.TrimSuffix("params."+wrong.Field, ".")
+		_, _ = w.Write(refusal(list[0].ID, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s of initialize must not be a JSON %s", where, wrong.Value)))
+		return nil
 	}
-	var in initializeParams
-	if json.Unmarshal(list[0].Params, &in) != nil {
-		in = initializeParams{} // the SDK refuses it
+	if in.ClientInfo == nil { // it is null
+		in.ClientInfo = &sdk.Implementation{}
 	}
 	hs, err := d.start(r, caller, token{
 		User: caller.ID, Agent: belljar.NewID(), Query: r.URL.RawQuery, Boot: d.boot, Version: cut(in.ProtocolVersion, 32), Client: cut(in.ClientInfo.Name, 64),

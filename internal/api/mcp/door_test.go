@@ -87,6 +87,9 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"another method":   {c.do(bg, http.MethodPut, "{}", nil), []string{"405"}},
 		"no JSON":          {c.post(bg, "{nope"), []string{"400", `{"error":{"code":-32700,`, `"id":null`}},
 		"no params":        {c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"tools/call"}`), []string{"200", `"code":-32600`, "params", `"id":8`}},
+		"a bad start":      {new("").post(bg, `{"jsonrpc":"2.0","id":4,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":5}}`), []string{"200", `"code":-32602`, "params.capabilities", `"id":4`}},
+		"a null start":     {new("").post(bg, `{"jsonrpc":"2.0","id":4,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":null,"clientInfo":null}}`), []string{"200", `"result"`}},
+		"a start without":  {new("").post(bg, `{"jsonrpc":"2.0","id":4,"method":"initialize"}`), []string{"200", `"code":-32600`, "params", `"id":4`}},
 		"a second start":   {c.post(bg, hello), []string{"200", `"code":-32600`, "duplicate"}},
 		"a wrong type":     {c.do(bg, http.MethodPost, call, map[string]string{"Content-Type": "text/plain"}), []string{"415"}},
 		"an unknown event": {c.do(bg, http.MethodGet, "", map[string]string{"Last-Event-ID": "nope_3"}), []string{"400"}},
@@ -95,9 +98,12 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"an unknown word":  {new("?mod=code").post(bg, hello), []string{"400", "unknown parameter", "did you mean mode"}},
 		"a word twice":     {new("?mode=code&mode=compute").post(bg, hello), []string{"400", "more than once"}},
 		"a bad number":     {new("?timeout=soon").post(bg, hello), []string{"400", "timeout"}},
+		"a bad isolation":  {new("?isolation=none").post(bg, hello), []string{"400", "isolation", "namespace"}},
+		"a bad trust":      {new("?trust=blind").post(bg, hello), []string{"400", "trust_level", "untrusted"}},
 		"a bad mode":       {new("?mode=root").post(bg, hello), []string{"400", "compute or code"}},
 		"tools of no mode": {new("?tools=sandbox_exec").post(bg, hello), []string{"400", "has no tool"}},
 		"a body too large": {c.post(bg, oneByteTooMany), []string{"413", "payload_too_large"}},
+		"a strange note":   {c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`), []string{"202"}},
 		"the same id twice": {func() *http.Response {
 			c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`).Body.Close()
 			return c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"nope"}`)

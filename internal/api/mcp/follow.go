@@ -136,8 +136,9 @@ func (c *call) detachedNotes() string {
 				continue
 			}
 			stdout, stderr := streams(run, &out, maxDetachedOutput)
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continued and has ended: %s",
-				run.ID, report(run, stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."))
+			_, left, _ := c.collect(run, nil)
+			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continued and has ended: %s%s",
+				run.ID, report(run, stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."), left)
 		default:
 			c.detach(d)
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continues (%s); its output is the resource %s.",

@@ -9,7 +9,7 @@ import (
 type (
 	forkInput struct {
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		Count     int    `json:"count,omitempty" minimum:"1" about:"How many copies; default 1"`
+		Count     int    `json:"count,omitempty" minimum:"1" about:"How many copies; default 1, at most 32"`
 		Live      bool   `json:"live,omitempty" about:"Copy memory and processes, too, where the runtime can: variables of sandbox_code stay"`
 	}
 	forkOutput struct {

@@ -2,7 +2,11 @@
 
 package mcp_test
 
-import "testing"
+import (
+	"context"
+	"net/http"
+	"testing"
+)
 
 // Copies have the files, belong to the client that made them, and end with it.
 func TestSandboxFork(t *testing.T) {
@@ -31,4 +35,21 @@ func TestSandboxFork(t *testing.T) {
 	p.tool("sandbox_close", map[string]any{"sandbox_id": ids[1]}).good(t)
 	p.close()
 	until(t, "the copies end with their client", func() bool { return len(w.sessions("ann")) == 0 })
+}
+
+// A copy that a client used after a restart of the server ends with the client, too.
+func TestForkRestart(t *testing.T) {
+	w := newWorld(t)
+	first := w.httpServer(nil)
+	p, c := first.peer(t, "ann", "?mode=code")
+	ids, _ := p.tool("sandbox_fork", map[string]any{"sandbox_id": p.open()}).good(t).data["sandbox_ids"].([]any)
+	if err := first.door.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.url = w.httpServer(nil).URL + "/mcp"
+	p.exec(ids[0].(string), "true").good(t)
+	c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
+	if left := w.sessions("ann"); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
 }

@@ -14,10 +14,7 @@ import (
 // whole returns the door over an engine that runs nothing, and its routes.
 func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	f.Helper()
-	kit, err := mcp.New(mcp.Options{Version: "test"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	kit := mcp.New(mcp.Options{Version: "test"})
 	door, err := mcp.NewDoor(mcp.DoorOptions{Kit: kit, Engine: apitest.Still{}, Auth: apitest.Callers(), Secret: secret, MaxSessions: 4})
 	if err != nil {
 		f.Fatal(err)

@@ -32,13 +32,13 @@ type Kit struct {
 }
 
 // New returns a kit.
-func New(o Options) (*Kit, error) {
+func New(o Options) *Kit {
 	o.Image, o.Drain = cmp.Or(o.Image, "host"), cmp.Or(o.Drain, time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	tools := slices.Concat(computeTools(), sandboxTools(), codeTools(), forkTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
-	return &Kit{opts: o, log: o.Logger, tools: tools}, nil
+	return &Kit{opts: o, log: o.Logger, tools: tools}
 }
 
 // tool is a tool as tools/list shows it, and its function.
@@ -57,15 +57,20 @@ func newTool[In, Out any](name, title string, hints sdk.ToolAnnotations, do func
 	}}
 }
 
-// The kinds of tools, for hosts that ask the user before they call one. All tools work inside sandboxes only.
+// The kinds of tools, for hosts that ask the user before they call one. All tools work inside sandboxes.
 func reads() sdk.ToolAnnotations {
 	return sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: new(false), OpenWorldHint: new(false)}
 }
 func adds(idempotent bool) sdk.ToolAnnotations {
 	return sdk.ToolAnnotations{IdempotentHint: idempotent, DestructiveHint: new(false), OpenWorldHint: new(false)}
 }
-func destroys(idempotent bool) sdk.ToolAnnotations {
-	return sdk.ToolAnnotations{IdempotentHint: idempotent, DestructiveHint: new(true), OpenWorldHint: new(false)}
+func destroys() sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: new(true), OpenWorldHint: new(false)}
+}
+
+// executes is the kind of tools that run programs. They reach the outside where [clientSession.listed] leaves them to.
+func executes(destructive bool) sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{DestructiveHint: &destructive, OpenWorldHint: new(true)}
 }
 
 // reply is the answer of a tool.

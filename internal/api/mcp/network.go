@@ -23,6 +23,9 @@ func (t *Terms) policy() string {
 	return ""
 }
 
+// reaches reports whether sandboxes have a network.
+func (t *Terms) reaches() bool { return t.Network || t.ServerNetwork }
+
 // reach names what sandboxes reach, after words; none if they have no network.
 func (t *Terms) reach(none, words string) string {
 	const most = 10
@@ -31,8 +34,10 @@ func (t *Terms) reach(none, words string) string {
 		rules = append(rules, "packages of "+name)
 	}
 	switch n := len(rules); {
-	case !t.Network:
+	case !t.reaches():
 		return none
+	case !t.Network:
+		return words + "what the server allows"
 	case n == 0:
 		return words + "nothing"
 	case n > most:
@@ -63,7 +68,7 @@ func (t *Terms) secrets() string {
 
 // describe returns a text of this package as the client's terms have it.
 func (t *Terms) describe(text string) string {
-	if !t.Network {
+	if !t.reaches() {
 		return text
 	}
 	return strings.NewReplacer(

@@ -60,6 +60,13 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+func TestFullWorkspace(t *testing.T) {
+	full := &belljar.Error{Code: belljar.CodeDiskFull, Message: "the workspace is full", Hint: "a larger workspace_mb", Details: map[string]any{"scope": "workspace"}}
+	if hint := belljar.HintOf(sandboxError(full)); !strings.HasPrefix(hint, "delete what is not needed") {
+		t.Errorf("a model that can set no field of the API reads %q", hint)
+	}
+}
+
 func TestTranscript(t *testing.T) {
 	stdout := func(text string) belljar.Frame {
 		return belljar.Frame{Type: belljar.FrameStdout, Output: []byte(text)}

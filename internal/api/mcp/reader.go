@@ -123,6 +123,11 @@ func (reader *streamReader) refuse(text string) error {
 			code, text = jsonrpc.CodeParseError, "the body is not JSON: one message, in UTF-8"
 		}
 	case "JSON RPC not handled":
+		if id == nil && len(reader.list) == 1 { // an unknown notification is ignored, as on stdio
+			reader.Header().Del("Content-Type")
+			reader.ResponseWriter.WriteHeader(http.StatusAccepted)
+			return nil
+		}
 		code, text = jsonrpc.CodeMethodNotFound, "method "+about
 		fallthrough
 	case "invalid request":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -52,6 +53,10 @@ func (s *clientSession) addTemplates() {
 // addResource lists an artifact, and removes the oldest from the list if it is full.
 func (c *call) addResource(uri string, a belljar.Artifact) {
 	c.mu.Lock()
+	if slices.Contains(c.artifacts, uri) {
+		c.mu.Unlock()
+		return
+	}
 	c.artifacts = append(c.artifacts, uri)
 	oldest := ""
 	if len(c.artifacts) > maxListed {
@@ -172,6 +177,9 @@ func contents(name string, size int64, body io.ReadCloser) (*sdk.ResourceContent
 	c := &sdk.ResourceContents{MIMEType: mediaType(name)}
 	if utf8.Valid(data) && c.MIMEType != "image/png" {
 		c.Text = string(data)
+		if c.MIMEType == unknownType { // hosts take it at its word, and do not show the text
+			c.MIMEType = "text/plain"
+		}
 	} else {
 		c.Blob = data
 	}

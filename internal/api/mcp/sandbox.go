@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
@@ -44,7 +46,7 @@ type (
 		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
 		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
 		SinceSeq  uint64 `json:"since_seq,omitempty" about:"next_seq of the previous answer"`
-		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100"`
+		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100, at most 1000"`
 	}
 	readOutput struct {
 		Chunks    []chunk `json:"chunks"`
@@ -67,6 +69,8 @@ type (
 	waitOutput struct {
 		Done bool `json:"done" about:"Whether it has ended"`
 		ended
+		shownOutput
+		Artifacts []artifact `json:"artifacts,omitempty"`
 	}
 	closeInput struct {
 		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
@@ -90,14 +94,15 @@ func sandboxTools() []*tool {
 		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
 			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
 				"Opening it again returns the same sandbox, with its files. "+noNetwork),
-		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
+		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", executes(true), exec,
 			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
 				"Each command starts in /workspace, or in cwd. A long command, or one with stream set, answers with status running and continues."),
 		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
 			"Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true."),
 		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
-			"Waits for a command's end, for a time, and answers whether it has ended, and how."),
-		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(true), closeSandbox,
+			"Waits for the end of a command or of code, for a time, and answers whether it has ended, and how. The answer about code has its value and pictures, "+
+				"that about a run of sandbox.run the files that it left."),
+		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(), closeSandbox,
 			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
 	}
 }
@@ -115,20 +120,19 @@ func open(c *call, in openInput) (*reply, error) {
 	if created {
 		state = "is new"
 	}
-	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds unless it asks for another time.%s",
-		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec, c.terms.secrets())
+	more := " unless it asks for another time"
+	if c.terms.TimeoutSec > 0 {
+		more = " at most"
+	}
+	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds%s.%s",
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec, more, c.terms.secrets())
 	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
 }
 
 // openSandbox finds or makes the sandbox with a name, and reports whether it is new.
 func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
-	t := c.terms
-	spec := belljar.SessionSpec{
-		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Template: t.Template, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git,
-		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
-	}
+	spec := c.terms.session(key)
+	spec.Labels = map[string]string{label: c.id}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
@@ -197,6 +201,9 @@ func (c *call) authorize(id string, unscoped bool) error {
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q does not exist", id),
 		Details: map[string]any{"field": "sandbox_id"}, Hint: "call sandbox_open, and use the sandbox_id that it answers with",
 	}
+	if c.terms.InMode() != belljar.ToolsCode {
+		none.Hint = "give base_image in place of session_id, for a fresh sandbox"
+	}
 	if !belljar.ValidID(id) {
 		return none
 	}
@@ -217,7 +224,10 @@ func (c *call) authorize(id string, unscoped bool) error {
 	if s.UserID != user || !own && !unscoped {
 		return none
 	}
-	if own { // an unscoped session is only for runs and their output
+	switch {
+	case own && s.ScopeKey == "": // a copy that it made before a restart of the server
+		c.remember(id, id)
+	case own: // an unscoped session of the user is only for runs and their output
 		c.remember(id, "")
 	}
 	return nil
@@ -230,6 +240,9 @@ func exec(c *call, in execInput) (*reply, error) {
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
+	}
+	if len(in.Cmd) == 0 {
+		return nil, api.Refuse("cmd", "cmd must not be empty")
 	}
 	spec := belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
@@ -270,9 +283,11 @@ func sandboxError(err error) error {
 	return rewritten(err, func(e *belljar.Error) bool {
 		_, session := e.Details["session_id"]
 		switch {
+		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
+			e.Hint = "delete what is not needed; only the operator can make the workspace larger"
 		case e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict:
 			return false
-		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
+		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil, e.Details["rule"] == "not_a_folder":
 			e.Hint = "sandbox_fs_list shows what is there"
 		case e.Details["rule"] == "not_a_file":
 			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
@@ -313,7 +328,7 @@ func (c *call) findExec(sandbox, id string) (belljar.Run, error) {
 
 func readExec(c *call, in readInput) (*reply, error) {
 	if in.MaxChunks > maxChunks {
-		return nil, exceeds("max_chunks", in.MaxChunks, maxChunks, "max_chunks is %d at most, got %d", maxChunks, in.MaxChunks)
+		return nil, api.Refuse("max_chunks", "max_chunks is %d at most, got %d", maxChunks, in.MaxChunks)
 	}
 	run, err := c.findExec(in.SandboxID, in.ExecID)
 	if err != nil {
@@ -368,7 +383,19 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	if !o.Done {
 		return &reply{fmt.Sprintf("the command is still running after %v; wait again, or read its output with sandbox_exec_read.", wait), nil, o}, nil
 	}
-	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.", nil, o}, nil
+	var left string
+	var more []sdk.Content
+	switch {
+	case run.SessionID == "":
+		o.Artifacts, left, more = c.collect(run, nil)
+	case run.Context != nil:
+		out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
+		if err != nil {
+			return nil, err
+		}
+		o.shownOutput, left, more = c.shown(run, &out)
+	}
+	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.\n" + left, more, o}, nil
 }
 
 func closeSandbox(c *call, in closeInput) (*reply, error) {

@@ -236,7 +236,7 @@ func TestReadOn(t *testing.T) {
 	if r := p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec}).good(t); r.data["done"] != true || r.data["exit_code"] != 5.0 {
 		t.Errorf("waited: %v", r.data)
 	}
-	p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "max_chunks": 5000}).refused(t, "1000 at most")
+	p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "max_chunks": 5000}).refused(t, "1000 at most", "invalid_request")
 }
 
 // A call does not wait longer than clients do. The model can wait for a longer command, and read its output.
@@ -252,15 +252,20 @@ func TestLongRun(t *testing.T) {
 	if r := p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "timeout_seconds": 0}).good(t); r.data["done"] != false {
 		t.Errorf("waited for nothing: %v", r.data)
 	}
-	one := p.tool("sandbox.run", map[string]any{"base_image": "host", "command": []string{"sh", "-c", "sleep 1; echo slow"}}).good(t)
+	one := p.tool("sandbox.run", map[string]any{"base_image": "host", "command": []string{"sh", "-c", "sleep 1; mkdir output; echo slow | tee output/f"}}).good(t)
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
 	for _, x := range []struct {
 		sandbox, exec any
 		want          string
-	}{{sandbox, exec, "went\n"}, {one.data["run_id"], one.data["run_id"], "slow\n"}} {
+		files         int
+	}{{sandbox, exec, "went\n", 0}, {one.data["run_id"], one.data["run_id"], "slow\n", 1}} {
 		until(t, "the command ends", func() bool {
-			return p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t).data["done"] == true
+			r = p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t)
+			return r.data["done"] == true
 		})
+		if files, _ := r.data["artifacts"].([]any); len(files) != x.files || len(r.parts) != 1+x.files {
+			t.Errorf("files: %v %v", files, r.parts)
+		}
 		r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t)
 		if !strings.Contains(r.text, strings.TrimSpace(x.want)) {
 			t.Errorf("read %q, want %q", r.text, x.want)
@@ -299,11 +304,15 @@ func TestHugeOutput(t *testing.T) {
 	}
 }
 
-// An empty file is a resource with an empty blob: clients refuse contents with neither text nor blob.
+// An empty file is read as a note, because hosts refuse an empty text. As a resource it has an empty blob: clients refuse contents with
+// neither text nor blob.
 func TestEmptyResource(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t)
+	if r := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t); r.text != "note: nothing is there: the file has 0 bytes" || r.data["contents"] != "" {
+		t.Errorf("%q %v", r.text, r.data)
+	}
 	r := p.rpc("resources/read", map[string]any{"uri": "belljar://sandboxes/" + sandbox + "/files/empty.txt"})
 	list, _ := r.Result["contents"].([]any)
 	if len(list) != 1 {
@@ -312,6 +321,21 @@ func TestEmptyResource(t *testing.T) {
 	contents, _ := list[0].(map[string]any)
 	if blob, ok := contents["blob"].(string); !ok || blob != "" {
 		t.Errorf("an empty file: %v", contents)
+	}
+}
+
+// Text without a known type is plain text.
+func TestTypeOfResource(t *testing.T) {
+	p := newWorld(t).peer("ann", code())
+	sandbox := p.open()
+	for name, c := range map[string][2]string{
+		"Makefile": {"YWxsOgo=", "text/plain"}, "x.unknown-type": {"YWxsOgo=", "text/plain"}, "x.csv": {"YSxi", "text/csv"}, "core": {"//8=", "application/octet-stream"},
+	} {
+		p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": name, "contents_b64": c[0]}).good(t)
+		r := p.rpc("resources/read", map[string]any{"uri": "belljar://sandboxes/" + sandbox + "/files/" + name})
+		if list, _ := r.Result["contents"].([]any); len(list) != 1 || list[0].(map[string]any)["mimeType"] != c[1] {
+			t.Errorf("%s: %s", name, r.raw)
+		}
 	}
 }
 

@@ -65,15 +65,23 @@ func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientS
 	s.server.AddReceivingMiddleware(s.receive)
 	for _, t := range k.tools {
 		if s.terms.offers(t.Name) {
-			listed := t.Tool
-			listed.Description = s.terms.describe(t.Description)
-			s.server.AddTool(&listed, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			s.server.AddTool(s.listed(t.Tool), func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 				return s.callTool(ctx, t, req)
 			})
 		}
 	}
 	s.addTemplates()
 	return s, nil
+}
+
+// listed returns a tool as the client's terms have it.
+func (s *clientSession) listed(t sdk.Tool) *sdk.Tool {
+	t.Description = s.terms.describe(t.Description)
+	if !s.terms.reaches() {
+		hints := *t.Annotations
+		t.Annotations, hints.OpenWorldHint = &hints, new(false)
+	}
+	return &t
 }
 
 // receive handles every message of the client before the SDK does.

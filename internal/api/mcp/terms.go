@@ -19,6 +19,8 @@ import (
 // Terms are what an operator allows a client. A model can ask for less.
 type Terms struct {
 	belljar.Toolset
+	// ServerNetwork reports that sandboxes whose terms have no network get the server's.
+	ServerNetwork bool
 	// Tools are the names of the tools on offer; none means all tools of the mode, and sandbox.run.
 	Tools []string
 	// Capture are globs of files that one-shot runs leave as artifacts, besides [DefaultCapture].
@@ -63,19 +65,14 @@ func (t *Terms) complete() error {
 			return api.Refuse("language", "language %.40q is not known", t.Language)
 		}
 	}
-	if err := t.Packages.Validate(); err != nil {
-		return err
-	}
-	if err := t.Git.Validate(); err != nil {
-		return err
-	}
 	if t.Workflow != "" && t.Agent != "" {
 		return api.Refuse("workflow", "workflow and agent exclude each other")
 	}
 	if t.Session == belljar.IsolatedKey && t.Workflow != "" {
 		t.Workflow = "" // an isolated session is not shared
 	}
-	if err := t.scope("").Validate(); err != nil {
+	spec := t.session("")
+	if err := spec.Validate(); err != nil {
 		return err
 	}
 	for _, f := range []struct {
@@ -129,6 +126,15 @@ func (t *Terms) scope(key string) belljar.Scope {
 		s.Key = key
 	}
 	return s
+}
+
+// session returns the sandbox with a name; "" is the usual one.
+func (t *Terms) session(key string) belljar.SessionSpec {
+	return belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Template: t.Template, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
+		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
+		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git, Scope: t.scope(key), WorkspaceExec: true,
+	}
 }
 
 // timeout returns the time limit of a command in seconds. asked is what the command asks for; 0 is the operator's default.

@@ -91,6 +91,10 @@ func TestSchemaFields(t *testing.T) {
 	_, tools := toolNames(t, w.peer("ann", code()))
 	_, compute := toolNames(t, w.peer("ann", mcp.Terms{}))
 	tools["sandbox_run"] = compute["sandbox_run"]
+	network := func(t *mcp.Terms) { t.Network, t.Egress = true, belljar.ParseEgress([]string{"a.example"}) }
+	_, networked := toolNames(t, w.peer("ann", code(network)))
+	_, compute = toolNames(t, w.peer("ann", code(network, func(t *mcp.Terms) { t.Mode = belljar.ToolsCompute })))
+	networked["sandbox_run"] = compute["sandbox_run"]
 	for name, want := range map[string][2]string{ // fields taken and given
 		"sandbox_run":       {"runtime code args env files timeout_seconds", "ok runtime exit_code duration_ms stdout stderr error"},
 		"sandbox_open":      {"session_key", "sandbox_id image workdir created"},
@@ -124,6 +128,13 @@ func TestSchemaFields(t *testing.T) {
 			if _, ok := hints[hint].(bool); !ok {
 				t.Errorf("%s: no %s", name, hint)
 			}
+		}
+		runs := name == "sandbox.run" || name == "sandbox_exec" || name == "sandbox_code" // in a sandbox that lasts
+		if destroys := runs || strings.HasSuffix(name, "_delete") || strings.HasSuffix(name, "_write") || strings.HasSuffix(name, "_close"); hints["destructiveHint"] != destroys {
+			t.Errorf("%s has the hints %v", name, hints)
+		}
+		if open := networked[name]["annotations"].(map[string]any)["openWorldHint"]; open != (runs || name == "sandbox_run") {
+			t.Errorf("%s with a network has openWorldHint %v", name, open)
 		}
 		reads := strings.HasSuffix(name, "_read") || strings.HasSuffix(name, "_wait") || strings.HasSuffix(name, "_list")
 		if hints["readOnlyHint"] != reads || hints["openWorldHint"] != false || tool["title"] == nil || tool["description"] == nil {
@@ -252,6 +263,10 @@ func TestBounds(t *testing.T) {
 	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{TimeoutSec: 5, Image: "host", Runtime: "fake"}})
 	p.tool("sandbox_run", map[string]any{"code": "1", "timeout_seconds": 6}).refused(t, "5 seconds at most", "policy_denied", "timeout_seconds")
 	p.tool("sandbox_run", map[string]any{"code": "pass", "timeout_seconds": 5}).good(t)
+	limited := w.peer("ann", code(func(t *mcp.Terms) { t.TimeoutSec = 5 }))
+	if r := limited.tool("sandbox_open", nil).good(t); !strings.Contains(r.text, "a command may take 5 seconds at most.") {
+		t.Errorf("%q", r.text)
+	}
 	run := func(more map[string]any) result {
 		arguments := map[string]any{"command": []string{"true"}, "base_image": "host"}
 		for k, v := range more {
@@ -288,7 +303,7 @@ func TestNetworkTerms(t *testing.T) {
 	for _, test := range []struct {
 		terms mcp.Terms
 		want  string
-	}{{server, "sandbox with network access to a.example, b.example only and"}, {preset, "network access to packages of pip only and"}, {free, "sandbox without network and"}} {
+	}{{mcp.Terms{ServerNetwork: true}, "sandbox with network access to what the server allows and"}, {server, "sandbox with network access to a.example, b.example only and"}, {preset, "network access to packages of pip only and"}, {free, "sandbox without network and"}} {
 		listed := string(newWorld(t).peer("ann", test.terms).rpc("tools/list", nil).raw)
 		if !strings.Contains(listed, test.want) {
 			t.Errorf("no %q in %.1000s", test.want, listed)
@@ -321,6 +336,7 @@ func TestSecretTerms(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "file", "contents": ""}).good(t)
 	for _, c := range []struct {
 		tool      string
 		arguments map[string]any
@@ -329,7 +345,7 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox}, []string{"cmd is missing"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": "ls -l"}, []string{"cmd must be an array, got a string", `["sh", "-c"`}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls", 3}}, []string{"cmd[1] must be a string, got a number"}},
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{}}, []string{"cmd must not be empty"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{}}, []string{"cmd must not be empty (invalid_request)"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "comand": []any{"ls"}}, []string{`unknown argument "comand"`, "did you mean cmd", "its arguments are sandbox_id, cmd, cwd"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "env": map[string]any{"A": 1}}, []string{"env.A must be a string"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "timeout_seconds": -1}, []string{"timeout_seconds must be at least 1"}},
@@ -342,7 +358,7 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "contents_b64": "%"}, []string{"not base64"}},
 		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "mode": "rwx"}, []string{"octal"}},
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "none"}, []string{"has no exec", "sandbox_exec's answer"}},
-		{"sandbox.run", map[string]any{"command": []any{"ls"}}, []string{"either session_id or base_image"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}}, []string{"either session_id or base_image", "what to do: correct the arguments, and make the call again"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox, "base_image": "host"}, []string{"exclude each other"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "cpu": 4}, []string{`unknown argument "cpu"`}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": 1}}}, []string{"files[0].path must be a string"}},
@@ -355,9 +371,13 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"not a regular file", "sandbox_fs_list shows"}},
 		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "file/below"}, []string{"is not a folder", "sandbox_fs_list shows"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": strings.Repeat("x", 256)}, []string{"longer than 255 bytes (invalid_request)\nwhat"}},
 	} {
 		p.tool(c.tool, c.arguments).refused(t, c.words...)
 	}
+	compute := newWorld(t).peer("ann", mcp.Terms{})
+	compute.tool("sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox}).refused(t, "does not exist", "give base_image")
 	// Models send null for absent arguments.
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": nil}).tool(t).good(t)

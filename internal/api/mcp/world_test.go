@@ -55,10 +55,7 @@ func (h hookedSessions) Open(ctx context.Context, r belljar.SessionRequest) (bel
 func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	t.Helper()
 	in := apitest.NewWorld(t, []string{"memory"}, append(change, func(o *service.Options) { o.Concurrency = -1 })...)
-	kit, err := mcp.New(mcp.Options{Version: "test", Runtimes: []string{"native", "docker"}, Drain: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit := mcp.New(mcp.Options{Version: "test", Runtimes: []string{"native", "docker"}, Drain: 100 * time.Millisecond})
 	return &world{t: t, runtime: in.Runtime, service: in.Service, kit: kit}
 }
 
