@@ -24,7 +24,9 @@ func (c *Counter) Snapshot() (map[string][]event.Series, error) {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			add := func(name string, value float64) { all[name] = append(all[name], event.Series{Labels: labels, Value: value}) }
+			add := func(name string, value float64) {
+				all[name] = append(all[name], event.Series{Labels: labels, Value: value})
+			}
 			switch h := m.GetHistogram(); {
 			case h != nil:
 				add(name+"_sum", h.GetSampleSum())
