@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 )
@@ -277,5 +278,17 @@ func TestLimitBodyWithoutAnEdge(t *testing.T) {
 	reader(3)(w, httptest.NewRequest("POST", "/", strings.NewReader("four")))
 	if w.Code == 200 {
 		t.Errorf("read %s", w.Body)
+	}
+}
+
+// A body that is compressed is refused by its header, and not as JSON that cannot be read.
+func TestReadBodyEncoding(t *testing.T) {
+	for coding, refused := range map[string]bool{"": false, "identity": false, "gzip": true, "br": true} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+		r.Header.Set("Content-Encoding", coding)
+		_, _, err := (*api.Shares)(nil).ReadBody(httptest.NewRecorder(), r, 10)
+		if refused != (belljar.CodeOf(err) == belljar.CodeInvalidRequest) || refused != strings.Contains(fmt.Sprint(err), "content encoding") {
+			t.Errorf("%q: %v", coding, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -167,3 +168,24 @@ func Renamed(err error, names map[string]string) error {
 	renamed.Details["field"] = own + field[len(name):]
 	return &renamed
 }
+
+// InUnit is [Renamed] for a field that counts in a unit of the door's own, of which per are one of the engine's.
+func InUnit(err error, name, own, unit string, per float64) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Details["field"] != name {
+		return err
+	}
+	got, isNumber := e.Details["provided"].(float64)
+	most, limited := e.Details["maximum"].(float64)
+	if !isNumber || !limited {
+		return Renamed(err, map[string]string{name: own})
+	}
+	scaled := *e
+	scaled.Message = fmt.Sprintf("%s is limited to %s %s here, got %s", own, plainNumber(most*per), unit, plainNumber(got*per))
+	scaled.Details = maps.Clone(e.Details)
+	scaled.Details["field"], scaled.Details["provided"], scaled.Details["maximum"] = own, got*per, most*per
+	return &scaled
+}
+
+// plainNumber is a number without an exponent.
+func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -36,14 +36,15 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		if allowed {
 			h.Set("Access-Control-Expose-Headers",
-				"Accept-Ranges, Content-Disposition, Content-Range, ETag, Location, Mcp-Session-Id, Retry-After, "+RequestIDHeader)
+				"Accept-Ranges, Belljar-Run-Id, Content-Disposition, Content-Range, ETag, Location, Mcp-Session-Id, Retry-After, "+
+					"X-Workspace-Api-Version, "+RequestIDHeader)
 		}
 		return false
 	}
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	if allowed {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, "+
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, "+
 			"Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, Range, Traceparent, Tracestate, X-API-KEY, X-Belljar-Context-Id, X-Belljar-Model, "+
 			"X-Belljar-Source, "+RequestIDHeader)
 		h.Set("Access-Control-Max-Age", "600")

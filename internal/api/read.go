@@ -17,6 +17,9 @@ import (
 // nothing. Call give to release the share once the bytes are no longer needed. Errors are [belljar.Error]s, or the
 // error of the request's context.
 func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, give func(), err error) {
+	if err := CheckEncoding(r, "send the body as it is"); err != nil {
+		return nil, nil, err
+	}
 	LimitBody(w, r, limit)
 	give = func() {}
 	if s != nil {
@@ -29,6 +32,17 @@ func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (
 		return nil, nil, BodyError(err, limit)
 	}
 	return data, give, nil
+}
+
+// CheckEncoding refuses a body that is compressed as a whole: it would be stored, or decoded, as it came.
+func CheckEncoding(r *http.Request, hint string) error {
+	coding := r.Header.Get("Content-Encoding")
+	if coding == "" || strings.EqualFold(coding, "identity") {
+		return nil
+	}
+	e := Refuse("Content-Encoding", "content encoding %.40q is not supported", coding)
+	e.Hint = hint
+	return e
 }
 
 // BodyError returns the error for a body that could not be read. limit is its maximum size in bytes.

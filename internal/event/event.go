@@ -147,3 +147,9 @@ func (s Sinks) Record(e Event) {
 		sink.Record(e)
 	}
 }
+
+// Series is one series of a metric.
+type Series struct {
+	Labels map[string]string `json:"labels"`
+	Value  float64           `json:"value"`
+}

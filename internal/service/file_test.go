@@ -253,7 +253,11 @@ func TestFileChanges(t *testing.T) {
 	if _, err := d.Stat(ctx, d.ID, "new"); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("a folder was made for nothing: %v", err)
 	}
-	codes("rename into itself", d.Rename(ctx, d.ID, "dir", "dir/sub", true), belljar.CodeInvalidRequest)
+	into := d.Rename(ctx, d.ID, "dir", "dir/sub", true)
+	codes("rename into itself", into, belljar.CodeInvalidRequest)
+	if !strings.Contains(fmt.Sprint(into), "into itself") {
+		t.Errorf("rename into itself: %v", into)
+	}
 	codes("rename over a folder", d.Rename(ctx, d.ID, "a", "dir", true), belljar.CodeConflict)
 	codes("rename over a full folder", d.Rename(ctx, d.ID, "m", "dir", true), belljar.CodeConflict)
 	codes("rename", d.Rename(ctx, d.ID, "a", "b", true), "")

@@ -316,6 +316,10 @@ func TestImageCannotBeFetched(t *testing.T) {
 			t.Errorf("%s: a session: %v", name, err)
 		}
 	}
+	_, err := g.Start(t.Context(), of("No Such", "true")) // which no registry can have
+	if e := wantCode(t, "no name", err, belljar.CodeInvalidRequest, "python:3.11-slim"); e.Details["field"] != "base_image" {
+		t.Errorf("no name: %v", e.Details)
+	}
 	if len(g.rt.roots) > 0 {
 		t.Errorf("sandboxes were made of %v", g.rt.roots)
 	}

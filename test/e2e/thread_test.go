@@ -115,6 +115,9 @@ func TestThreads(t *testing.T) {
 			t.Errorf("no %s", line)
 		}
 	}
+	if series := s.text(api + "/admin/metrics"); !strings.Contains(series, `{"labels":{"event":"session_created"},"value":2}`) {
+		t.Errorf("as JSON: %s", series)
+	}
 	s.kill()
 
 	s = serve(t, data, args...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/event"
 )
 
 type adminFilter struct {
@@ -119,6 +120,16 @@ func (d *Door) admin() {
 		return usageList{filled(found)}, err
 	})
 	handle(d, huma.Operation{
+		OperationID: "admin-get-metrics", Method: http.MethodGet, Path: api.Prefix + "/admin/metrics", Tags: []string{"admin"},
+		Summary:     "Get the metrics as JSON",
+		Description: "By name, with a series for each set of labels. Of a histogram there are the sum and the count. GET /metrics has all of them for Prometheus.",
+	}, func(*call, *none, *none) (map[string][]event.Series, error) {
+		if d.opts.Series == nil {
+			return map[string][]event.Series{}, nil
+		}
+		return d.opts.Series()
+	})
+	handle(d, huma.Operation{
 		OperationID: "admin-get-quota", Method: http.MethodGet, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
 		Summary: "Get the quota in force for a user",
 	}, func(c *call, p *userPath, _ *none) (belljar.Quota, error) {
@@ -127,7 +138,7 @@ func (d *Door) admin() {
 	handle(d, huma.Operation{
 		OperationID: "admin-set-quota", Method: http.MethodPut, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
 		Summary:     "Set a user's quota",
-		Description: "Every field is required; 0 means no limit.",
+		Description: "Replaces the whole quota. 0, or a field that is left out, means no limit.",
 	}, func(c *call, p *userPath, body *belljar.Quota) (belljar.Quota, error) {
 		if err := c.Admin().SetQuota(c, p.ID, *body); err != nil {
 			return belljar.Quota{}, err

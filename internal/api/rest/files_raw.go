@@ -50,10 +50,8 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 	default:
 		return none, api.Refuse("overwrite", "overwrite must be true or false, got %.40q", v)
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not supported", coding) // it would be stored encoded
-		e.Hint = "send the bytes as they are"
-		return none, e
+	if err := api.CheckEncoding(r, "send the bytes as they are"); err != nil {
+		return none, err
 	}
 	id := r.PathValue("session_id")
 	// Check the session and the size before the body: a client should not send 100 MB in vain.

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/test/apitest"
 	"github.com/belljar/belljar/test/leak"
 	"github.com/belljar/belljar/test/nest"
@@ -56,6 +57,9 @@ func worldly(change ...func(*rest.Options, *api.EdgeOptions)) (*world, rest.Opti
 	opts := rest.Options{Engine: w, Auth: apitest.Callers(), Version: "1", PreviewURL: previewURL}
 	edge := api.EdgeOptions{BodyIdle: time.Minute}
 	opts.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	opts.Series = func() (map[string][]event.Series, error) {
+		return map[string][]event.Series{"sandbox_runs": {{Labels: map[string]string{"phase": "queued"}, Value: 2}}}, nil
+	}
 	for _, f := range change {
 		f(&opts, &edge)
 	}

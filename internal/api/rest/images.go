@@ -151,10 +151,8 @@ func checkImport(r *http.Request) error {
 	if _, err := api.Query(r, "name"); err != nil {
 		return err
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not supported", coding)
-		e.Hint = "send the archive without Content-Encoding; compression is detected from its content"
-		return e
+	if err := api.CheckEncoding(r, "send the archive without Content-Encoding; compression is detected from its content"); err != nil {
+		return err
 	}
 	given := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(given)

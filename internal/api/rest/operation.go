@@ -225,7 +225,11 @@ func (b bodies) declare(doc *huma.OpenAPI) {
 		if op.Method != b.method {
 			continue
 		}
-		op.Responses[strconv.Itoa(op.DefaultStatus)].Content["application/json"].Schema = schemas.Schema(b.response, true, op.OperationID+"Response")
+		response := schemas.Schema(b.response, true, op.OperationID+"Response")
+		if lists, ok := response.AdditionalProperties.(*huma.Schema); ok {
+			lists.Nullable = false // as in loosen
+		}
+		op.Responses[strconv.Itoa(op.DefaultStatus)].Content["application/json"].Schema = response
 		if b.request != reflect.TypeFor[none]() {
 			schema := schemas.Schema(b.request, true, b.request.Name())
 			op.RequestBody = &huma.RequestBody{Required: !b.optional, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}

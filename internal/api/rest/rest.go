@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/event"
 )
 
 // Options configure a [Door]. Engine and Auth are required.
@@ -37,6 +38,8 @@ type Options struct {
 	// Metrics handles GET /metrics; nil omits the route. It is for operators, unless MetricsOpen.
 	Metrics     http.Handler
 	MetricsOpen bool
+	// Series returns the metrics by name, for GET /admin/metrics; nil means that there are none.
+	Series func() (map[string][]event.Series, error)
 	// MaxUpload limits the files of an upload, in bytes; 0 means 64 MiB. The door allows [framing] more, for the
 	// overhead of an archive or a form; the service enforces the exact limit.
 	MaxUpload int64

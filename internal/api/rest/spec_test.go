@@ -8,10 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
 )
 
 var update = flag.Bool("update", false, "write spec/openapi.yaml anew")
@@ -135,5 +139,28 @@ func TestPage(t *testing.T) {
 func TestReferenceReads(t *testing.T) {
 	if page := newBench(t).get("/docs", ""); bytes.Contains(page, []byte("<td>:")) {
 		t.Error("a field without a description begins with a colon")
+	}
+}
+
+// A page of an allowed origin can send every header that the document has.
+func TestBrowsersMaySendDeclaredHeaders(t *testing.T) {
+	b := newBench(t, func(_ *rest.Options, e *api.EdgeOptions) { e.AllowedOrigins = []string{"https://ide.example"} })
+	asked := http.Header{"Origin": {"https://ide.example"}, "Access-Control-Request-Method": {"PUT"}}
+	allowed := strings.Split(b.send("OPTIONS", prefix+"/runs", "", asked, "").Header.Get("Access-Control-Allow-Headers"), ", ")
+	seen := 0
+	for path, item := range loadDocument(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			for _, p := range op.Parameters {
+				if p.Value.In != "header" {
+					continue
+				}
+				if seen++; !slices.Contains(allowed, p.Value.Name) {
+					t.Errorf("%s %s: a page cannot send %s", method, path, p.Value.Name)
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("the document has no headers")
 	}
 }

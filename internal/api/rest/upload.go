@@ -117,10 +117,8 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	default:
 		return up, api.Refuse("extract", "extract must be true or false, got %.40q", v)
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not supported", coding) // it would be stored encoded
-		e.Hint = "send the bytes as they are, or a compressed archive by its media type"
-		return up, e
+	if err := api.CheckEncoding(r, "send the bytes as they are, or a compressed archive by its media type"); err != nil {
+		return up, err
 	}
 	given := r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(given)

@@ -91,6 +91,7 @@ func words() map[string]string {
 		"cpu_time_sec": "CPU seconds that all its processes may use in total; not for shell commands", "ResourceUsage.cpu_time_sec": "CPU seconds of all processes",
 		"resources": "Limits; unset ones are the server's defaults", "network_policy": "deny_all, or allowlist: what egress lists",
 		"capture_patterns": "Globs of the files to keep as artifacts, such as out/**/*.csv", "labels": "The caller's own names and values",
+		"Series.labels": "The labels of the metric", "Series.value": "What was counted or measured; seconds in metrics whose names have seconds",
 		"stdin": "The command's whole standard input", "interactive": "Whether standard input stays open for the caller's stream (1.1)",
 		"stdin_max_bytes": "Most bytes of input in total (1.1)", "stdin_max_frame_bytes": "Most bytes of one input frame (1.1)",
 		"stdin_bps": "Most bytes of input a second (1.1)", "stdin_idle_timeout_sec": "Input is closed after so long without any (1.1)",

@@ -103,6 +103,9 @@ func TestRefused(t *testing.T) {
 			if a.status != test.status || a.code() != test.code || test.field != "" && a.detail("field") != test.field {
 				t.Errorf("%d %.600s; want %d %s %s", a.status, a.raw, test.status, test.code, test.field)
 			}
+			if test.name == "endless timeout" && (a.detail("maximum") != 864e5 || a.detail("provided") != 1e15) {
+				t.Errorf("not in milliseconds: %s", a.raw)
+			}
 			if test.name == "cmd too large" && a.detail("maximum") != float64(1<<20) {
 				t.Errorf("details: %s", a.raw)
 			}

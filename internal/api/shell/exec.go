@@ -91,7 +91,7 @@ func (c *call) start(in shellCommand) (belljar.Run, error) {
 		IdempotencyKey: c.r.Header.Get("Idempotency-Key"),
 	})
 	if err != nil {
-		return run, api.Renamed(err, map[string]string{"shell.cmd": "cmd", "timeout_sec": "timeout_ms"})
+		return run, api.InUnit(api.Renamed(err, map[string]string{"shell.cmd": "cmd"}), "timeout_sec", "timeout_ms", "milliseconds", 1000)
 	}
 	c.w.Header().Set(runHeader, run.ID)
 	return run, nil

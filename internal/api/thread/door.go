@@ -120,6 +120,9 @@ func (d *Door) Register(mux *http.ServeMux) {
 		d.handle(mux, r.method, r.name, d.guarded(r.handler))
 	}
 	d.handle(mux, "GET", "health", d.health)
+	mux.HandleFunc(Prefix+"/", d.guarded(func(c *call) {
+		api.WriteJSON(c.w, http.StatusNotFound, fault{"error": "Not found", "hint": "GET /openapi.json lists every path"})
+	}))
 }
 
 func (d *Door) handle(mux *http.ServeMux, method, name string, h http.HandlerFunc) {

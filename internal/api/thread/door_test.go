@@ -237,6 +237,17 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.status, got.raw)
 		}
 	}
+	for _, c := range []struct{ name, body, field, text string }{ // errors of the engine have the names and the units of this API
+		{"create_session", `{"user_id":"u","thread_id":"a\u0000b"}`, "thread_id", "thread_id: contains a control character"},
+		{"create_session", `{"user_id":"u","thread_id":"t","timeout_minutes":1e9}`, "timeout_minutes", "timeout_minutes is limited to 1440 minutes here, got 1000000000"},
+		{"execute", `{"session_id":"` + id + `","command":"ls\u0000"}`, "command", "command contains a NUL byte"},
+		{"execute", `{"session_id":"` + id + `","command":"ls","timeout":1e12}`, "timeout", "timeout is limited to 86400 seconds here, got 1000000000000"},
+	} {
+		if got := w.post(c.name, c.body); got.body["field"] != c.field || got.body["error"] != c.text {
+			t.Errorf("%s %.80s: %.200s", c.name, c.body, got.raw)
+		}
+	}
+	w.get("nothing").want(t, 404, map[string]any{"error": "Not found"})
 	w.get("list_files?session_id=nobody").want(t, 404, map[string]any{"error": "Invalid or expired session"})
 	w.get("execute").want(t, 405, nil)
 	w.upload(field{"session_id", "", id}).want(t, 400, map[string]any{"error": "No file provided"})

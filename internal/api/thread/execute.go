@@ -60,7 +60,7 @@ func (c *call) execute() {
 		l.exit = -1
 		c.log("command_failed", l)
 		if !c.gone(err, in.SessionID) {
-			c.fail(err)
+			c.fail(api.Renamed(err, map[string]string{"command[2]": "command", "timeout_sec": "timeout"}))
 		}
 		return
 	}

@@ -48,7 +48,8 @@ func (c *call) create() {
 	if err != nil {
 		c.limited(err, "", in.ThreadID)
 		if !c.exhausted(err) {
-			c.fail(err)
+			err = api.Renamed(err, map[string]string{"scope.id": "thread_id"})
+			c.fail(api.InUnit(err, "ttl_sec", "timeout_minutes", "minutes", 1.0/60))
 		}
 		return
 	}

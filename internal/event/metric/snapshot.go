@@ -1,21 +1,19 @@
 package metric
 
-import "strings"
+import (
+	"strings"
 
-// Series is one series of a metric.
-type Series struct {
-	Labels map[string]string `json:"labels"`
-	Value  float64           `json:"value"`
-}
+	"github.com/belljar/belljar/internal/event"
+)
 
 // Snapshot returns the metrics for admin/metrics: by name, with a series for each set of labels. A histogram has two series,
 // its sum and its count.
-func (c *Counter) Snapshot() (map[string][]Series, error) {
+func (c *Counter) Snapshot() (map[string][]event.Series, error) {
 	families, err := c.registry.Gather()
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]Series{}
+	all := map[string][]event.Series{}
 	for _, f := range families {
 		name := f.GetName()
 		if !strings.HasPrefix(name, "sandbox_") {
@@ -26,7 +24,9 @@ func (c *Counter) Snapshot() (map[string][]Series, error) {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			add := func(name string, value float64) { all[name] = append(all[name], Series{labels, value}) }
+			add := func(name string, value float64) {
+				all[name] = append(all[name], event.Series{Labels: labels, Value: value})
+			}
 			switch h := m.GetHistogram(); {
 			case h != nil:
 				add(name+"_sum", h.GetSampleSum())

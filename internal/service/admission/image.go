@@ -36,6 +36,12 @@ func (r *Rules) settleImage(ctx context.Context, p *placement.Placement, name, p
 		return r.unusable(ctx, p.Host, p.Caps, ref)
 	}
 	if why := r.Fetchable(ref); why != nil {
+		var bad *belljar.Error
+		if errors.As(why, &bad) && bad.Code == belljar.CodeInvalidRequest { // no image has such a name, now or later
+			refused := *bad
+			refused.Details = map[string]any{"field": "base_image", "provided": ref}
+			return &refused
+		}
 		return missing(err, why)
 	}
 	p.Image, p.Fetch = runtime.Root{Ref: ref, Digest: pin}, placement.Pinned(ref, pin)

@@ -123,15 +123,15 @@ func splitPattern(pattern string) (repository, tag string) {
 
 // Fetchable reports, by an error, why an image that is not here is not fetched for a request.
 func (r *Rules) Fetchable(ref string) error {
+	parsed, err := reference.Parse(ref)
+	if err != nil {
+		return err
+	}
 	if r.Policy.ImagePull == PullNever {
 		return &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: "images are fetched by operators only",
 			Details: map[string]any{"image": ref, "rule": "SANDBOX_IMAGE_PULL"}, Hint: "an operator can fetch it: belljar image pull",
 		}
-	}
-	parsed, err := reference.Parse(ref)
-	if err != nil {
-		return err
 	}
 	if parsed.Repository == "" {
 		return &belljar.Error{

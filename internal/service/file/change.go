@@ -3,8 +3,10 @@ package file
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // Mkdir makes a directory and those above it.
@@ -52,6 +54,9 @@ func (v view) Rename(ctx context.Context, id, from, to string, overwrite bool) e
 	_, err = u.Agent.Stat(u.ctx, u.File(old))
 	if err != nil {
 		return u.fault(old, err)
+	}
+	if strings.HasPrefix(clean, old+"/") {
+		return fault.Refuse("to", to, fmt.Sprintf("to %q is in %q: a folder cannot be moved into itself", cutText(clean, 200), cutText(old, 200)))
 	}
 	if err := u.Agent.Rename(u.ctx, req); err != nil {
 		return u.fault(clean, err)

@@ -61,6 +61,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandbox/admin/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the metrics as JSON
+         * @description By name, with a series for each set of labels. Of a histogram there are the sum and the count. GET /metrics has all of them for Prometheus.
+         */
+        get: operations["admin-get-metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandbox/admin/quotas/{user_id}": {
         parameters: {
             query?: never;
@@ -72,7 +92,7 @@ export interface paths {
         get: operations["admin-get-quota"];
         /**
          * Set a user's quota
-         * @description Every field is required; 0 means no limit.
+         * @description Replaces the whole quota. 0, or a field that is left out, means no limit.
          */
         put: operations["admin-set-quota"];
         post?: never;
@@ -4541,6 +4561,17 @@ export interface components {
             /** @description Text of 8 bytes to 64 KiB */
             value: string;
         };
+        Series: {
+            /** @description The labels of the metric */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: double
+             * @description What was counted or measured; seconds in metrics whose names have seconds
+             */
+            value: number;
+        };
         Session: {
             /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
             approval?: components["schemas"]["Approval"];
@@ -5800,6 +5831,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["KeyList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "admin-get-metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: components["schemas"]["Series"][];
+                    };
                 };
             };
             default: components["responses"]["Failure"];

@@ -1954,6 +1954,13 @@ class SecretSpec(_SecretSpec, total=False):
     """Whether every user may use it; operators only."""
 
 
+class Series(TypedDict):
+    labels: Dict[str, str]
+    """The labels of the metric."""
+    value: float
+    """What was counted or measured; seconds in metrics whose names have seconds."""
+
+
 class _Session(TypedDict):
     base_image: str
     """The image, such as host or python:3.11-slim."""
