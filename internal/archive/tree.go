@@ -132,10 +132,9 @@ func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 		return nil, err
 	}
 	out := &tar.Header{Typeflag: head.Typeflag, Name: name, Mode: head.Mode & 0o777, Format: tar.FormatPAX}
-	if t := plausible(head.ModTime); !t.IsZero() {
+	out.ModTime = time.Unix(0, 0).UTC()
+	if t := head.ModTime; t.After(out.ModTime) && t.Year() <= 2200 {
 		out.ModTime = t.Round(0).UTC()
-	} else {
-		out.ModTime = time.Unix(0, 0).UTC()
 	}
 	switch head.Typeflag {
 	case tar.TypeDir:
