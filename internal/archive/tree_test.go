@@ -138,6 +138,23 @@ func FuzzCopyTree(f *testing.F) {
 	})
 }
 
+// TestTreeRefusal holds that a refusal says what is wrong with a tree, which has more than an upload.
+func TestTreeRefusal(t *testing.T) {
+	for _, test := range []struct {
+		head          tar.Header
+		message, hint string
+	}{
+		{tar.Header{Typeflag: tar.TypeFifo, Name: "pipe"}, "pipe is a FIFO", "leave it out of the archive: a snapshot has files, folders and links only"},
+		{tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("d/", 300) + "x"}, "is longer than 4096 bytes, or more than 256 folders deep", ""},
+	} {
+		_, err := CopyTree(t.Context(), io.Discard, bytes.NewReader(treeOf(t, test.head)), Limits{})
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || !strings.HasSuffix(e.Message, test.message) || e.Hint != test.hint {
+			t.Errorf("%s: %+v", test.head.Name, err)
+		}
+	}
+}
+
 // TestTreeWithoutTemporary holds that a workspace's temporary files are in no tree.
 func TestTreeWithoutTemporary(t *testing.T) {
 	var raw, out bytes.Buffer

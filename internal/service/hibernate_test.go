@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -340,7 +341,7 @@ func TestHibernateCalledOff(t *testing.T) {
 	held.mu.Unlock()
 	_, err := files.Stat(b.context(), x.ID, "file")
 	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "damaged" {
+	if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "damaged" || !strings.HasPrefix(e.Hint, "end the session") {
 		t.Errorf("%v", err)
 	}
 	b.state(x.ID, belljar.SessionHibernated)
