@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,10 +133,9 @@ func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 		return nil, err
 	}
 	out := &tar.Header{Typeflag: head.Typeflag, Name: name, Mode: head.Mode & 0o777, Format: tar.FormatPAX}
-	if t := plausible(head.ModTime); !t.IsZero() {
+	out.ModTime = time.Unix(0, 0).UTC()
+	if t := head.ModTime; t.After(out.ModTime) && t.Year() <= 2200 {
 		out.ModTime = t.Round(0).UTC()
-	} else {
-		out.ModTime = time.Unix(0, 0).UTC()
 	}
 	switch head.Typeflag {
 	case tar.TypeDir:
@@ -173,10 +173,11 @@ func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 
 // checkTreeType refuses what no tree has.
 func checkTreeType(kind byte, name string) error {
-	if err := checkTarType(kind, name); err != nil {
-		return err
+	err := checkTarType(kind, name)
+	if e, is := errors.AsType[*belljar.Error](err); is && e.Hint != "" { // that of an upload, which has no links
+		e.Hint = "leave it out of the archive: a snapshot has files, folders and links only"
 	}
-	return refuse("type", name, "%s is of the unknown type %q", shown(name), kind)
+	return cmp.Or(err, error(refuse("type", name, "%s is of the unknown type %q", shown(name), kind)))
 }
 
 // add notes an entry and the folders above it.
@@ -217,8 +218,10 @@ func treeName(name string, dir bool) (string, error) {
 		return ".", nil
 	}
 	switch {
-	case name == "" || strings.ContainsRune(name, 0) || len(name) > maxTreePath || strings.Count(name, "/") >= maxTreeDepth:
-		return "", refuse("name", name, "%s is no name, or too long or too deep", shown(name))
+	case name == "" || strings.ContainsRune(name, 0):
+		return "", refuse("name", name, "%q is no name", shown(name))
+	case len(name) > maxTreePath || strings.Count(name, "/") >= maxTreeDepth:
+		return "", refuse("name", name, "the path %s is longer than %d bytes, or more than %d folders deep", shown(name), maxTreePath, maxTreeDepth)
 	case path.IsAbs(name):
 		return "", refuse("absolute", name, "%s is an absolute path", shown(name))
 	}

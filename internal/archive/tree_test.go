@@ -33,7 +33,7 @@ func treeOf(t testing.TB, list ...tar.Header) []byte {
 
 // TestCopyTree holds what a copy keeps and what it drops: an owner, bits beyond permissions, attributes of the system.
 func TestCopyTree(t *testing.T) {
-	at := time.Unix(1e9, 123456789).UTC()
+	at, first := time.Unix(1e9, 123456789).UTC(), time.Unix(0, 5).UTC()
 	in := treeOf(t,
 		tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
 		tar.Header{Typeflag: tar.TypeDir, Name: "./d/", Mode: 0o4755, ModTime: at, Format: tar.FormatPAX},
@@ -42,7 +42,7 @@ func TestCopyTree(t *testing.T) {
 			PAXRecords: map[string]string{"SCHILY.xattr.user.a": "v", "SCHILY.xattr.security.capability": "c", "SCHILY.xattr.trusted.overlay.opaque": "y"},
 		},
 		tar.Header{Typeflag: tar.TypeLink, Name: "d/link", Linkname: "./d/a\nb\xff", Mode: 0o755},
-		tar.Header{Typeflag: tar.TypeSymlink, Name: "s", Linkname: "/etc/passwd"},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "s", Linkname: "/etc/passwd", ModTime: first, Format: tar.FormatPAX},
 		tar.Header{Typeflag: tar.TypeReg, Name: "implied/x", Mode: 0o600},
 		tar.Header{Typeflag: tar.TypeDir, Name: "implied/", Mode: 0o700},
 	)
@@ -54,7 +54,7 @@ func TestCopyTree(t *testing.T) {
 	r := tar.NewReader(bytes.NewReader(out.Bytes()))
 	for _, want := range []tar.Header{
 		{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755, ModTime: at}, {Typeflag: tar.TypeReg, Name: "d/a\nb\xff", Mode: 0o755, Size: 3, ModTime: at},
-		{Typeflag: tar.TypeLink, Name: "d/link", Linkname: "d/a\nb\xff", Mode: 0o755}, {Typeflag: tar.TypeSymlink, Name: "s", Linkname: "/etc/passwd"},
+		{Typeflag: tar.TypeLink, Name: "d/link", Linkname: "d/a\nb\xff", Mode: 0o755}, {Typeflag: tar.TypeSymlink, Name: "s", Linkname: "/etc/passwd", ModTime: first},
 		{Typeflag: tar.TypeReg, Name: "implied/x", Mode: 0o600}, {Typeflag: tar.TypeDir, Name: "implied/", Mode: 0o700},
 	} {
 		h, err := r.Next()
@@ -136,6 +136,23 @@ func FuzzCopyTree(f *testing.F) {
 			t.Fatalf("the copy of a copy: %+v, %v", again, err)
 		}
 	})
+}
+
+// TestTreeRefusal holds that a refusal says what is wrong with a tree, which has more than an upload.
+func TestTreeRefusal(t *testing.T) {
+	for _, test := range []struct {
+		head          tar.Header
+		message, hint string
+	}{
+		{tar.Header{Typeflag: tar.TypeFifo, Name: "pipe"}, "pipe is a FIFO", "leave it out of the archive: a snapshot has files, folders and links only"},
+		{tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("d/", 300) + "x"}, "is longer than 4096 bytes, or more than 256 folders deep", ""},
+	} {
+		_, err := CopyTree(t.Context(), io.Discard, bytes.NewReader(treeOf(t, test.head)), Limits{})
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || !strings.HasSuffix(e.Message, test.message) || e.Hint != test.hint {
+			t.Errorf("%s: %+v", test.head.Name, err)
+		}
+	}
 }
 
 // TestTreeWithoutTemporary holds that a workspace's temporary files are in no tree.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -340,7 +341,7 @@ func TestHibernateCalledOff(t *testing.T) {
 	held.mu.Unlock()
 	_, err := files.Stat(b.context(), x.ID, "file")
 	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "damaged" {
+	if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["rule"] != "damaged" || !strings.HasPrefix(e.Hint, "end the session") {
 		t.Errorf("%v", err)
 	}
 	b.state(x.ID, belljar.SessionHibernated)
@@ -364,4 +365,22 @@ func (b *gatedBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Inf
 		b.asked = nil
 	}
 	return b.blobs.Put(ctx, k, r)
+}
+
+// Functions that a shell without the options of the first could not read are in a copy, and in a session that wakes.
+func TestShellOptionsAtWake(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := b.open()
+	b.run(shellIn(x.ID, "shopt -s extglob; my-own() { echo \"it's $1\"; }; one=1"))
+	b.run(shellIn(x.ID, "list() { echo !(a|b); }; POSIXLY_CORRECT=y"))
+	probe := "echo $one; type -t list; my-own x; shopt -q extglob || echo off; set -o | grep -c 'posix.*on'"
+	const want = "1\nfunction\nit's x\noff\n1\n"
+	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
+	if err != nil || !made.Shell {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
+	b.sleeping(x.ID)
+	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
 }

@@ -30,7 +30,7 @@ mkdir -p d/e closed; echo text >d/e/file; : >empty; chmod 640 d/e/file
 ln d/e/file 'further name'; ln -s d/e/file link; ln -s /usr/bin/env away; ln -s nowhere broken
 printf x >"$(printf 'a\nb\\c\377')"; printf y >./-rf; printf z >"$(printf 'n%.0s' $(seq 255))"
 truncate -s 3M hole; printf end >>hole
-touch -d '2001-02-03 04:05:06.123456789' d/e/file d; touch -h -d '2001-02-03 04:05:06.5' link
+touch -d '2001-02-03 04:05:06.123456789' d/e/file d; touch -h -d '2001-02-03 04:05:06.5' link; touch -d @0 empty d/e; touch -h -d @0.000000005 broken
 mkfifo pipe; echo s >closed/s; chmod 500 closed
 `
 

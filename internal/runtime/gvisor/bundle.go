@@ -220,6 +220,7 @@ const (
 	orderPause  = "pause"
 	orderResume = "resume"
 	orderSave   = "save"
+	orderNone   = "none" // no keep knows it
 )
 
 // passedFolder is a folder that a program of the keep's has as descriptor 3.

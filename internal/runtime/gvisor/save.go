@@ -72,6 +72,20 @@ func (s *sandbox) wake() {
 // wakeTime bounds a dial of a keep that lives.
 const wakeTime = 10 * time.Second
 
+// Attach implements [runtime.Runtime]. A daemon may have died while the kernel inside was saved, which goes on without it. What the agent is
+// sent meanwhile it would not see until the next time (see wake), so that is waited for.
+func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error) {
+	box, err := r.Rack.Attach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if conn, err := box.(*sandbox).DialSocket(ctx, orderSocket); err == nil {
+		_ = sendOrder(ctx, conn.(*net.UnixConn), orderNone, nil) // it is refused, but not before the one that is executed is over
+		conn.Close()
+	} // else it is gone, as its next use finds
+	return box, nil
+}
+
 // ending reports whether the keep is on its way out.
 func (s *sandbox) ending() bool {
 	return errors.Is(s.Signal(0), unix.ESRCH)

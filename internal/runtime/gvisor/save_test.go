@@ -9,12 +9,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
@@ -311,6 +314,56 @@ func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtim
 		t.Fatalf("the snapshot itself: %v", err)
 	}
 	if err := box.Destroy(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A daemon may die while a sandbox is saved. The next one finds the sandbox as it was, and its agent answers.
+func TestAttachWhileSaved(t *testing.T) {
+	dir := t.TempDir()
+	box, err := open(t, dir).Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, box, "head -c 10000000 /dev/urandom >much") // to save it takes a while
+	next := open(t, dir)
+	state := filepath.Join(folderFor(t), "state")
+	if err := errors.Join(os.Mkdir(state, 0o700), os.Chmod(state, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	made, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(made)
+	if _, err := unix.InotifyAddWatch(made, state, unix.IN_MODIFY); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := box.(interface {
+		DialSocket(ctx context.Context, socket string) (net.Conn, error)
+	}).DialSocket(context.Background(), "order.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix([]byte(`{"order":"save"}`), unix.UnixRights(int(folder.Fd())), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Read(made, make([]byte, 4096)); err != nil { // it has begun
+		t.Fatal(err)
+	}
+	conn.Close()
+	again, err := next.Attach(context.Background(), box.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := agent.New(again.Dial).Ping(ctx); err != nil {
 		t.Error(err)
 	}
 }

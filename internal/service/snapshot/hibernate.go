@@ -120,7 +120,7 @@ func packShell(ctx context.Context, w Workspace) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case state == nil:
-		return nil, shellError("it is no bash, or does not answer")
+		return nil, shellError("it is no bash, its variables and functions are too large, or it does not answer")
 	case len(state.omitted) > 0:
 		return nil, shellError("variables have the value of a secret")
 	}
@@ -146,7 +146,7 @@ func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, sessi
 	if err != nil || shell == nil {
 		return from, err
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*maxShellState))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxCommand))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -14,7 +15,8 @@ import (
 
 // Bounds of what is taken of a shell.
 const (
-	maxShellState = 512 << 10 // bytes
+	maxShellState = 512 << 10         // bytes that the shell prints
+	maxCommand    = 5 * maxShellState // of what a copy executes: a quote becomes four characters
 	shellTimeMS   = 10_000
 	endTime       = 5 * time.Second
 )
@@ -104,7 +106,7 @@ func own(name string) bool {
 func (s *shellState) read(out []byte, w Workspace) bool {
 	private, secret, _ := w.Private()
 	fields := bytes.Split(out, []byte{0})
-	var last [][]byte
+	last := map[string]string{}
 	for ; len(fields) >= 4; fields = fields[4:] {
 		kind, name, text, values := string(fields[0]), string(fields[1]), fields[2], fields[3]
 		switch {
@@ -115,26 +117,45 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 		case slices.ContainsFunc(append(bytes.Split(values, []byte{1}), text), secret):
 			s.omitted = append(s.omitted, name)
 			continue
-		case name == "IFS": // at the end, since the others are read with it
-			if last == nil {
-				last = append(last, text)
-			}
+		case kind == "v" && (name == "IFS" || name == "POSIXLY_CORRECT"): // at the end, since the others are read with it
+			last[name] = cmp.Or(last[name], string(text)) // the first IFS is the shell's own
 			continue
+		case kind == "f": // by itself: one that cannot be read again must not cost the others
+			text = []byte(`\builtin eval ` + quoted(string(text)))
 		}
-		s.script = append(append(s.script, bytes.TrimRight(text, "\n")...), '\n')
+		s.add(string(text))
 	}
-	for _, text := range last {
-		s.script = append(append(s.script, bytes.TrimRight(text, "\n")...), '\n')
-	}
+	s.add(last["IFS"])
+	s.add(last["POSIXLY_CORRECT"])
 	return len(fields) > 0 && string(fields[0]) == "end"
 }
 
+func (s *shellState) add(text string) {
+	s.script = append(append(s.script, strings.TrimRight(text, "\n")...), '\n')
+}
+
+// quoted is a text as one word of a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// beginShell and endShell are around what a new shell executes: its functions may have been read with other options than it has.
+const (
+	beginShell = `{
+\builtin set +o posix
+\builtin shopt -q extglob || _belljar_x=1
+\builtin shopt -s extglob
+`
+	endShell = `[[ $_belljar_x ]] && \builtin shopt -u extglob
+\builtin unset -v _belljar_x
+} 2>/dev/null
+`
+)
+
 // command is what a new shell executes to become like the other one.
 func (s *shellState) command() []byte {
-	cmd := append([]byte("{\n"), s.script...)
-	cmd = append(cmd, "} 2>/dev/null\n"...)
+	cmd := append([]byte(beginShell), s.script...)
+	cmd = append(cmd, endShell...)
 	if path.IsAbs(s.cwd) {
-		cmd = append(cmd, `\builtin cd -- '`+strings.ReplaceAll(s.cwd, "'", `'\''`)+"' 2>/dev/null\n"...)
+		cmd = append(cmd, `\builtin cd -- `+quoted(s.cwd)+" 2>/dev/null\n"...)
 	}
 	return append(cmd, `\builtin true`...)
 }

@@ -237,8 +237,15 @@ func (v *verified) Read(b []byte) (int, error) {
 
 // damaged is the error for a snapshot whose bytes are not what they were.
 func damaged(x belljar.Snapshot, err error) error {
+	hint := "remove it, and make another one"
+	switch x.Kind {
+	case kindHibernated, kindAsleep:
+		hint = "end the session, or have the operator bring the data folder back from a backup"
+	case kindTemplate:
+		hint = "build the template again, of files that are whole"
+	}
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("snapshot %s is damaged: its bytes no longer have the digest %s", x.ID, x.Digest), Err: err,
-		Details: map[string]any{"snapshot_id": x.ID, "digest": x.Digest, "rule": "damaged"}, Hint: "remove it, and make another one",
+		Details: map[string]any{"snapshot_id": x.ID, "digest": x.Digest, "rule": "damaged"}, Hint: hint,
 	}
 }

@@ -229,8 +229,8 @@ func (u *unpacker) setFolders() error {
 			if err == nil {
 				err = dir.Chmod(u.modes[name])
 			}
-			if t := head.ModTime; err == nil && t.Unix() > 0 {
-				at := unix.NsecToTimespec(t.UnixNano())
+			if err == nil {
+				at := unix.NsecToTimespec(head.ModTime.UnixNano())
 				err = unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), []unix.Timespec{at, at}, 0)
 			}
 			dir.Close()
@@ -257,9 +257,6 @@ func setAttributes(fd int, head *tar.Header) error {
 
 // setTime sets the time of an entry of a folder, and of a link itself.
 func setTime(dir int, base string, t time.Time) error {
-	if t.Unix() <= 0 {
-		return nil
-	}
 	at := unix.NsecToTimespec(t.UnixNano())
 	return unix.UtimesNanoAt(dir, base, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 }
