@@ -95,11 +95,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if err != nil {
-		err = usageError(err)
-		if slices.Contains(args, "--json") {
-			err = c.failJSON(err)
-		}
-		return c.fail(err)
+		return c.failIn(slices.Contains(args, "--json"), usageError(err))
 	}
 	c.flags = ownFlags(parsed.Selected())
 	parsed.BindTo(ctx, (*context.Context)(nil))
@@ -115,7 +111,12 @@ func (c *console) run(ctx context.Context, args []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	return c.fail(err)
+	return c.failIn(asksJSON(parsed), err)
+}
+
+// asksJSON reports whether the command line has the command's --json.
+func asksJSON(parsed *kong.Context) bool {
+	return slices.ContainsFunc(parsed.Flags(), func(f *kong.Flag) bool { return f.Name == "json" && f.Target.Bool() })
 }
 
 func (c *console) parser(grammar any) (*kong.Kong, error) {
