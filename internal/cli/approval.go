@@ -28,7 +28,7 @@ type approvalList struct {
 
 // Run lists approvals.
 func (l *approvalList) Run(ctx context.Context, c *console) error {
-	return c.remote(l.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		if l.Limit < 1 || l.Limit > belljar.MaxPage {
 			return mistake.New("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
 		}
@@ -107,7 +107,7 @@ func (a *approvalDeny) Run(ctx context.Context, c *console) error {
 }
 
 func (f *decisionFlags) decide(ctx context.Context, c *console, decision string) error {
-	return c.remote(f.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		id, err := findApproval(ctx, s, f.ID)
 		if err != nil {
 			return err

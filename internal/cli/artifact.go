@@ -26,7 +26,7 @@ type artifactList struct {
 
 // Run lists artifacts.
 func (l *artifactList) Run(ctx context.Context, c *console) error {
-	return c.remote(l.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		id, err := ident.Run(ctx, s, l.ID)
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ Examples:
 
 // Run fetches artifacts.
 func (g *artifactGet) Run(ctx context.Context, c *console) error {
-	return c.remote(g.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		switch {
 		case g.Out == "" && g.Path == "":
 			return mistake.New("--out DIR, or the path of one file", "no place for the files")

@@ -24,7 +24,7 @@ under way.`
 
 // Run cancels the given runs and reports those that it cannot cancel.
 func (k *cancelCommand) Run(ctx context.Context, c *console) error {
-	return c.remote(k.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		runs := []belljar.Run{}
 		var failed []error
 		for _, prefix := range k.IDs {

@@ -95,11 +95,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if err != nil {
-		err = usageError(err)
-		if slices.Contains(args, "--json") {
-			err = c.failJSON(err)
-		}
-		return c.fail(err)
+		return c.failIn(slices.Contains(args, "--json"), usageError(err))
 	}
 	c.flags = ownFlags(parsed.Selected())
 	parsed.BindTo(ctx, (*context.Context)(nil))
@@ -115,7 +111,12 @@ func (c *console) run(ctx context.Context, args []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	return c.fail(err)
+	return c.failIn(asksJSON(parsed), err)
+}
+
+// asksJSON reports whether the command line has the command's --json.
+func asksJSON(parsed *kong.Context) bool {
+	return slices.ContainsFunc(parsed.Flags(), func(f *kong.Flag) bool { return f.Name == "json" && f.Target.Bool() })
 }
 
 func (c *console) parser(grammar any) (*kong.Kong, error) {
@@ -132,19 +133,30 @@ func (c *console) parser(grammar any) (*kong.Kong, error) {
 	)
 }
 
+// noValue is wrong with a flag that ends the command line and needs a value.
+const noValue = "its value is missing"
+
 // decodeText keeps bytes that are not UTF-8, as names of files can have. Kong replaces them.
 func decodeText(from *kong.DecodeContext, to reflect.Value) error {
 	token, err := from.Scan.PopValue("string")
-	if err == nil {
-		to.SetString(token.String())
+	switch {
+	case err != nil:
+		return err
+	case token.IsEOL(): // whose text is EOL
+		return errors.New(noValue)
 	}
-	return err
+	to.SetString(token.String())
+	return nil
 }
 
 // usageError turns a command-line error into a failure with a hint.
 func usageError(err error) error {
 	message, suggestion, suggested := strings.Cut(err.Error(), ", did you mean ")
 	message = strings.Replace(message, "expected a valid 64 bit int but got", "must be a whole number, got", 1)
+	flag, why, _ := strings.Cut(message, ": ")
+	if strings.HasPrefix(why, "missing value, expecting") || strings.HasSuffix(why, `but got "EOL" (<nil>)`) {
+		message = flag + ": " + noValue
+	}
 	var at *kong.ParseError
 	var selected *kong.Node
 	if errors.As(err, &at) {

@@ -56,7 +56,7 @@ type imagePull struct {
 // Run pulls the given images and reports those that it cannot pull.
 func (p *imagePull) Run(ctx context.Context, c *console) error {
 	c.Quiet = p.Quiet
-	return c.images(p.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		ctx, stopped := interrupt.Context(ctx)
 		got := []belljar.Image{}
 		var failed []error
@@ -102,7 +102,7 @@ type imageImport struct {
 // Run reads an image.
 func (i *imageImport) Run(ctx context.Context, c *console) error {
 	c.Quiet = i.Quiet
-	return c.images(i.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		in, size, err := i.open(c)
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ type imageList struct {
 
 // Run lists images.
 func (l *imageList) Run(ctx context.Context, c *console) error {
-	return c.images(l.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		list, err := images.List(ctx)
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ type imageInspect struct {
 
 // Run describes an image.
 func (i *imageInspect) Run(ctx context.Context, c *console) error {
-	return c.images(i.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		got, err := images.Get(ctx, i.Ref)
 		if err != nil {
 			return err
@@ -247,7 +247,7 @@ type imageTag struct {
 
 // Run gives an image one more name.
 func (t *imageTag) Run(ctx context.Context, c *console) error {
-	return c.images(t.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		got, err := images.Tag(ctx, t.Ref, t.Name)
 		if err == nil && t.JSON {
 			return show.JSON(c.stdout, got)
@@ -264,7 +264,7 @@ type imageRemove struct {
 
 // Run removes the given images and reports those that it cannot remove.
 func (r *imageRemove) Run(ctx context.Context, c *console) error {
-	return c.images(r.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		gone := []string{}
 		var failed []error
 		for _, ref := range r.Refs {
@@ -291,7 +291,7 @@ func (p *imagePrune) Run(ctx context.Context, c *console) error {
 	if p.Unused == nil && p.Keep == nil && !p.All {
 		return mistake.New("--unused 30d, --keep 10GB or --all", "no rule selects images to remove")
 	}
-	return c.images(p.JSON, func(images belljar.Images) error {
+	return c.images(func(images belljar.Images) error {
 		gone, err := images.Prune(ctx, belljar.ImagePrune{UnusedSec: value(p.Unused), KeepBytes: int64(whole(p.Keep)) << 20, All: p.All})
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -48,12 +47,7 @@ func (b *imageBuild) check(c *console) error {
 
 // Run builds an image, or a tar archive of one.
 func (b *imageBuild) Run(ctx context.Context, c *console) error {
-	err := b.build(ctx, c, func(do func(belljar.Images) error) error { return c.images(false, do) })
-	var status exitStatus
-	if err != nil && b.JSON && !errors.As(err, &status) {
-		return c.failJSON(err)
-	}
-	return err
+	return b.build(ctx, c, c.images)
 }
 
 // build builds an image, or a tar archive of one. open provides the image store. An interrupted build leaves nothing.

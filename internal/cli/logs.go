@@ -27,7 +27,7 @@ opened again where it broke.`
 
 // Run prints a log.
 func (l *logsCommand) Run(ctx context.Context, c *console) error {
-	return c.remote(l.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		id, err := ident.Run(ctx, s, l.ID)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ type meCommand struct {
 
 // Run shows the caller's user.
 func (m *meCommand) Run(ctx context.Context, c *console) error {
-	return c.remote(m.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		me, err := s.Node().Me(ctx)
 		if err != nil {
 			return err

@@ -54,8 +54,6 @@ Examples:
 func (n *networkPresets) Run(ctx context.Context, c *console) error {
 	list, err := n.list(ctx, c)
 	switch {
-	case err != nil && n.JSON:
-		return c.failJSON(err)
 	case err != nil:
 		return err
 	case n.JSON:
@@ -112,8 +110,6 @@ Examples:
 func (n *networkCheck) Run(ctx context.Context, c *console) error {
 	check, err := n.check(ctx, c)
 	switch {
-	case err != nil && n.JSON:
-		return c.failJSON(field.InFlags(err))
 	case err != nil:
 		return field.InFlags(err)
 	case n.JSON:
@@ -171,7 +167,7 @@ Examples:
 
 // Run shows or changes a session's network.
 func (n *sessionNetwork) Run(ctx context.Context, c *console) error {
-	return c.remote(n.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		policy, egress := allowed(n.Allow, n.AllowPreset)
 		if n.DenyAll && policy != "" {
 			return mistake.New("", "--deny-all excludes --allow and --allow-preset")

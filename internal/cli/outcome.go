@@ -170,8 +170,11 @@ func encode(raw []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(raw), "base64"
 }
 
-// failJSON prints a failure in the JSON of the HTTP API, and then reports it as usual.
-func (c *console) failJSON(failure error) error {
+// failIn reports a failure and returns the exit status for it. With json, it first prints it in the JSON of the HTTP API.
+func (c *console) failIn(json bool, failure error) int {
+	if !json {
+		return c.fail(failure)
+	}
 	out := map[string]any{"error": errorJSON(failure)}
 	if some, is := errors.AsType[*mistake.Some](failure); is {
 		var failed []*belljar.Error
@@ -181,9 +184,9 @@ func (c *console) failJSON(failure error) error {
 		out["done"], out["failed"] = some.Done, failed
 	}
 	if err := show.JSON(c.stdout, out); err != nil {
-		return err
+		return c.fail(err)
 	}
-	return failure
+	return c.fail(failure)
 }
 
 func errorJSON(failure error) *belljar.Error {
@@ -194,7 +197,7 @@ func errorJSON(failure error) *belljar.Error {
 	return e
 }
 
-// printDone prints what came of a command with several names, a line each or as JSON. If there were failures, failJSON does that.
+// printDone prints what came of a command with several names, a line each or as JSON. If there were failures, failIn does that.
 func (c *console) printDone(json bool, done []string, err error) error {
 	switch {
 	case !json:

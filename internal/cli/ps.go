@@ -37,7 +37,7 @@ func (p *psCommand) Help() string {
 
 // Run lists runs.
 func (p *psCommand) Run(ctx context.Context, c *console) error {
-	return c.remote(p.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		if p.Limit < 1 {
 			return mistake.New("", "--limit: must be more than 0, got %d", p.Limit)
 		}

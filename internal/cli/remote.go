@@ -13,28 +13,22 @@ import (
 // partConsole is the console of commands in packages of their own.
 type partConsole struct{ c *console }
 
-func (p partConsole) Remote(json bool, do func(s belljar.Service) error) error {
-	return p.c.remote(json, do)
-}
-func (p partConsole) Images() image.Maker { return p.c.maker() }
-func (p partConsole) Out() io.Writer      { return p.c.stdout }
+func (p partConsole) Remote(do func(s belljar.Service) error) error { return p.c.remote(do) }
+func (p partConsole) Images() image.Maker                           { return p.c.maker() }
+func (p partConsole) Out() io.Writer                                { return p.c.stdout }
 
-// remote calls do with the server of the command line. With json, it also prints a failure as JSON.
-func (c *console) remote(json bool, do func(s belljar.Service) error) error {
+// remote calls do with the server of the command line.
+func (c *console) remote(do func(s belljar.Service) error) error {
 	e, err := c.connect()
-	if err == nil {
-		err = errors.Join(do(e), e.Close())
+	if err != nil {
+		return err
 	}
-	var status exitStatus
-	if err != nil && json && !errors.As(err, &status) {
-		return c.failJSON(err)
-	}
-	return err
+	return errors.Join(do(e), e.Close())
 }
 
 // inSession is remote for a session, which the beginning of its id names.
-func (c *console) inSession(ctx context.Context, json bool, given string, do func(s belljar.Service, id string) error) error {
-	return c.remote(json, func(s belljar.Service) error {
+func (c *console) inSession(ctx context.Context, given string, do func(s belljar.Service, id string) error) error {
+	return c.remote(func(s belljar.Service) error {
 		id, err := ident.Session(ctx, s, given)
 		if err != nil {
 			return err

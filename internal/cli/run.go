@@ -104,9 +104,6 @@ func (r *runCommand) Run(ctx context.Context, c *console) error {
 	c.Quiet = r.Quiet
 	status, err := r.run(ctx, c)
 	if err != nil {
-		if r.JSON {
-			return c.failJSON(err)
-		}
 		return err
 	}
 	return exitStatus(status)

@@ -15,7 +15,7 @@ type runtimesCommand struct {
 
 // Run lists the server's runtimes.
 func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
-	return c.remote(r.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		found, err := s.Node().Runtimes(ctx)
 		if err != nil {
 			return err

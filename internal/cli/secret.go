@@ -49,7 +49,7 @@ Examples:
 
 // Run stores a secret.
 func (s *secretSet) Run(ctx context.Context, c *console) error {
-	return c.remote(s.JSON, func(service belljar.Service) error {
+	return c.remote(func(service belljar.Service) error {
 		value, err := s.value(c)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ type secretList struct {
 
 // Run lists secrets.
 func (l *secretList) Run(ctx context.Context, c *console) error {
-	return c.remote(l.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		list, err := s.Secrets().List(ctx)
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ type secretRemove struct {
 
 // Run removes secrets and reports those that it cannot remove.
 func (r *secretRemove) Run(ctx context.Context, c *console) error {
-	return c.remote(r.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		removed, err := mistake.Each(r.Names, func(name string) (string, error) { return name, s.Secrets().Remove(ctx, name, r.Shared) })
 		if r.JSON {
 			return c.printDone(true, removed, err)

@@ -122,7 +122,7 @@ func (n *sessionCreate) Help() string {
 
 // Run creates a session.
 func (n *sessionCreate) Run(ctx context.Context, c *console) error {
-	return c.remote(n.Jar.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		spec, err := n.Jar.spec(ctx, c, s)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ Examples:
 
 // Run finds or creates a session.
 func (o *sessionOpen) Run(ctx context.Context, c *console) error {
-	return c.remote(o.Jar.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		scope, err := scopeOf(o.Scope)
 		if err != nil {
 			return err
@@ -231,7 +231,7 @@ type sessionList struct {
 
 // Run lists sessions.
 func (l *sessionList) Run(ctx context.Context, c *console) error {
-	return c.remote(l.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		if l.Limit < 1 || l.Limit > belljar.MaxPage {
 			return mistake.New("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
 		}
@@ -277,7 +277,7 @@ type sessionShow struct {
 
 // Run shows a session.
 func (o *sessionShow) Run(ctx context.Context, c *console) error {
-	return c.inSession(ctx, o.JSON, o.ID, func(s belljar.Service, id string) error {
+	return c.inSession(ctx, o.ID, func(s belljar.Service, id string) error {
 		session, err := s.Sessions().Get(ctx, id)
 		if err != nil {
 			return err
@@ -322,12 +322,9 @@ func (r *sessionClose) check() error {
 // Run ends the given sessions and reports those that it cannot end.
 func (r *sessionClose) Run(ctx context.Context, c *console) error {
 	if err := r.check(); err != nil {
-		if r.JSON {
-			return c.failJSON(err)
-		}
 		return err
 	}
-	return c.remote(r.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		if r.Prefix != "" {
 			closed, err := s.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: r.Prefix, RetainSec: value(r.Retain)})
 			return c.printDone(r.JSON, append([]string{}, closed...), err)

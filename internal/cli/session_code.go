@@ -37,7 +37,7 @@ Examples:
 func (x *sessionCode) Run(ctx context.Context, c *console) error {
 	run := &runCommand{snippet: &repl.Snippet{}}
 	run.timeFlags, run.outcomeFlags = x.timeFlags, x.outcomeFlags
-	err := c.remote(x.JSON, func(s belljar.Service) (err error) {
+	err := c.remote(func(s belljar.Service) (err error) {
 		if run.snippet, err = repl.ReadSnippet(x.Code, x.File, x.Context, x.Lang, c.stdin); err != nil {
 			return err
 		}

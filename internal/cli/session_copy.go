@@ -32,7 +32,7 @@ Examples:
 // Run copies.
 func (p *sessionCopy) Run(ctx context.Context, c *console) error {
 	c.Quiet = p.Quiet
-	return c.remote(p.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		if len(p.Paths) < 2 {
 			return mistake.New("belljar session cp SRC… DST, one side as SESSION:PATH", "nothing to copy, or nowhere")
 		}

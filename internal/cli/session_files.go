@@ -24,7 +24,7 @@ type sessionFiles struct {
 
 // Run lists files.
 func (f *sessionFiles) Run(ctx context.Context, c *console) error {
-	return c.remote(f.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		if f.Limit < 1 || f.Limit > 10000 {
 			return mistake.New("", "--limit: %d is not between 1 and 10000", f.Limit)
 		}

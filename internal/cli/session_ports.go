@@ -20,7 +20,7 @@ type sessionPorts struct {
 
 // Run lists the ports that programs listen on.
 func (p *sessionPorts) Run(ctx context.Context, c *console) error {
-	return c.inSession(ctx, p.JSON, p.ID, func(s belljar.Service, id string) error {
+	return c.inSession(ctx, p.ID, func(s belljar.Service, id string) error {
 		list, err := s.Ports().List(ctx, id)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (f *sessionForward) Run(ctx context.Context, c *console) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return c.inSession(ctx, false, f.ID, func(s belljar.Service, id string) error {
+	return c.inSession(ctx, f.ID, func(s belljar.Service, id string) error {
 		session, err := s.Sessions().Get(ctx, id)
 		if err != nil {
 			return err

@@ -44,7 +44,7 @@ Examples:
 // Run opens a terminal, or reattaches to one.
 func (x *sessionShell) Run(ctx context.Context, c *console) error {
 	c.Quiet = x.Quiet
-	return c.remote(x.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		keys, err := terminal.ParseKeys(x.DetachKeys)
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ Examples:
 
 // Run uploads files.
 func (u *sessionUpload) Run(ctx context.Context, c *console) error {
-	return c.remote(u.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		files, err := u.collect()
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ compiled language needs a session with --workspace-exec. Flags stand before the 
 // Run runs a program in a session.
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	run := &runCommand{programRunFlags: r.programRunFlags}
-	err := c.remote(r.JSON, func(s belljar.Service) (err error) {
+	err := c.remote(func(s belljar.Service) (err error) {
 		run.session, err = ident.Session(ctx, s, r.ID)
 		return err
 	})
@@ -149,7 +149,7 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 	}
 	run := &runCommand{cwd: x.Cwd, shell: x.Shell}
 	run.Args, run.inputFlags, run.timeFlags, run.outcomeFlags = append([]string{"--"}, args...), x.inputFlags, x.timeFlags, x.outcomeFlags
-	err := c.remote(x.JSON, func(s belljar.Service) (err error) {
+	err := c.remote(func(s belljar.Service) (err error) {
 		if len(args) == 0 || args[0] == "" {
 			return mistake.New("belljar session exec SESSION CMD [ARGS]; belljar session shell SESSION opens a terminal", "no command to run")
 		}

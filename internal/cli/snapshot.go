@@ -40,7 +40,7 @@ type snapshotMake struct {
 
 // Run makes a snapshot.
 func (m *snapshotMake) Run(ctx context.Context, c *console) error {
-	return c.inSession(ctx, m.JSON, m.ID, func(s belljar.Service, id string) error {
+	return c.inSession(ctx, m.ID, func(s belljar.Service, id string) error {
 		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name, Live: m.Live})
 		return snapshot.Print(c.stdout, c.aside, made, m.JSON, field.InFlags(err))
 	})
@@ -53,7 +53,7 @@ type snapshotList struct {
 
 // Run lists snapshots.
 func (l *snapshotList) Run(ctx context.Context, c *console) error {
-	return c.remote(l.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		all, err := snapshot.All(ctx, s)
 		switch {
 		case err != nil:
@@ -73,7 +73,7 @@ type snapshotRemove struct {
 
 // Run removes snapshots and reports those that it cannot remove.
 func (r *snapshotRemove) Run(ctx context.Context, c *console) error {
-	return c.remote(r.JSON, func(s belljar.Service) error { return snapshot.Remove(ctx, s, r.IDs, r.JSON, c.stdout) })
+	return c.remote(func(s belljar.Service) error { return snapshot.Remove(ctx, s, r.IDs, r.JSON, c.stdout) })
 }
 
 // snapshotExport is belljar snapshot export.
@@ -84,7 +84,7 @@ type snapshotExport struct {
 
 // Run exports a snapshot.
 func (e *snapshotExport) Run(ctx context.Context, c *console) error {
-	return c.remote(false, func(s belljar.Service) error { return snapshot.Export(ctx, s, e.ID, e.Out, c.stdout) })
+	return c.remote(func(s belljar.Service) error { return snapshot.Export(ctx, s, e.ID, e.Out, c.stdout) })
 }
 
 // snapshotImport is belljar snapshot import.
@@ -96,7 +96,7 @@ type snapshotImport struct {
 
 // Run imports a snapshot.
 func (i *snapshotImport) Run(ctx context.Context, c *console) error {
-	return c.remote(i.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		made, err := snapshot.Import(ctx, s, belljar.SnapshotSpec{Name: i.Name}, i.File, c.stdin)
 		return snapshot.Print(c.stdout, c.aside, made, i.JSON, err)
 	})
@@ -118,7 +118,7 @@ They have none of its terminals and secrets and, without --live, none of its pro
 
 // Run makes copies of a session and prints their ids.
 func (f *sessionFork) Run(ctx context.Context, c *console) error {
-	return c.inSession(ctx, f.JSON, f.ID, func(s belljar.Service, id string) error {
+	return c.inSession(ctx, f.ID, func(s belljar.Service, id string) error {
 		made, err := s.Snapshots().Fork(ctx, id, belljar.ForkSpec{Count: int(whole(f.Count)), Live: f.Live})
 		switch {
 		case err != nil:
@@ -146,7 +146,7 @@ type sessionHibernate struct {
 
 // Run has a session hibernate.
 func (h *sessionHibernate) Run(ctx context.Context, c *console) error {
-	return c.inSession(ctx, h.JSON, h.ID, func(s belljar.Service, id string) error {
+	return c.inSession(ctx, h.ID, func(s belljar.Service, id string) error {
 		state, err := s.Sessions().Hibernate(ctx, id, belljar.HibernateSpec{Force: h.Force})
 		if err != nil || !h.JSON {
 			return field.InFlags(err)

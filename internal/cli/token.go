@@ -33,7 +33,7 @@ type tokenCreate struct {
 
 // Run creates a key.
 func (t *tokenCreate) Run(ctx context.Context, c *console) error {
-	return c.remote(t.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		spec := belljar.TokenSpec{UserID: t.User, Name: t.Name, TTLSec: value(t.TTL), Role: belljar.RoleUser}
 		if t.Admin {
 			spec.Role = belljar.RoleAdmin
@@ -57,7 +57,7 @@ type tokenList struct {
 
 // Run lists keys.
 func (t *tokenList) Run(ctx context.Context, c *console) error {
-	return c.remote(t.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		list, err := s.Admin().Tokens(ctx)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ type tokenRevoke struct {
 
 // Run revokes the given keys and reports those that it cannot revoke.
 func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
-	return c.remote(t.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		ids, err := mistake.Each(t.IDs, func(prefix string) (string, error) {
 			id, err := ident.Token(ctx, s, prefix)
 			if err == nil {
@@ -104,7 +104,7 @@ type tokenLink struct {
 
 // Run makes a one-time code for the user of the command line's key.
 func (t *tokenLink) Run(ctx context.Context, c *console) error {
-	return c.remote(t.JSON, func(s belljar.Service) error {
+	return c.remote(func(s belljar.Service) error {
 		server, ok := s.(*local.Engine).Service.(*client.Client)
 		if !ok {
 			return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "no server given", Hint: "set BELLJAR_SERVER"}

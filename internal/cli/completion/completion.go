@@ -34,20 +34,43 @@ func flagWords(flags []*kong.Flag) []string {
 	return words
 }
 
-// Flags returns every flag of a command and of its subcommands, once.
+// Flags returns every flag of a command, those of its parents included.
 func Flags(node *kong.Node) (flags []*kong.Flag) {
-	seen := map[string]bool{}
-	for _, n := range append([]*kong.Node{node}, node.Children...) {
-		for _, group := range n.AllFlags(true) {
-			for _, f := range group {
-				if !seen[f.Name] {
-					seen[f.Name] = true
-					flags = append(flags, f)
-				}
-			}
-		}
+	for _, group := range node.AllFlags(true) {
+		flags = append(flags, group...)
 	}
 	return flags
+}
+
+// leaf is a command, or a group of commands, as the user types it: "run", "session", "session create".
+type leaf struct {
+	*kong.Node
+	words string
+}
+
+// leaves returns the commands and groups below root, each group before its commands.
+func leaves(root *kong.Node) (all []leaf) {
+	for _, node := range commands(root) {
+		all = append(all, leaf{node, node.Name})
+		for _, child := range commands(node) {
+			all = append(all, leaf{child, node.Name + " " + child.Name})
+		}
+	}
+	return all
+}
+
+// steps is a case of the shell's for each command: from the words in front and the next one to the command that they are.
+func steps(root *kong.Node) string {
+	var b strings.Builder
+	for _, at := range leaves(root) {
+		group, _, nested := strings.Cut(at.words, " ")
+		if !nested {
+			group = ""
+		}
+		names := append([]string{at.Name}, at.Aliases...)
+		fmt.Fprintf(&b, "\t\t\"%s/%s\") cmd=\"%s\" ;;\n", group, strings.Join(names, "\"|\""+group+"/"), at.words)
+	}
+	return b.String()
 }
 
 // commands returns the commands that users type.
@@ -76,34 +99,32 @@ func operands(root, node *kong.Node) []string {
 
 func bash(root *kong.Node) string {
 	var b strings.Builder
-	words := commandWords(root)
-	b.WriteString("_belljar() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]} cmd i\n\tfor ((i = 1; i < COMP_CWORD; i++)); do\n")
-	fmt.Fprintf(&b, "\t\tcase ${COMP_WORDS[i]} in %s) cmd=${COMP_WORDS[i]}; break ;; esac\n\tdone\n", strings.Join(words, "|"))
-	fmt.Fprintf(&b, "\tcase $cmd:$word in\n\t:*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", strings.Join(append(words, flagWords(root.Flags)...), " "))
-	for _, node := range commands(root) {
-		fmt.Fprintf(&b, "\t%s:-*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", node.Name, strings.Join(flagWords(Flags(node)), " "))
-		if words := operands(root, node); words != nil {
-			fmt.Fprintf(&b, "\t%s:*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", node.Name, strings.Join(words, " "))
+	b.WriteString("_belljar() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]} cmd i\n\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tcase $cmd/${COMP_WORDS[i]} in\n")
+	b.WriteString(steps(root) + "\t\tesac\n\tdone\n\tcase $cmd:$word in\n")
+	fmt.Fprintf(&b, "\t:*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", strings.Join(append(commandWords(root), flagWords(root.Flags)...), " "))
+	for _, at := range leaves(root) {
+		fmt.Fprintf(&b, "\t\"%s\":-*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", at.words, strings.Join(flagWords(Flags(at.Node)), " "))
+		if words := operands(root, at.Node); words != nil {
+			fmt.Fprintf(&b, "\t\"%s\":*) COMPREPLY=($(compgen -W '%s' -- \"$word\")) ;;\n", at.words, strings.Join(words, " "))
 		}
 	}
-	b.WriteString("\t*) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n\tesac\n}\ncomplete -o filenames -F _belljar belljar\n")
+	b.WriteString("\t*) local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$word\")) ;;\n\tesac\n}\ncomplete -o filenames -F _belljar belljar\n")
 	return b.String()
 }
 
 func zsh(root *kong.Node) string {
 	var b strings.Builder
-	b.WriteString("#compdef belljar\n_belljar() {\n\tlocal cmd w\n\tfor w in $words[2,CURRENT-1]; do\n")
-	fmt.Fprintf(&b, "\t\tcase $w in %s) cmd=$w; break ;; esac\n\tdone\n", strings.Join(commandWords(root), "|"))
+	b.WriteString("#compdef belljar\n_belljar() {\n\tlocal cmd w\n\tfor w in $words[2,CURRENT-1]; do\n\t\tcase $cmd/$w in\n" + steps(root) + "\t\tesac\n\tdone\n")
 	b.WriteString("\tif [[ -z $cmd ]]; then\n\t\tlocal -a commands=(\n")
 	for _, node := range commands(root) {
 		fmt.Fprintf(&b, "\t\t\t%s\n", show.ShellQuote(node.Name+":"+strings.ReplaceAll(node.Help, ":", `\:`)))
 	}
 	fmt.Fprintf(&b, "\t\t)\n\t\tcase $PREFIX in\n\t\t-*) compadd -- %s ;;\n\t\t*) _describe command commands ;;\n", strings.Join(flagWords(root.Flags), " "))
 	b.WriteString("\t\tesac\n\t\treturn\n\tfi\n\tcase $cmd:$PREFIX in\n")
-	for _, node := range commands(root) {
-		fmt.Fprintf(&b, "\t%s:-*) compadd -- %s ;;\n", node.Name, strings.Join(flagWords(Flags(node)), " "))
-		if words := operands(root, node); words != nil {
-			fmt.Fprintf(&b, "\t%s:*) compadd -- %s ;;\n", node.Name, strings.Join(words, " "))
+	for _, at := range leaves(root) {
+		fmt.Fprintf(&b, "\t\"%s\":-*) compadd -- %s ;;\n", at.words, strings.Join(flagWords(Flags(at.Node)), " "))
+		if words := operands(root, at.Node); words != nil {
+			fmt.Fprintf(&b, "\t\"%s\":*) compadd -- %s ;;\n", at.words, strings.Join(words, " "))
 		}
 	}
 	b.WriteString("\t*) _files ;;\n\tesac\n}\ncompdef _belljar belljar\n")
@@ -113,12 +134,21 @@ func zsh(root *kong.Node) string {
 func fish(root *kong.Node) string {
 	var b strings.Builder
 	none := "not __fish_seen_subcommand_from " + strings.Join(commandWords(root), " ")
-	fishFlags(&b, none, root.Flags)
+	fishFlags(&b, "true", root.Flags)
 	for _, node := range commands(root) {
 		fmt.Fprintf(&b, "complete -c belljar -n '%s' -f -a %s -d %s\n", none, node.Name, show.ShellQuote(node.Help))
-		fishFlags(&b, "__fish_seen_subcommand_from "+node.Name, Flags(node))
+		seen := "__fish_seen_subcommand_from " + node.Name
+		fishFlags(&b, seen, node.Flags)
 		if words := operands(root, node); words != nil {
-			fmt.Fprintf(&b, "complete -c belljar -n '__fish_seen_subcommand_from %s' -f -a '%s'\n", node.Name, strings.Join(words, " "))
+			where := seen
+			if names := commandWords(node); names != nil {
+				where += "; and not __fish_seen_subcommand_from " + strings.Join(names, " ")
+			}
+			fmt.Fprintf(&b, "complete -c belljar -n '%s' -f -a '%s'\n", where, strings.Join(words, " "))
+		}
+		for _, child := range commands(node) {
+			names := strings.Join(append([]string{child.Name}, child.Aliases...), " ")
+			fishFlags(&b, seen+"; and __fish_seen_subcommand_from "+names, child.Flags)
 		}
 	}
 	return b.String()

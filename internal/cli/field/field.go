@@ -38,6 +38,7 @@ func flagOf(field string) string {
 		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
 		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout", "build_memory_mb": "--build-memory",
 		"cpu_time_sec": "--cpu-time", "git.url": "--git", "git.secret": "--git-secret", "git": "--git", "snapshot": "--snapshot", "template": "--template", "workspace.mb": "--disk", "workspace.volume": "--volume", "workspace": "--disk or --volume", "mb": "SIZE", "secrets": "--secret", "packages": "--pip or --npm",
+		"ttl_sec": "--ttl", "lifetime_sec": "--lifetime", "idle_timeout_sec": "--idle-timeout", "max_runs": "--max-runs",
 		"isolation": "--isolation", "trust_level": "--trust", "env": "--env",
 		"capture_patterns": "--capture", "workspace_exec": "--workspace-exec", "allow_weak": "--allow-weak",
 	}[field]

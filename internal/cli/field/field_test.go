@@ -33,6 +33,7 @@ func TestInFlags(t *testing.T) {
 		{refused("packages.npm", "this server does not install packages of npm", ""), "--npm: this server does not install packages of npm", ""},
 		{refused("resources.memory_mb", "resources.memory_mb is above 4096", ""), "--memory is above 4096", ""},
 		{refused("build_memory_mb", "build_memory_mb is above 4096", ""), "--build-memory is above 4096", ""},
+		{refused("ttl_sec", "ttl_sec is limited to 86400 here, got 99999999", ""), "--ttl is limited to 86400 here, got 99999999", ""},
 		{refused("env", "env is limited to 256 variables", ""), "--env: env is limited to 256 variables", ""},
 		{refused("workspace.mb", "workspace.mb must be at least 8 MiB, got 1", ""), "--disk must be at least 8 MiB, got 1", ""},
 		{refused("", "you have no volume x", "make it with workspace.mb, or ask for a larger workspace_mb (--workspace)"), "you have no volume x", "make it with --disk, or ask for a larger --workspace"},

@@ -38,7 +38,9 @@ func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Sn
 	case file == "" || file == "-":
 		raw, err = io.ReadAll(io.LimitReader(stdin, 2<<20)) // more is refused as too long
 	default:
-		raw, err = os.ReadFile(file)
+		if raw, err = os.ReadFile(file); err != nil {
+			return nil, mistake.New("", "%s: %s", file, mistake.Reason(err))
+		}
 	}
 	out.code = string(raw)
 	return out, err

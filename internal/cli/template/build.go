@@ -42,7 +42,7 @@ func (*build) Help() string {
 
 // Run builds a template.
 func (b *build) Run(ctx context.Context, c Console) error {
-	return c.Remote(b.JSON, func(s belljar.Service) error {
+	return c.Remote(func(s belljar.Service) error {
 		c.Images().Writer.Quiet = b.Quiet
 		f, err := read(b.File)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // Console is where a command runs.
 type Console interface {
 	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
-	Remote(json bool, do func(s belljar.Service) error) error
+	Remote(do func(s belljar.Service) error) error
 	// Images makes images on this machine.
 	Images() image.Maker
 	Out() io.Writer
@@ -45,7 +45,7 @@ type list struct {
 
 // Run lists templates.
 func (l *list) Run(ctx context.Context, c Console) error {
-	return c.Remote(l.JSON, func(s belljar.Service) error {
+	return c.Remote(func(s belljar.Service) error {
 		all, err := s.Templates().List(ctx)
 		switch {
 		case err != nil:
@@ -78,7 +78,7 @@ type remove struct {
 
 // Run removes templates and reports those that it cannot remove.
 func (r *remove) Run(ctx context.Context, c Console) error {
-	return c.Remote(r.JSON, func(s belljar.Service) error {
+	return c.Remote(func(s belljar.Service) error {
 		removed, err := mistake.Each(r.Names, func(name string) (string, error) { return name, s.Templates().Remove(ctx, name, r.Shared) })
 		if err == nil && r.JSON {
 			return show.JSON(c.Out(), removed)

@@ -101,7 +101,7 @@ type console struct {
 	out, notes bytes.Buffer
 }
 
-func (c *console) Remote(_ bool, do func(belljar.Service) error) error { return do(c.server) }
+func (c *console) Remote(do func(belljar.Service) error) error { return do(c.server) }
 func (c *console) Images() image.Maker {
 	return image.Maker{Machine: c.machine, Writer: &notice.Writer{Stderr: &c.notes}}
 }

@@ -37,7 +37,7 @@ func (f Flags) Workspace() belljar.Workspace {
 // Console is where a command runs.
 type Console interface {
 	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
-	Remote(json bool, do func(s belljar.Service) error) error
+	Remote(do func(s belljar.Service) error) error
 	Out() io.Writer
 }
 
@@ -67,7 +67,7 @@ type create struct {
 
 // Run makes a volume.
 func (m *create) Run(ctx context.Context, c Console) error {
-	return c.Remote(m.JSON, func(s belljar.Service) error {
+	return c.Remote(func(s belljar.Service) error {
 		spec := belljar.VolumeSpec{Name: m.Name, MB: int(m.Size)}
 		var made belljar.Volume
 		err := spec.Validate()
@@ -91,7 +91,7 @@ type list struct {
 
 // Run lists volumes.
 func (l *list) Run(ctx context.Context, c Console) error {
-	return c.Remote(l.JSON, func(s belljar.Service) error {
+	return c.Remote(func(s belljar.Service) error {
 		all, err := s.Volumes().List(ctx)
 		switch {
 		case err != nil:
@@ -117,7 +117,7 @@ type remove struct {
 
 // Run removes volumes and reports those that it cannot remove.
 func (r *remove) Run(ctx context.Context, c Console) error {
-	return c.Remote(r.JSON, func(s belljar.Service) error {
+	return c.Remote(func(s belljar.Service) error {
 		removed, err := mistake.Each(r.Names, func(name string) (string, error) { return name, s.Volumes().Remove(ctx, name) })
 		if err == nil && r.JSON {
 			return show.JSON(c.Out(), removed)

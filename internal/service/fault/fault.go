@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"github.com/belljar/belljar"
@@ -15,6 +16,15 @@ import (
 // ShuttingDown refuses what comes while the service is being closed.
 func ShuttingDown() error {
 	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down"}
+}
+
+// Above refuses a number that is more than the server allows.
+func Above(field string, most, provided float64) error {
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) } // no 1e+06
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s is limited to %s here, got %s", field, plain(most), plain(provided)),
+		Details: map[string]any{"field": field, "provided": provided, "maximum": most},
+	}
 }
 
 // Refuse refuses a field of a request.

@@ -77,3 +77,10 @@ func TestRefusals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAbove(t *testing.T) {
+	err := fault.Above("ttl_sec", 86400, 35996400)
+	if belljar.CodeOf(err) != belljar.CodePolicyDenied || err.Error() != "ttl_sec is limited to 86400 here, got 35996400" {
+		t.Error(err)
+	}
+}

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -18,10 +17,7 @@ func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req be
 		return nil, err
 	}
 	if most := s.opts.MaxTTL.Seconds(); req.RetainSec > most {
-		return nil, &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("retain_seconds is limited to %v here, got %v", most, req.RetainSec),
-			Details: map[string]any{"field": "retain_seconds", "provided": req.RetainSec, "maximum": most},
-		}
+		return nil, fault.Above("retain_seconds", most, req.RetainSec)
 	}
 	closed := []string{}
 	var ending []*Session

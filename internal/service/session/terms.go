@@ -48,10 +48,7 @@ func (s *Sessions) checkTerms(spec belljar.SessionSpec) error {
 		case ask.got < 0 || math.IsNaN(ask.got) || math.IsInf(ask.got, 0):
 			return fault.Refuse(ask.name, fmt.Sprint(ask.got), ask.name+" must be 0 or more")
 		case ask.most > 0 && ask.got > ask.most:
-			return &belljar.Error{
-				Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s is limited to %v here, got %v", ask.name, ask.most, ask.got),
-				Details: map[string]any{"field": ask.name, "provided": ask.got, "maximum": ask.most},
-			}
+			return fault.Above(ask.name, ask.most, ask.got)
 		}
 	}
 	return nil

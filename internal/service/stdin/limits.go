@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // Limits bound the input of an interactive run.
@@ -55,10 +56,7 @@ func Resolve(ask, defaults, most Limits) (Limits, error) {
 				Details: map[string]any{"field": row.field, "provided": fmt.Sprint(row.ask)},
 			}
 		case row.ask > row.most:
-			return ask, &belljar.Error{
-				Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s is limited to %v here, got %v", row.field, row.most, row.ask),
-				Details: map[string]any{"field": row.field, "provided": row.ask, "maximum": row.most},
-			}
+			return ask, fault.Above(row.field, row.most, row.ask)
 		}
 	}
 	return Complete(ask, defaults), nil
