@@ -261,18 +261,26 @@ class Kernel:
                 last = ast.Expression(expr.value)
             else:
                 tree.body.append(expr)
+        parts = []
         if tree.body:
-            body = compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True)
-            self.future |= body.co_flags & __future__.annotations.compiler_flag
-            self.evaluate(body)
+            parts.append(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
+            self.future |= parts[0].co_flags & __future__.annotations.compiler_flag
         if last is not None:
-            return self.evaluate(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
-        return None
+            parts.append(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
+        if any(part.co_flags & inspect.CO_COROUTINE for part in parts):
+            return self.wait(self.awaited(parts))
+        value = None
+        for part in parts:
+            value = eval(part, self.ns)
+        return value
 
-    def evaluate(self, code):
-        value = eval(code, self.ns)
-        if code.co_flags & inspect.CO_COROUTINE:
-            return self.wait(value)
+    async def awaited(self, parts):
+        """Executes a cell that awaits. All of it has the loop: it may make tasks before it awaits one."""
+        value = None
+        for part in parts:
+            value = eval(part, self.ns)
+            if part.co_flags & inspect.CO_COROUTINE:
+                value = await value
         return value
 
     def wait(self, coroutine):
