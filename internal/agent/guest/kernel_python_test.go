@@ -26,3 +26,23 @@ func TestPythonTasks(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A cell that leaves no descriptor free costs nothing, and one that closes its kernel's ends that kernel, and not the cell that follows.
+func TestPythonDescriptors(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.spec.Rlimits = map[string]uint64{"nofile": 200}
+	n.wants("import os\nkept = []\ntry:\n  while True: kept.append(os.dup(0))\nexcept OSError as e: print(e)", "")
+	if c := n.run("import sys\nprint('out'); print('err', file=sys.stderr); len(kept) > 100"); c.out != "out\n" || c.errs != "err\n" || c.plain() != "True" {
+		t.Errorf("%+v", c)
+	}
+	n.wants("for fd in kept: os.close(fd)", "")
+	n.wants("os.listdir('/proc/self/fd')[3:] # 3 is that of the folder", "['3', '98', '99']")
+	n.wants("os.close(99)", "")
+	l := n.exec(n.cell("print('next'); 'kept' in globals()"))
+	if c := n.follow(l, ""); c.out != "next\n" || c.plain() != "False" || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	if c := n.run("import builtins\nvars(builtins).clear()"); c.exit.Code == 0 || !c.exit.Shell.Replaced || strings.Contains(c.errs, "Traceback") {
+		t.Errorf("%+v", c)
+	}
+}
