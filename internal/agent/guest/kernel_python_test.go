@@ -46,3 +46,10 @@ func TestPythonDescriptors(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Dictionaries are shown in their own order.
+func TestPythonOrder(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("{'b': 1, 'a': {'z': 1, 'y': 2}}", "{'b': 1, 'a': {'z': 1, 'y': 2}}")
+	n.wants("{3, 1, 2}", "{1, 2, 3}")
+}
