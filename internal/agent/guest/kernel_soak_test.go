@@ -67,9 +67,37 @@ func libraries(n *notebook) {
 	rows("df.a", 2, 2)
 	rows("pd.DataFrame({'a': range(5000)})", 1000, 5000)
 	rows("df.groupby('a').agg({'b': ['count', 'max']}).droplevel(0, axis=1)", 2, 2)
-	if c := n.run("pd.DataFrame([[1, 2]], columns=['a', 'a'])"); c.exit.Code != 0 || c.results[0].Data["text/html"] == nil {
-		n.Errorf("%+v", c)
+	// Names of columns and of the index that are the same, or none, become different keys.
+	for code, want := range map[string]string{
+		"pd.DataFrame([[1, 2]], columns=['a', 'a'])":                            `[{"a":1,"a.1":2,"index":0}]`,
+		"pd.DataFrame({1: [1], '1': [2]})":                                      `[{"1":1,"1.1":2,"index":0}]`,
+		"pd.DataFrame({'a': [7]}, index=['r']).reset_index()":                   `[{"a":7,"index":"r","index.1":0}]`,
+		"pd.DataFrame({'a': [7]}).set_index('a', drop=False)":                   `[{"a":7,"a.1":7}]`,
+		"pd.DataFrame({('a', 'b'): [1], ('a', 'c'): [2]})":                      `[{"a.b":1,"a.c":2,"index":0}]`,
+		"pd.DataFrame({'index': [1]}, index=pd.Index([3], name='index'))":       `[{"index":1,"index.1":3}]`,
+		"pd.DataFrame({'f': [1.234567890123]}, index=[('x', 1), ('y', 2)][:1])": `[{"f":1.234567890123,"index":["x",1]}]`,
+		"pd.Series([1], index=pd.MultiIndex.from_tuples([(2, 3)]), name='s')":   `[{"level_0":2,"level_1":3,"s":1}]`,
+	} {
+		c := n.run(code)
+		if len(c.results) != 1 || c.errs != "" {
+			n.Errorf("%q: %+v", code, c)
+			continue
+		}
+		table, _ := c.results[0].Data["application/vnd.dataresource+json"].(map[string]any)
+		if got, _ := json.Marshal(table["data"]); string(got) != want {
+			n.Errorf("%q: %s, want %s", code, got, want)
+			continue
+		}
+		row, _ := table["data"].([]any)[0].(map[string]any)
+		fields, _ := table["schema"].(map[string]any)["fields"].([]any)
+		for _, f := range fields {
+			if name, _ := f.(map[string]any)["name"].(string); row[name] == nil {
+				n.Errorf("%q: no %q in %+v", code, name, row)
+			}
+		}
 	}
+	n.wants("df = pd.DataFrame({'a': [7]}); df", "   a\n0  7")
+	n.wants("list(df.columns), df.index.name", "(['a'], None)") // it was shown as it is, and stays so
 	for code, want := range map[string]int{
 		"df.plot()": 1,
 		"import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.figure(); plt.hist([1, 2, 2])": 2,
@@ -79,6 +107,7 @@ func libraries(n *notebook) {
 		"from matplotlib.figure import Figure\nf = Figure(); f.subplots().plot([1, 2]); f":     1,
 		"from PIL import Image\nImage.new('RGB', (9, 9), 'red')":                               1,
 		"from PIL import Image\ndisplay(Image.new('L', (9, 9)), Image.new('RGBA', (9, 9)))":    2,
+		"from PIL import Image\nImage.new('CMYK', (9, 9))":                                     1,
 		"from IPython.display import display, Image, HTML; display(HTML('<b>'))":               0,
 		"import numpy as np; np.zeros((1000, 1000))":                                           0,
 		"import matplotlib.pyplot as plt; plt.get_fignums()":                                   0,
@@ -115,6 +144,11 @@ func magics(n *notebook) {
 	n.fails("%pip install six", "PermissionError")
 	if c := n.run("import sys; sys.exit(3)"); c.exit.Code != 3 || c.exit.Shell.Replaced || c.errs != "" {
 		n.Errorf("%+v", c)
+	}
+	for _, code := range []string{"exit", "quit()"} {
+		if c := n.run(code); c.exit.Code != 0 || c.exit.Shell.Replaced || c.errs != "" {
+			n.Errorf("%q: %+v", code, c)
+		}
 	}
 	n.fails("input('?')", "EOFError")
 	for _, code := range []string{"while True: pass", "import time; time.sleep(1000)", "await asyncio.sleep(1000)", "!sleep 1000"} {

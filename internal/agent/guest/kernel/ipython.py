@@ -51,6 +51,9 @@ def ipython(kernel):
         def enable_gui(self, gui=None):  # there is none
             pass
 
+        def ask_exit(self):  # by exit and quit
+            raise SystemExit
+
         def system(self, cmd):
             kernel.flush()
             self.system_raw(cmd)

@@ -23,12 +23,17 @@
 
   const session = new inspector.Session();
   session.connect();
+  // without takes what this program adds to the stacks of errors out of a text: the call of the cell, and all that is below it.
+  const own = /\n +at Session\.post \(node:inspector:[\d:]+\)(?:\n +at [^\n]*\(belljar:kernel:[\d:]+\)(?:\n +at (?:[^\n]*\)|[^\n]*:\d+:\d+))*|(?!\n +at ))/g;
+  const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at MessagePort[^\n]*\(node:internal\/per_context[^\n]*\)/g; // of an error with a cause
+  const without = (text) => (text.includes('Session.post (node:inspector:') ? text.replace(own, '').replace(same, '') : text);
+
   // A stream of Node that is interrupted while it writes, or that fails once, writes nothing again. These write at once to what is open.
   for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
     stream.write = (chunk, encoding, done) => {
       if (typeof encoding === 'function') [encoding, done] = [undefined, encoding];
       if (typeof chunk !== 'string' && !ArrayBuffer.isView(chunk)) throw new TypeError('a stream takes strings, buffers and typed arrays');
-      const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      const bytes = typeof chunk === 'string' ? Buffer.from(without(chunk), encoding) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       let failed = null;
       try {
         for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at);
@@ -40,6 +45,7 @@
     };
   }
   let id = null, now = null, cell = 0, hasStdin = false, late = '';
+  let told = 0; // the number of the last request whose error has been reported
 
   // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
   // other side reads nothing, this waits.
@@ -73,7 +79,7 @@
   // Representations.
 
   const cut = (text, most = MOST_TEXT) => text.length <= most ? text : text.slice(0, most) + `\n[${text.length - most} more characters]`;
-  const inspect = (value) => util.inspect(value, { depth: 4, maxArrayLength: 100, maxStringLength: 100000, breakLength: 100 });
+  const inspect = (value) => without(util.inspect(value, { depth: 4, maxArrayLength: 100, maxStringLength: 100000, breakLength: 100 }));
   const MIME = /^[a-z]+\/[a-z0-9.+-]+$/;
 
   function bundle(value) {
@@ -371,6 +377,7 @@
       } catch { // its name, its text or its stack is an error as well
         try { report('an error that cannot be shown'); } catch { /* works() finds out */ }
       }
+      told = req.number;
       finish(req, status);
     });
   }
@@ -403,7 +410,7 @@
     if (req.number <= ended[0]) return;
     id = req.id;
     send('open', '\n');
-    try { report(interrupted()); } catch { /* a cell has broken what it needs */ }
+    try { if (told !== req.number) report(interrupted()); } catch { /* a cell has broken what it needs */ }
     end(req, 130);
   }
 

@@ -8,6 +8,7 @@ show.py stands before it, in one program, and ipython.py for the kernel of that 
 import __future__
 import ast
 import builtins
+import errno
 import importlib.util
 import inspect
 import io
@@ -115,7 +116,7 @@ class Kernel:
 
     def open_streams(self, paths):
         for fd, (path, flags) in enumerate(zip(paths, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
-            place(os.open(path, flags | os.O_CLOEXEC), fd)
+            place(path, flags, fd)
         sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8", errors="replace")
         self.has_stdin = paths[0] != os.devnull
         for name in ("stdout", "stderr"):
@@ -124,7 +125,7 @@ class Kernel:
 
     def close_streams(self):
         for fd in range(3):
-            place(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), fd)
+            place(os.devnull, os.O_RDWR, fd)
 
     def flush(self):
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
@@ -179,14 +180,19 @@ class Kernel:
                     os._exit(0)
                 data += more
             line, data = data.split(b"\n", 1)
-            self.handle(json.loads(line.decode()))
+            try:
+                self.handle(json.loads(line.decode()))
+            except BaseException:
+                os.write(2, b"the interpreter ends: the code has broken what it needs\n")
+                os._exit(1)
 
     def handle(self, req):
         status = 1
+        # What a cell has broken here ends this program before the next one is said to have begun: another interpreter executes that.
+        code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8-sig", "replace")
+        code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
+        self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
         try:
-            code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8-sig", "replace")
-            code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
-            self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
             self.id, self.pending = req["id"], False
             self.shown = set()
             self.send("open")
@@ -261,18 +267,26 @@ class Kernel:
                 last = ast.Expression(expr.value)
             else:
                 tree.body.append(expr)
+        parts = []
         if tree.body:
-            body = compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True)
-            self.future |= body.co_flags & __future__.annotations.compiler_flag
-            self.evaluate(body)
+            parts.append(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
+            self.future |= parts[0].co_flags & __future__.annotations.compiler_flag
         if last is not None:
-            return self.evaluate(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
-        return None
+            parts.append(compile(last, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future, True))
+        if any(part.co_flags & inspect.CO_COROUTINE for part in parts):
+            return self.wait(self.awaited(parts))
+        value = None
+        for part in parts:
+            value = eval(part, self.ns)
+        return value
 
-    def evaluate(self, code):
-        value = eval(code, self.ns)
-        if code.co_flags & inspect.CO_COROUTINE:
-            return self.wait(value)
+    async def awaited(self, parts):
+        """Executes a cell that awaits. All of it has the loop: it may make tasks before it awaits one."""
+        value = None
+        for part in parts:
+            value = eval(part, self.ns)
+            if part.co_flags & inspect.CO_COROUTINE:
+                value = await value
         return value
 
     def wait(self, coroutine):
@@ -431,8 +445,15 @@ class Kernel:
         raise NameError("magic %%%s is not known: there are %%pip, %%cd, %%%%bash and !command, and more in the language ipython" % name)
 
 
-def place(opened, fd):
-    """Moves an open file to the number fd. It has that number already if a cell has closed fd."""
+def place(path, flags, fd):
+    """Opens a file with the number fd. It has that number at once if a cell has closed fd."""
+    try:
+        opened = os.open(path, flags | os.O_CLOEXEC)
+    except OSError as e:
+        if e.errno != errno.EMFILE:
+            raise
+        os.close(fd)  # the cell has left no other number
+        opened = os.open(path, flags | os.O_CLOEXEC)
     if opened != fd:
         os.dup2(opened, fd)
         os.close(opened)

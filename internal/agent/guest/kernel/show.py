@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import sys
+import warnings
 
 __builtins__ = dict(vars(builtins))  # of this program: code may replace those of the module
 
@@ -59,6 +60,8 @@ def bundle(o, shown):
                 data[mime] = value
     if "image/png" in data:
         data.pop("image/jpeg", None)
+    if module == "PIL" and "image/png" not in data:
+        picture(o, data)
     if module == "pandas" and hasattr(o, "to_json") and hasattr(o, "head"):
         table(o, data)
     if "text/plain" not in data:
@@ -77,7 +80,7 @@ def plain(o):
         if type(o) in (dict, list, tuple, set) and len(o) <= 1000:
             import pprint
 
-            return pprint.pformat(o, compact=True, width=100)
+            return pprint.pformat(o, compact=True, width=100, sort_dicts=False)
         return repr(o)
     except KeyboardInterrupt:
         raise
@@ -85,19 +88,52 @@ def plain(o):
         return "<%s whose repr failed: %s>" % (type(o).__name__, type(e).__name__)
 
 
+def picture(o, data):
+    """Adds a picture of PIL, in colours that a PNG can have."""
+    try:
+        out = io.BytesIO()
+        o.convert("RGB").save(out, format="png")
+        data["image/png"] = out.getvalue()
+        data.pop("image/jpeg", None)
+    except Exception:
+        pass
+
+
 def table(o, data):
     """Adds a table of pandas as a tabular data resource."""
     try:
         frame = o.to_frame() if hasattr(o, "to_frame") and not hasattr(o, "columns") else o
-        head = frame.head(MOST_ROWS)
-        try:
-            made = json.loads(head.to_json(orient="table", index=True, default_handler=str))
-        except Exception:  # it has values without a form in JSON
-            made = json.loads(head.astype(str).to_json(orient="table", index=True))
+        head = named(frame.head(MOST_ROWS))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names
+            try:
+                made = json.loads(head.to_json(orient="table", index=True, default_handler=str, double_precision=15))
+            except Exception:  # it has values without a form in JSON
+                made = json.loads(head.astype(str).to_json(orient="table", index=True))
         made["total_rows"] = len(frame)
         data["application/vnd.dataresource+json"] = made
     except Exception:
         pass
+
+
+def named(head):
+    """Gives the columns and the index of a frame names that differ: they become keys of JSON objects. Columns keep theirs, if they can."""
+    taken = set()
+
+    def name(given):
+        text = wanted = ".".join(map(str, given)) if isinstance(given, tuple) else str(given)
+        count = 0
+        while text in taken:
+            count += 1
+            text = "%s.%d" % (wanted, count)
+        taken.add(text)
+        return text
+
+    levels = head.index.names
+    head.columns = [name(c) for c in head.columns]
+    defaults = ["level_%d" % n for n in range(len(levels))] if len(levels) > 1 else ["index"]
+    head.index = head.index.set_names([name(d if given is None else given) for d, given in zip(defaults, levels)])
+    return head
 
 
 def figure_bundle(figure):

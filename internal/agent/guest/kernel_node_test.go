@@ -1,0 +1,49 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// What a cell prints of errors, and shows of them, is without the kernel's own frames.
+func TestNodeStacks(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	for code, want := range map[string]string{
+		"try { null.x } catch (e) { console.error(e); console.log(e.stack) }":                "    at <cell-",
+		"console.log([new Error('first'), Object.assign(new Error('second'), { code: 7 })])": "  code: 7\n",
+		"console.error('%s', new Error('outer', { cause: new Error('inner') }))":             "[cause]: Error: inner\n",
+		"[new Error('shown'), { e: new Error('too') }]":                                      "e: Error: too\n",
+		"Promise.reject(new Error('rejected'))":                                              "<rejected> Error: rejected\n",
+		"const at = (n) => n ? at(n - 1) : new Error('deep'); [at(7), at(8), at(9), at(99)]": "    at at (<cell-",
+		"new Map([[1, new Error('in a map')]])":                                              "Error: in a map\n",
+	} {
+		c := n.run(code)
+		all := c.out + c.errs + c.plain()
+		if c.exit.Code != 0 || !strings.Contains(all, want) || strings.Contains(all, "kernel") || strings.Contains(all, "node:") {
+			t.Errorf("%q: %s", code, all)
+		}
+	}
+	n.wants("[new Error('a'), 1].concat(new Error('b')).map((e) => require('util').inspect(e).split('\\n')[0])", "[ 'Error: a', '1', 'Error: b' ]")
+	n.wants("`\n    at Session.post (node:inspector:1:2)\n    at mine (/a:1:2)`", `'\n    at Session.post (node:inspector:1:2)\n    at mine (/a:1:2)'`)
+}
+
+// Code that is interrupted says so once.
+func TestNodeInterruptedOnce(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	for _, code := range []string{"while (true) {}", "await new Promise(() => {})", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
+		"require('child_process').execSync('sleep 1000', { stdio: 'ignore' })"} {
+		l := n.exec(n.cell("console.log('up'); " + code))
+		n.follow(l, "up")
+		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+		c := n.follow(l, "")
+		if c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || len(c.results) != 1 || strings.Count(c.errs, "KeyboardInterrupt") > 1 {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.wants("1", "1")
+}

@@ -1,0 +1,55 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// A cell that awaits has the loop from its beginning, so that it can make tasks before it awaits them.
+func TestPythonTasks(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("import asyncio\nasync def five(): return 5\ntask = asyncio.create_task(five())\nawait task", "5")
+	n.wants("tasks = [asyncio.ensure_future(five()) for _ in range(2)]; await asyncio.gather(*tasks)", "[5, 5]")
+	n.wants("task = asyncio.create_task(five()); await task;", "")
+	n.wants("await task\ntask.done()", "True")
+	n.wants("asyncio.run(five())", "5") // a cell that does not await has no loop
+	e := n.fails("task = asyncio.create_task(five())\nx = 1/0\nawait task", "ZeroDivisionError")
+	if len(e.Frames) != 1 || e.Frames[0].Line != 2 || strings.Contains(e.Traceback, "asyncio") {
+		t.Errorf("%+v", e)
+	}
+	if c := n.run("import sys\nsys.exit(3)\nawait task"); c.exit.Code != 3 || c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A cell that leaves no descriptor free costs nothing, and one that closes its kernel's ends that kernel, and not the cell that follows.
+func TestPythonDescriptors(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.spec.Rlimits = map[string]uint64{"nofile": 200}
+	n.wants("import os\nkept = []\ntry:\n  while True: kept.append(os.dup(0))\nexcept OSError as e: print(e)", "")
+	if c := n.run("import sys\nprint('out'); print('err', file=sys.stderr); len(kept) > 100"); c.out != "out\n" || c.errs != "err\n" || c.plain() != "True" {
+		t.Errorf("%+v", c)
+	}
+	n.wants("for fd in kept: os.close(fd)", "")
+	n.wants("os.listdir('/proc/self/fd')[3:] # 3 is that of the folder", "['3', '98', '99']")
+	n.wants("os.close(99)", "")
+	l := n.exec(n.cell("print('next'); 'kept' in globals()"))
+	if c := n.follow(l, ""); c.out != "next\n" || c.plain() != "False" || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	if c := n.run("import builtins\nvars(builtins).clear()"); c.exit.Code == 0 || !c.exit.Shell.Replaced || strings.Contains(c.errs, "Traceback") {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Dictionaries are shown in their own order.
+func TestPythonOrder(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("{'b': 1, 'a': {'z': 1, 'y': 2}}", "{'b': 1, 'a': {'z': 1, 'y': 2}}")
+	n.wants("{3, 1, 2}", "{1, 2, 3}")
+}
