@@ -182,8 +182,10 @@ func open(language, code string) bool {
 
 // execute executes code, prints what it shows, and returns its exit status. An interrupt cancels it.
 func (r *REPL) execute(ctx context.Context, code string) (status int, err error) {
+	// What reads in bash does not ask: it would wait for a line that is never sent.
+	asks := r.lines != nil && r.grammar() != "bash"
 	run, err := r.Service.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: r.lines != nil,
+		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: asks,
 	}})
 	if err != nil {
 		return 0, err

@@ -111,6 +111,11 @@ func warmPrograms() (list []warmProgram) {
 		"import os\nclass A(os.PathLike):\n    def __fspath__(self): return 'x'\n    def __del__(self): print('path')\na = A(); a.a = a", "def g():\n    try: yield 1\n    finally: print('closed')\ni = g(); next(i)",
 		"import weakref\nclass A: pass\na = A(); a.me = a\nr = weakref.ref(a, lambda _: print('dead'))",
 	)
+	// What a tracer and a profiler see until the end.
+	add(
+		"import sys\nsys.settrace(lambda f, e, a: sys.__stderr__.write(f'{e} {f.f_code}\\n'))", "import sys\nsys.setprofile(lambda f, e, a: sys.__stderr__.write(f'{e} {f.f_code} {a}\\n'))",
+		"import atexit, sys\natexit.register(lambda: sys.setprofile(lambda f, e, a: sys.__stderr__.write(f'{e} {f.f_code}\\n')))", "import atexit, sys, threading\nsys.settrace(lambda *a: print(a[1]))\natexit.register(print, 'bye')",
+	)
 	// Processes.
 	add(
 		"import os\npid = os.fork()\nif pid: print(os.waitpid(pid, 0)[1])\nelse: os._exit(3)", "import os\nif os.fork() == 0:\n    print('child', flush=True)\n    os._exit(0)\nos.wait()\nprint('parent')",

@@ -70,19 +70,30 @@ def freeze(gc):
 
 def spare():
     """Has the interpreter leave modules that were preloaded as they are when it ends: to clear them takes longer than most programs do.
-    Returns the function that takes these modules. What a program has put into one, by a new name, is finalized."""
+    Returns the function that takes these modules. What a program has put into one, by a new name, is finalized.
+
+    At the end, functions in C do it: a program that traces or profiles calls would see one of ours."""
     import atexit
+    from _collections import deque
+    from _operator import and_, eq, is_
+    from itertools import compress
 
-    kept = []
-    kept.append(kept)  # a ring that is frozen lives as long as the process
+    names, modules, spaces, sizes = [], [], [], []
+    ring = [modules]
+    ring.append(ring)  # a ring that is frozen lives as long as the process
+    same = map(and_, map(is_, map(sys.modules.get, names), modules), map(eq, map(len, spaces), sizes))
+    atexit.register(deque(maxlen=0).extend, map(sys.modules.pop, compress(names, same)))  # as the first, to be the last that is called
 
-    def leave():
-        for name, module, size in kept[1:]:
-            if sys.modules.get(name) is module and len(module.__dict__) == size:
-                del sys.modules[name]
+    def keep(given):
+        for n in given:
+            m = sys.modules[n]
+            if isinstance(m, type(sys)):
+                names.append(n)
+                modules.append(m)
+                spaces.append(m.__dict__)
+                sizes.append(len(m.__dict__))
 
-    atexit.register(leave)  # as the first, to be the last that is called
-    return lambda names: kept.extend((n, m, len(m.__dict__)) for n in names for m in [sys.modules[n]] if isinstance(m, type(sys)))
+    return keep
 
 
 def receive(sock):
