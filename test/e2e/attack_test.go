@@ -199,7 +199,7 @@ func TestAttackBodies(t *testing.T) {
 		{"unknown field", "/runs", run + `,"comand":1}`, "", 400, "invalid_request"},
 		{"long unknown field", "/runs", `{"` + long + `":1}`, "", 400, "invalid_request"},
 		{"long version", "/runs", `{"base_image":"host","command":["x"],"spec_version":"` + long + `"}`, "", 400, "invalid_spec_version"},
-		{"long image", "/runs", `{"spec_version":"1.0","command":["x"],"base_image":"` + long + `"}`, "", 503, "image_unavailable"},
+		{"long image", "/runs", `{"spec_version":"1.0","command":["x"],"base_image":"` + long + `"}`, "", 400, "invalid_request"},
 		{"long network", "/runs", run + `,"network_policy":"` + long + `"}`, "", 403, "policy_denied"},
 		{"wrong type", "/runs", `{"spec_version":1.0}`, "", 400, "invalid_request"},
 		{"no version", "/runs", `{"base_image":"host","command":["true"]}`, "", 400, "invalid_spec_version"},
