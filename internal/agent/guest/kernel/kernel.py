@@ -188,7 +188,7 @@ class Kernel:
 
     def handle(self, req):
         status = 1
-        # What a cell has broken here ends this program before the next one is said to have begun: another interpreter executes that.
+        # If a cell has broken what this needs, the interpreter ends before it reports that the next cell begins, so that a new one executes that.
         code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8-sig", "replace")
         code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
         self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
