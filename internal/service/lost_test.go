@@ -79,7 +79,7 @@ func TestEngineLost(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = stocked{losing{o.Runtimes[0], gone}} })
 	request := shell("true")
 	request.BaseImage = "example.org/none:1"
-	b.start(shell("true")) // so that it is known to work
+	b.follow(b.start(shell("true")).ID) // so that it is known to work
 	gone.Store(true)
 	if _, err := b.service.Faults(b.context()); err != nil {
 		t.Errorf("an engine that worked when it was last asked: %v", err)
