@@ -114,15 +114,15 @@ endef
 LONGEST := ./test/e2e ./test/security ./internal/runtime/gvisor ./test/examples ./test/vm ./internal/cli ./internal/runtime/docker ./internal/runtime/native
 
 .PHONY: test
-test: packages ## everything that can be tested here; as root on Debian it installs what it needs
+test: ## everything that can be tested here; as root on Debian it installs what it needs
 	@.ci/scratch $(MAKE) --no-print-directory test-here
 
 .PHONY: test-here
 test-here:
-	@$(MAKE) --no-print-directory -j2 sdk vetted web-check
+	@$(MAKE) --no-print-directory -j3 packages sdk vetted web-check
 	@$(MAKE) --no-print-directory -j2 test-go test-sdk test-web
 
-# The TypeScript compiler uses one processor only, so this runs alongside. Each step begins when the one in front of it has succeeded.
+# Packages are installed and TypeScript is compiled on one processor each, so this runs alongside. Each step begins when the one in front of it has succeeded.
 # Tests start sandboxes of this architecture only, so bin/belljar has one agent here; make build gives it both.
 .PHONY: vetted
 vetted:
