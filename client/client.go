@@ -64,7 +64,8 @@ type Options struct {
 	// Patience limits how long a request is retried while the server is unavailable or asks to wait. Following a log is
 	// retried for ten times as long, once it has begun. 0 means 30 s, a negative value disables retries.
 	Patience time.Duration
-	// Broken is called when a log cannot be followed on at the first try, with how long it is tried further; nil does nothing.
+	// Broken is called once for each request and each break of a log that a retry does not mend at once, with how long the client
+	// tries further; nil does nothing.
 	Broken func(err error, left time.Duration)
 	// Silence is the longest pause while the client waits for bytes of a response; 0 means 60 s.
 	Silence time.Duration

@@ -66,8 +66,8 @@ func (f *follower) run(ctx context.Context) error {
 		}
 		pause, passing := failures.after(err)
 		passing = passing && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
-		if passing && failures == 1 && f.c.opts.Broken != nil {
-			f.c.opts.Broken(callerError(err), time.Until(deadline))
+		if passing && failures == 1 {
+			f.c.opts.sayBroken(err, deadline)
 		}
 		if !passing || !again(ctx, pause, err) {
 			return callerError(err)

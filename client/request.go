@@ -116,11 +116,15 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 		if err == nil {
 			err = take(resp)
 		}
-		pause, passing := tries.after(err)
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case !passing, r.once && !undone(err), r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !again(ctx, pause, err):
+		}
+		pause, passing := tries.after(err)
+		passing = passing && (!r.once || undone(err)) && r.stream == nil && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
+		if passing && (tries == 1 || tries == 0 && pause >= time.Second) {
+			c.opts.sayBroken(err, deadline)
+		}
+		if !passing || !again(ctx, pause, err) {
 			if over := contextError(ctx); over != nil {
 				return over
 			}

@@ -20,3 +20,10 @@ func again(ctx context.Context, pause time.Duration, err error) bool {
 	}
 	return sleep(ctx, pause)
 }
+
+// sayBroken reports a call that is tried again, until a deadline.
+func (o *Options) sayBroken(err error, until time.Time) {
+	if o.Broken != nil {
+		o.Broken(callerError(err), time.Until(until))
+	}
+}

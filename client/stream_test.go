@@ -104,6 +104,37 @@ func TestFramesGivesUp(t *testing.T) {
 	}
 }
 
+// A caller learns once of a request that is tried again, and for how long: not of what one retry mends at once.
+func TestBroken(t *testing.T) {
+	gateway, later := says(502, "text/html", "<html>"), envelope(503, belljar.CodeRuntimeUnavailable, "Retry-After", "1")
+	fine := says(200, "application/json", `{"id":"x"}`)
+	for name, c := range map[string]struct {
+		answers []http.HandlerFunc
+		want    int32
+	}{
+		"mended at once":    {[]http.HandlerFunc{gateway, fine}, 0},
+		"fails again":       {[]http.HandlerFunc{gateway, gateway, gateway, fine}, 1},
+		"a wait of seconds": {[]http.HandlerFunc{later, fine}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var said atomic.Int32
+			answer, _ := script(c.answers...)
+			client := open(t, double(t, answer), func(o *client.Options) {
+				o.Broken = func(err error, left time.Duration) {
+					said.Add(1)
+					if err == nil || left <= 0 || left > limit {
+						t.Errorf("%v, %v", err, left)
+					}
+				}
+			})
+			if _, err := client.Runs().Get(within(t), "x"); err != nil || said.Load() != c.want {
+				t.Errorf("%v, said %d times", err, said.Load())
+			}
+		})
+	}
+}
+
 // TestFramesAreTold: whose log breaks and cannot be followed on learns for how long that is tried.
 func TestFramesAreTold(t *testing.T) {
 	var n atomic.Int32
