@@ -27,7 +27,7 @@ const (
 	stepKeeper   = "keeper"
 	stepCgroup   = "cgroup"
 	stepSession  = "session"
-	stepRlimits  = "rlimits"
+	stepRlimits  = wire.StepRlimits
 	stepUser     = "user"
 	stepChdir    = "chdir"
 	stepStdio    = "stdio"

@@ -18,6 +18,7 @@ const (
 
 // Steps of starting a program, as [Error].Step names them.
 const (
-	StepChdir = "chdir" // entering its directory
-	StepPTY   = "pty"   // opening its terminal, or the pipes of a shell's command
+	StepChdir   = "chdir"   // entering its directory
+	StepPTY     = "pty"     // opening its terminal, or the pipes of a shell's command
+	StepRlimits = "rlimits" // limiting what it may use
 )

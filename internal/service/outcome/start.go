@@ -75,6 +75,11 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 		o.Hint = "it needs a terminal and, with its streams apart, room for named pipes in /tmp, /dev/shm or /run"
 		return
 	}
+	if refused.Step == wire.StepRlimits {
+		o.Message = fmt.Sprintf("the hard limits of belljar itself are below those of the program: %d open files, %d processes", e.Limits.NoFile, e.Limits.NProc)
+		o.Hint = "raise them: ulimit -Hn and -Hu, in systemd LimitNOFILE and LimitNPROC; or ask for less with nofile (--nofile)"
+		return
+	}
 	switch refused.Errno {
 	case wire.ENOENT, wire.ENOTDIR:
 		o.ExitCode = number(127)
