@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client/agentfile"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/local"
 )
@@ -31,11 +32,11 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 	if in == nil {
 		in = strings.NewReader("")
 	}
-	return c.machine.ServeModels(ctx, local.Models{
+	return field.InFlags(c.machine.ServeModels(ctx, local.Models{
 		Service: e.Service, Runtimes: namesOf(found), Image: defaultImage(found, set.Runtime),
 		Toolset: set, Tools: m.tools(set), Capture: m.Capture, Wait: time.Duration(value(m.Wait) * float64(time.Second)), MaxOutput: int(whole(m.MaxOutput)),
 		In: in, Out: c.stdout, Logger: slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	}))
 }
 
 // tools returns the tools to offer; nil means all. An agent file's mode defines its tools.

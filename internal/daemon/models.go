@@ -22,6 +22,9 @@ func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
 		Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger,
 		Drain: max(time.Minute, m.Wait+15*time.Second), // a call may wait for so long, and then has to be answered
 	})
+	if _, err := egress.ParseRules(m.Toolset.Egress); err != nil {
+		return err
+	}
 	terms := mcp.Terms{Toolset: m.Toolset, Tools: m.Tools, Capture: m.Capture, Wait: m.Wait, MaxOutput: m.MaxOutput}
 	err := kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return m.Service }, Terms: terms}, m.In, m.Out)
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {

@@ -230,7 +230,11 @@ func (h *hibernation) quiet(ctx context.Context, u Use, force bool) (contexts bo
 		case err != nil:
 			return false, fmt.Errorf("ask for the session's programs: %w", err)
 		case n > idle:
-			return false, refusal(x, "in_use", fmt.Sprintf("%d processes run in it: of contexts, terminals, or in the background", n), forceHint)
+			what := fmt.Sprintf("%d processes run in it", n)
+			if n == 1 {
+				what = "a process runs in it"
+			}
+			return false, refusal(x, "in_use", what+": of contexts, terminals, or in the background", forceHint)
 		}
 		return idle > 0, nil
 	}
