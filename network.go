@@ -66,7 +66,7 @@ type NetworkCheck struct {
 	Rule      string   `json:"rule,omitempty"`
 	Reason    string   `json:"reason,omitempty"`
 	Message   string   `json:"message"`
-	Addresses []string `json:"addresses,omitempty"` // that the host has now
+	Addresses []string `json:"addresses,omitempty"` // that the host has now, without those that no request can reach
 }
 
 // The network policies of a run or session.

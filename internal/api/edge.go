@@ -111,6 +111,9 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 		rec.cancel = cancel
 		defer func() {
 			rec.use.Release()
+			for _, leave := range rec.leave {
+				leave()
+			}
 			cancel(nil)
 		}()
 		r = r.WithContext(ctx)
@@ -177,7 +180,7 @@ func (e *Edge) admit(r *http.Request, rec *record) error {
 			Details: map[string]any{"field": "Host"},
 		}
 	}
-	return e.opts.Limits.admit(rec.address)
+	return e.opts.Limits.admit(rec)
 }
 
 // recoverPanic responds for a door that panicked. After a partial response it cuts the connection, so that the client

@@ -4,16 +4,22 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
 )
+
+// mostOpen limits the requests in progress of one user, and from one address, so that none of them takes all connections of a server.
+const mostOpen = maxConns / 4
 
 // LimitsOptions are rates per minute. Zero means no limit.
 type LimitsOptions struct {
 	PerUser    int // requests of one caller, from all addresses
 	PerAddress int // requests from one address, of all callers
 	Connects   int // WebSockets opened by one caller, or from one address before authentication
+	// Open is how many requests of one caller, and from one address, are in progress at once; 0 means 2048.
+	Open int
 	// MaxKeys bounds how many callers and how many addresses are tracked; 0 means 8192 of each.
 	MaxKeys int
 	// Now is the clock; nil means time.Now.
@@ -24,11 +30,16 @@ type LimitsOptions struct {
 // server by other means.
 type Limits struct {
 	users, addresses, connects *Buckets
+	open                       *open
 }
 
 // NewLimits returns limits with full buckets.
 func NewLimits(o LimitsOptions) *Limits {
+	if o.Open == 0 {
+		o.Open = mostOpen
+	}
 	return &Limits{
+		open:      &open{most: o.Open, by: map[string]int{}},
 		users:     NewBuckets(o.PerUser, o.MaxKeys, o.Now),
 		addresses: NewBuckets(o.PerAddress, o.MaxKeys, o.Now),
 		connects:  NewBuckets(o.Connects, o.MaxKeys, o.Now),
@@ -54,7 +65,19 @@ func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	if err != nil || c.Admin() {
 		return c, err
 	}
-	return c, Exceeded(l.limits.users.Take(c.ID), "user")
+	if err := Exceeded(l.limits.users.Take(c.ID), "user"); err != nil {
+		return c, err
+	}
+	return c, l.limits.Enter(r, c)
+}
+
+// Enter counts a request of a caller while it is in progress. [Limits.Guarded] does so, too: it is for callers that are known in
+// another way. The error is [belljar.CodeRateLimited].
+func (l *Limits) Enter(r *http.Request, c belljar.Caller) error {
+	if l == nil || c.Admin() {
+		return nil
+	}
+	return l.open.enter(recordOf(r.Context()), "user", c.ID)
 }
 
 // Connect counts a WebSocket before it is opened, by caller, or by address before authentication. The error is
@@ -76,11 +99,50 @@ func (l *Limits) Connect(r *http.Request) error {
 }
 
 // admit counts a request by its address.
-func (l *Limits) admit(address string) error {
-	if l == nil || exempt(address) {
+func (l *Limits) admit(rec *record) error {
+	if l == nil || exempt(rec.address) {
 		return nil
 	}
-	return Exceeded(l.addresses.Take(Network(address)), "address")
+	if err := Exceeded(l.addresses.Take(Network(rec.address)), "address"); err != nil {
+		return err
+	}
+	return l.open.enter(rec, "address", Network(rec.address))
+}
+
+// open counts requests in progress, by whose they are.
+type open struct {
+	most int
+
+	mu sync.Mutex
+	by map[string]int
+}
+
+// enter counts the request of rec until it ends. The error is [belljar.CodeRateLimited]. A request without a record does not count.
+func (o *open) enter(rec *record, scope, whose string) error {
+	if rec == nil {
+		return nil
+	}
+	key := scope + " " + whose
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.by[key] >= o.most {
+		return &belljar.Error{
+			Code: belljar.CodeRateLimited, Message: "too many requests are in progress at once",
+			Details: map[string]any{"retry_after_sec": 1, "scope": scope, "maximum": o.most},
+			Hint:    "let some of your requests and streams end, then send this one again",
+		}
+	}
+	o.by[key]++
+	rec.leave = append(rec.leave, func() { o.leave(key) })
+	return nil
+}
+
+func (o *open) leave(key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.by[key]--; o.by[key] == 0 {
+		delete(o.by, key)
+	}
 }
 
 // Exceeded returns the error of a limit whose next request may come after wait; nil if that is now. scope names the limit.

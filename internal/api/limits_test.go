@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +156,50 @@ func TestLimitOfWebSockets(t *testing.T) {
 	var none *api.Limits
 	if none.Connect(r) != nil || none.Guarded(keyIsUser{}) != api.Authenticator(keyIsUser{}) {
 		t.Error("no limits are some")
+	}
+}
+
+// TestLimitOfOpenRequests holds that what one caller, or one address, has in progress leaves room for others, and counts until it ends.
+func TestLimitOfOpenRequests(t *testing.T) {
+	limits := api.NewLimits(api.LimitsOptions{Open: 2})
+	edge, _ := newEdge(t, api.EdgeOptions{Limits: limits})
+	inside, end := make(chan struct{}), make(chan struct{})
+	handler := edge.Wrap(api.Guard(limits.Guarded(keyIsUser{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			inside <- struct{}{}
+			<-end
+		}
+	})))
+	for scope, held := range map[string][2][2]string{ // address and user
+		"user":    {{"192.0.2.1:1", "ann"}, {"192.0.2.2:1", "ann"}},
+		"address": {{"192.0.2.3:1", "bob"}, {"192.0.2.3:1", "cleo"}},
+	} {
+		var wait sync.WaitGroup
+		for _, one := range held {
+			wait.Go(func() { call(handler, one[0], one[1], "Upgrade", "websocket") })
+			<-inside
+		}
+		again := held[1]
+		if scope == "user" {
+			again[0] = "127.0.0.1:1"
+		} else {
+			again[1] = "dan"
+		}
+		w := call(handler, again[0], again[1])
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), fmt.Sprintf(`"scope":%q`, scope)) {
+			t.Errorf("%s: one more: %d %v %s", scope, w.Code, w.Header(), w.Body)
+		}
+		for _, other := range [][2]string{{"192.0.2.9:1", "eve"}, {"127.0.0.1:1", "root"}} {
+			if w := call(handler, other[0], other[1]); w.Code != http.StatusOK {
+				t.Errorf("%s: another pays for it: %d %s", scope, w.Code, w.Body)
+			}
+		}
+		end <- struct{}{}
+		end <- struct{}{}
+		wait.Wait()
+		if w := call(handler, again[0], again[1]); w.Code != http.StatusOK {
+			t.Errorf("%s: after the others: %d %s", scope, w.Code, w.Body)
+		}
 	}
 }
 

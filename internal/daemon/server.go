@@ -256,7 +256,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	callers := limits.Guarded(known)
 	d.streams, err = stream.New(stream.Options{
 		Engine: d.service, Auth: callers, Secret: secret, SignedURLs: cfg.WSSignedURLs, SignedTTL: cfg.WSSignedURLTTL,
-		URL: edge.WebSocketURL, OriginAllowed: edge.OriginAllowed, Connect: limits.Connect, Events: events, Logger: d.log,
+		URL: edge.WebSocketURL, OriginAllowed: edge.OriginAllowed, Connect: limits.Connect, Enter: limits.Enter, Events: events, Logger: d.log,
 	})
 	if err != nil {
 		return err

@@ -165,9 +165,17 @@ func (p *proxy) setCredentials(out *http.Request) {
 	out.Header.Del("If-Range")
 }
 
-// sameHeader reports whether two names may be one header: many servers read X_Key as X-Key.
+// sameHeader reports whether two names may be one header: many servers read X_Key as X-Key, and some any other mark, too.
 func sameHeader(a, b string) bool {
-	return strings.EqualFold(strings.ReplaceAll(a, "_", "-"), strings.ReplaceAll(b, "_", "-"))
+	return strings.EqualFold(strings.Map(hyphen, a), strings.Map(hyphen, b))
+}
+
+// hyphen is a hyphen for each mark in the name of a header, and a letter or digit as it is.
+func hyphen(r rune) rune {
+	if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+		return r
+	}
+	return '-'
 }
 
 // screen hides the secrets in the body of a response and the names of its trailers, and refuses one in which they could not be found.

@@ -169,7 +169,7 @@ func TestBrokerOwnHeader(t *testing.T) {
 		"Authorization: Bearer mine\r\n",
 		"authorization: mine\r\nAUTHORIZATION: mine\r\n",
 		"aUtHoRiZaTiOn:mine\r\n",
-		"X_Api_Key: mine\r\nx-api_key: mine\r\n",
+		"X_Api_Key: mine\r\nx-api_key: mine\r\nX.Api~Key: mine\r\n",
 		"Connection: Authorization, X-Api-Key\r\nAuthorization: mine\r\n",
 	} {
 		resp := a.send(t, get+own+"\r\n")

@@ -48,8 +48,11 @@ func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL s
 	own, err := ownAddresses()
 	usable := false
 	for _, ip := range addrs {
-		check.Addresses = append(check.Addresses, ip.String())
-		usable = usable || err == nil && p.admits(v.host, ip, own)
+		admitted := err == nil && p.admits(v.host, ip, own)
+		usable = usable || admitted
+		if admitted || p.opens(ip) { // another one tells about a network that no request can reach
+			check.Addresses = append(check.Addresses, ip.String())
+		}
 	}
 	switch {
 	case len(addrs) == 0:

@@ -53,7 +53,7 @@ func (d *Door) authenticate(r *http.Request, download bool) (belljar.Caller, err
 			Hint: "ask for a new one: POST " + api.Prefix + "/tickets",
 		}
 	}
-	return caller, nil
+	return caller, d.opts.Enter(r, caller)
 }
 
 // checkSigned returns the caller of a signed URL, or the reason why its token is invalid. The token's own expiry counts; exp

@@ -32,6 +32,8 @@ type Options struct {
 	OriginAllowed func(r *http.Request) bool
 	// Connect may refuse a WebSocket of an authenticated caller, for example because of a rate limit; nil refuses none.
 	Connect func(r *http.Request) error
+	// Enter may refuse the request of a caller with a token, for example because too many are in progress; nil refuses none.
+	Enter func(r *http.Request, c belljar.Caller) error
 	// MaxReaders is how many streams one user may have open at once; 0 is 2,000.
 	MaxReaders int
 	// WriteTimeout is how long a reader may take to receive a message; 0 is 30 s.
@@ -85,6 +87,9 @@ func New(opts Options) (*Door, error) {
 	}
 	if opts.Connect == nil {
 		opts.Connect = func(*http.Request) error { return nil }
+	}
+	if opts.Enter == nil {
+		opts.Enter = func(*http.Request, belljar.Caller) error { return nil }
 	}
 	if opts.Events == nil {
 		opts.Events = event.Sinks{}

@@ -229,6 +229,20 @@ func TestTicket(t *testing.T) {
 	}
 }
 
+// A request with a ticket is one of its caller's.
+func TestTicketEnters(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.Enter = func(_ *http.Request, c belljar.Caller) error {
+			return &belljar.Error{Code: belljar.CodeRateLimited, Message: c.ID + " has too many"}
+		}
+	})
+	finished(b, "r")
+	answer, text := b.get(b.path("r", "logs?token="+ticketFor(b, "ann", "")), nil)
+	if answer.StatusCode != http.StatusTooManyRequests || !strings.Contains(text, "ann has too many") {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+}
+
 // If many clients use one ticket at once, one of them succeeds.
 func TestTicketRace(t *testing.T) {
 	tickets := newTickets(time.Minute, time.Now)

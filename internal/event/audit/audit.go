@@ -41,6 +41,7 @@ type Trail struct {
 	failed  error         // of the last write, for Close
 
 	journal *journal // owned by write
+	guesses guesses  // owned by write
 	mute    bool     // a failure was logged and persists; owned by write
 }
 
@@ -137,6 +138,9 @@ func (t *Trail) finish() {
 		}
 		break
 	}
+	if rest, more := t.guesses.end(); more {
+		t.write(rest)
+	}
 	if t.lost.Load() > 0 {
 		t.write()
 	}
@@ -152,7 +156,16 @@ const batchSize = 64 << 10
 func (t *Trail) write(events ...event.Event) {
 	var b []byte
 	count := int64(0)
-	add := func(e event.Event) {
+	var add func(event.Event)
+	add = func(e event.Event) {
+		if e.Name == event.AuthFailed && e.Reason != manyMore {
+			if rest, more := t.guesses.turn(e.Time); more {
+				add(rest)
+			}
+			if t.guesses.count++; t.guesses.count > mostFailures {
+				return
+			}
+		}
 		line, err := encode(e, t.opts.RedactPaths)
 		if err != nil {
 			t.opts.Logger.Error("event cannot be written to the audit trail", "event", e.Name, "err", err)

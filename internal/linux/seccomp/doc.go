@@ -18,6 +18,7 @@
 //   - A BPF program: as a socket filter EPERM, as a seccomp filter of a command EINVAL, as on a kernel without seccomp filters.
 //     Queries of the available actions are allowed.
 //   - The calls of asynchronous I/O (io_setup and kin): ENOSYS; libraries fall back to threads.
+//   - memfd_secret: ENOSYS, as on a kernel built without it. Its memory splits the large pages of the kernel's map of all memory.
 //   - A lock of an open file description (F_OFD_SETLK): EINVAL, as on a kernel before 3.15. It has no owner to count it for.
 //   - modify_ldt: ENOSYS, as on a kernel built without it; only 16-bit and 32-bit code uses it.
 //   - Everything else that is not allowed: EPERM, as under Docker.

@@ -88,6 +88,7 @@ var sandboxDecisions = []decision{
 	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing}, {"fsync", a(3), 0},
 	{"fcntl", a(3, unix.F_SETLK), 0}, {"fcntl", a(3, unix.F_SETLKW), 0}, {"fcntl", a(3, unix.F_OFD_GETLK), 0}, {"fcntl", a(3, unix.F_GETFD), 0},
 	{"fcntl", a(3, unix.F_OFD_SETLK), unix.EINVAL}, {"fcntl", a(3, high|unix.F_OFD_SETLKW), unix.EINVAL},
+	{"memfd_secret", a(), enosys},
 	{"io_setup", a(128), enosys}, {"io_submit", a(), enosys}, {"io_getevents", a(), enosys}, {"io_pgetevents", a(), enosys},
 	{"io_cancel", a(), enosys}, {"io_destroy", a(), enosys},
 	{"seccomp", a(unix.SECCOMP_SET_MODE_FILTER), unix.EINVAL}, {"seccomp", a(high | unix.SECCOMP_SET_MODE_FILTER), unix.EINVAL},

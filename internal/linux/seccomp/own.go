@@ -71,6 +71,8 @@ func conditional() map[string][]rule {
 	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
 		rules[name] = []rule{{action: fails(unix.ENOSYS)}}
 	}
+	// Each page of such memory leaves the kernel's map of all memory, whose large pages it splits for good: the host is slower from then on.
+	rules["memfd_secret"] = []rule{{action: fails(unix.ENOSYS)}}
 	return rules
 }
 

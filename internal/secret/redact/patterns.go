@@ -18,8 +18,9 @@ const (
 	shortest = 8
 	// widest is the length of the longest window, which a search moves over the bytes.
 	widest = 32
-	// cutAt is the length above which a pattern is cut into pieces, of at least half of that. It bounds what a stream holds back.
-	cutAt = 1 << 10
+	// cutAt is the length above which a pattern is cut into pieces, of at least half of that. It bounds what a stream holds back, and
+	// what it compares at each byte of a hostile output.
+	cutAt = 256
 )
 
 // Patterns are the forms of secrets. They do not change: safe for concurrent use.
@@ -175,6 +176,8 @@ func longest(list []pattern, b []byte) int {
 
 // alike is how many bytes a and b have in common at their beginnings.
 func alike(a, b []byte) (n int) {
+	for ; n+64 <= min(len(a), len(b)) && string(a[n:n+64]) == string(b[n:n+64]); n += 64 {
+	}
 	for ; n+8 <= min(len(a), len(b)); n += 8 {
 		if x := head(a[n:]) ^ head(b[n:]); x != 0 {
 			return n + bits.LeadingZeros64(x)/8

@@ -249,7 +249,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// BenchmarkWrite redacts a log of ordinary lines, with one secret and with many.
+// BenchmarkWrite redacts a log of ordinary lines, with one secret and with many, and one in which a secret is nearly everywhere.
 func BenchmarkWrite(b *testing.B) {
 	line := []byte("2026-03-01T12:00:00Z INFO  request id=7f3a method=GET path=/api/v1/items status=200 took=13ms\n")
 	log := bytes.Repeat(line, 64<<10/len(line)+1)[:64<<10]
@@ -257,12 +257,18 @@ func BenchmarkWrite(b *testing.B) {
 	for i := range 32 {
 		many = append(many, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(i), 77, 200}, 10)))
 	}
-	for name, values := range map[string][]string{"one": many[:1], "many": many} {
+	near := strings.Repeat("a", 64<<10)
+	for name, values := range map[string][]string{"one": many[:1], "many": many, "hostile": {near + "b"}} {
 		b.Run(name, func(b *testing.B) {
-			s := New(values...).Stream()
+			log := log
+			if name == "hostile" {
+				log = []byte(near)
+			}
+			s, buf := New(values...).Stream(), make([]byte, len(log))
 			b.SetBytes(int64(len(log)))
 			for b.Loop() {
-				s.Write(log)
+				copy(buf, log)
+				s.Write(buf)
 			}
 		})
 	}

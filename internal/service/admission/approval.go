@@ -72,7 +72,11 @@ func subjects() []subject {
 		{name: "cpu", amount: func(q Question) float64 { return ofSandbox(q, q.Placement.Limits.CPU) }},
 		{name: "memory_mb", amount: func(q Question) float64 { return ofSandbox(q, float64(q.Placement.MemoryMB())) }},
 		{name: "timeout_sec", amount: func(q Question) float64 {
-			if n := q.Placement.Limits.TimeoutSec; n > q.SessionTimeout {
+			n := q.Placement.Limits.TimeoutSec
+			if q.Run != nil {
+				n = max(n, q.Run.BuildTimeoutSec) // a compiler computes, too
+			}
+			if n > q.SessionTimeout {
 				return n
 			}
 			return 0

@@ -69,6 +69,7 @@ func families() []family {
 		{"io_uring_setup", unix.SYS_IO_URING_SETUP, []uintptr{1, block(256)}},
 		{"kexec_load", unix.SYS_KEXEC_LOAD, []uintptr{0, 0, 0, here}},
 		{"keyctl", unix.SYS_KEYCTL, []uintptr{0, ^uintptr(2), 0}},
+		{"memfd_secret", unix.SYS_MEMFD_SECRET, []uintptr{unix.O_CLOEXEC}},
 		{"mount", unix.SYS_MOUNT, []uintptr{cstr("none"), cstr("/tmp"), cstr("tmpfs"), 0, 0}},
 		{"mount_setattr", unix.SYS_MOUNT_SETATTR, []uintptr{atCWD, cstr("/"), 0, block(32), 32}},
 		{"move_mount", unix.SYS_MOVE_MOUNT, []uintptr{atCWD, cstr("/tmp"), atCWD, cstr("/run"), 0}},
