@@ -427,6 +427,10 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 			fail("disk", err)
 		case free < uint64(cfg.MinFreeMB)<<20/2:
 			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB/2)}
+		default:
+			if free, all, err := freeFiles(data.path); err == nil && all > 0 && free == 0 {
+				checks["disk"] = rest.Check{Detail: "it has no room for another file, as df -i shows"}
+			}
 		}
 		checks["workspace"] = d.workspaceReady(ctx)
 		if _, err := os.Stat(data.path); err != nil {
