@@ -108,6 +108,9 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	raw, err := os.ReadFile(path)
 	if err == nil {
 		if value := string(bytes.TrimSpace(raw)); value != "" {
+			if err := hide(path); err != nil {
+				return "", false, unusable(d.path, err)
+			}
 			return value, false, nil
 		}
 	}
@@ -119,6 +122,15 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 		return "", false, unusable(d.path, err)
 	}
 	return value, true, nil
+}
+
+// hide lets only its owner read a file. One that was put back from a backup may be open to others.
+func hide(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(path, 0o600)
 }
 
 // damagedSecret returns the error for a file that holds no valid secret. loss says what a new one costs.

@@ -77,6 +77,9 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	if err != nil || !made || len(first) < 40 {
 		t.Fatalf("first: %q %v %v", first, made, err)
 	}
+	if err := os.Chmod(d.in("key"), 0o644); err != nil { // as a copy out of a backup may be
+		t.Fatal(err)
+	}
 	second, made, err := d.secret("key", newKey)
 	if err != nil || made || second != first {
 		t.Errorf("second: %q %v %v, want %q", second, made, err, first)
