@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -344,6 +345,11 @@ func (d *server) openStore(ctx context.Context, cfg *config.Config, data *dataDi
 		}
 	}
 	d.closers = append(d.closers, lock.Close)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := data.withoutStore(path); err != nil {
+			return nil, err
+		}
+	}
 	records, err := sqlite.Open(ctx, sqlite.Options{Path: path, Logger: d.log})
 	if err != nil {
 		return nil, err
