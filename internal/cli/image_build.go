@@ -87,7 +87,9 @@ func (b *imageBuild) write(ctx context.Context, c *console) error {
 // add builds an image and imports it under all its names.
 func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images) error {
 	name := cmp.Or(b.Name, "belljar/"+b.Recipe)
-	made, err := c.maker().Add(ctx, images, name, b.spec())
+	spec := b.spec()
+	spec.Names = append([]string{name}, b.Alias...)
+	made, err := c.maker().Add(ctx, images, name, spec)
 	for _, alias := range b.Alias {
 		if err == nil {
 			made, err = images.Tag(ctx, name, alias)
@@ -99,7 +101,7 @@ func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images)
 	case b.JSON:
 		return show.JSON(c.stdout, made)
 	}
-	return show.Lines(c.stdout, []string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), made)})
+	return show.Lines(c.stdout, []string{imageLine(strings.Join(spec.Names, " "), made)})
 }
 
 // maker makes images on this machine.

@@ -119,6 +119,8 @@ func TestImageBuildFails(t *testing.T) {
 		"unknown":       {imageBuild{Mirror: "http://m/debian", Recipe: "cobol"}, "", fakeImages{}, "no recipe"},
 		"file and name": {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "x", Name: "y"}, "", fakeImages{}, "do not go with it"},
 		"no folder":     {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "/no/such/folder/x.tar"}, "", fakeImages{}, "no such file"},
+		"a bad name":    {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Name: "a b"}, "echo 'E: it is built' >&2; exit 1", fakeImages{}, `cannot be called "a b"`},
+		"a bad alias":   {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Alias: []string{"host"}}, "echo 'E: it is built' >&2; exit 1", fakeImages{}, `cannot be called "host"`},
 		"the tool":      {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo 'E: no network' >&2; exit 1", fakeImages{}, "no network"},
 		"the import":    {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo", fakeImages{err: refused}, "refused"},
 	} {

@@ -108,6 +108,9 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	raw, err := os.ReadFile(path)
 	if err == nil {
 		if value := string(bytes.TrimSpace(raw)); value != "" {
+			if err := hide(path); err != nil {
+				return "", false, unusable(d.path, err)
+			}
 			return value, false, nil
 		}
 	}
@@ -120,6 +123,40 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	}
 	return value, true, nil
 }
+
+// hide lets only its owner read a file. One that was put back from a backup may be open to others.
+func hide(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(path, 0o600)
+}
+
+// withoutStore refuses a new store in a folder that has the bytes of another's runs: the first sweep would remove them all, because the
+// new one knows none. The other one may be on a disk that is not mounted, or not be restored yet.
+func (d *dataDir) withoutStore(store string) error {
+	for _, dir := range []string{d.in("logs"), d.in("artifacts")} {
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() {
+				return errFound
+			}
+			return err
+		})
+		if errors.Is(err, errFound) {
+			return &belljar.Error{
+				Code: belljar.CodeConflict, Message: "store " + store + " does not exist, but " + dir + " has files of its runs",
+				Hint: "put the store back, or name it with SANDBOX_STORE_DB_PATH; to begin anew, move the folders logs and artifacts away",
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return unusable(d.path, err)
+		}
+	}
+	return nil
+}
+
+var errFound = errors.New("a file was found")
 
 // damagedSecret returns the error for a file that holds no valid secret. loss says what a new one costs.
 func damagedSecret(path, loss string, err error) error {

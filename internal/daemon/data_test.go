@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -77,6 +79,9 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	if err != nil || !made || len(first) < 40 {
 		t.Fatalf("first: %q %v %v", first, made, err)
 	}
+	if err := os.Chmod(d.in("key"), 0o644); err != nil { // as a copy out of a backup may be
+		t.Fatal(err)
+	}
 	second, made, err := d.secret("key", newKey)
 	if err != nil || made || second != first {
 		t.Errorf("second: %q %v %v, want %q", second, made, err, first)
@@ -90,6 +95,42 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	}
 	if got, made, err := d.secret("empty", newKey); err != nil || !made || got == "" {
 		t.Errorf("an empty file, as a full disk leaves it: %q %v %v", got, made, err)
+	}
+}
+
+// Without the store, which may be on a disk that is not mounted, a start would remove the bytes of all its runs.
+func TestStoreIsMissing(t *testing.T) {
+	d, err := openData(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	open := func() error {
+		s := &server{log: slog.New(slog.DiscardHandler)}
+		_, err := s.openStore(t.Context(), &config.Config{}, d)
+		return errors.Join(err, s.Close())
+	}
+	artifact := d.in("artifacts", "alice", "run", "0")
+	if err := os.MkdirAll(filepath.Dir(artifact), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(d.in("logs", "2026-01-02", "03"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err != nil { // of runs that have been swept, folders may stay
+		t.Errorf("with folders alone: %v", err)
+	}
+	if err := os.Remove(d.in("belljar.db")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(artifact, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); belljar.CodeOf(err) != belljar.CodeConflict || !strings.Contains(err.Error(), d.in("artifacts")) {
+		t.Errorf("with an artifact: %v", err)
+	}
+	if _, err := os.Stat(d.in("belljar.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a store was made: %v", err)
 	}
 }
 

@@ -29,6 +29,11 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 	if err != nil {
 		return nil, err
 	}
+	release, err := data.claim(installation)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, release)
 	units, err := openUnits(h, names, openOptions{installation: installation, cfg: cfg, log: d.log, state: data.in("sprites"), observe: d.observe})
 	if err != nil {
 		return nil, err

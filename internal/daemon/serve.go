@@ -55,6 +55,9 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	defer signal.Stop(signals)
 
 	listener, err := listen(cfg.Listen)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -344,6 +345,11 @@ func (d *server) openStore(ctx context.Context, cfg *config.Config, data *dataDi
 		}
 	}
 	d.closers = append(d.closers, lock.Close)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := data.withoutStore(path); err != nil {
+			return nil, err
+		}
+	}
 	records, err := sqlite.Open(ctx, sqlite.Options{Path: path, Logger: d.log})
 	if err != nil {
 		return nil, err
@@ -427,6 +433,10 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 			fail("disk", err)
 		case free < uint64(cfg.MinFreeMB)<<20/2:
 			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB/2)}
+		default:
+			if free, all, err := freeFiles(data.path); err == nil && all > 0 && free == 0 {
+				checks["disk"] = rest.Check{Detail: "it has no room for another file, as df -i shows"}
+			}
 		}
 		checks["workspace"] = d.workspaceReady(ctx)
 		if _, err := os.Stat(data.path); err != nil {

@@ -63,6 +63,7 @@ type Images interface {
 // Build is an image to be made of Debian packages.
 type Build struct {
 	Recipe   string
+	Names    []string     // that the image gets: an invalid one costs no build
 	Packages []string     // of Debian, besides the recipe's
 	Suite    string       // Debian's release, "" for this machine's
 	Mirror   string       // where the packages are, "" for this machine's sources

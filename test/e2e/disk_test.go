@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,37 @@ func until(t *testing.T, what string, right func() bool) {
 		case <-deadline.C:
 			t.Fatalf("%s: not within %v", what, patience)
 		}
+	}
+}
+
+// TestNoFilesLeft takes the last free file of the disk, which has room for bytes. The server is not ready, refuses runs and says how to see
+// why, and works again when files are free.
+func TestNoFilesLeft(t *testing.T) {
+	disk := smallDisk(t, "64m,nr_inodes=200")
+	s := serve(t, filepath.Join(disk, "data"), "--set", "min_free_mb=1")
+	others := filepath.Join(disk, "others")
+	err := os.Mkdir(others, 0o700)
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(others, strconv.Itoa(i)), nil, 0o600)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	status, answer := s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("true"))
+	if e, _ := answer["error"].(map[string]any); status != http.StatusInsufficientStorage || !strings.Contains(fmt.Sprint(e["hint"]), "df -i") {
+		t.Errorf("a run: %d %v", status, answer)
+	}
+	if status, answer, err := s.try(http.MethodGet, "/readyz", nil); err != nil || status != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(answer), "df -i") {
+		t.Errorf("ready: %d %v %v", status, answer, err)
+	}
+	if err := os.RemoveAll(others); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer, err := s.try(http.MethodGet, "/readyz", nil); err != nil || status != http.StatusOK {
+		t.Errorf("ready again: %d %v %v", status, answer, err)
+	}
+	if status, answer := s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("true")); answer["phase"] != "completed" {
+		t.Errorf("a run again: %d %v", status, answer)
 	}
 }
 

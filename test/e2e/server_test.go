@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/rundir"
 	runtimes "github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
 	"github.com/belljar/belljar/internal/runtime/native"
@@ -166,6 +167,7 @@ func (s *server) purge() {
 		}
 		return rack.Options{Agent: program, Installation: strings.TrimSpace(string(text))}
 	}
+	_ = os.Remove(filepath.Join(rundir.Default(), "servers", strings.TrimSpace(string(text))+".lock")) // if it was killed
 	s.purgeRuntime(native.New(options()))
 	s.purgeRuntime(gvisor.New(gvisor.Options{Options: options()}))
 }

@@ -194,3 +194,20 @@ func TestStopAtOnce(t *testing.T) {
 	}
 	next.stop()
 }
+
+// TestStopByHangup ends a server as the end of its terminal does: in order, with its sessions if the operator wants that.
+func TestStopByHangup(t *testing.T) {
+	s := serve(t, t.TempDir(), "--set", "end_sessions=true")
+	s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.1", "base_image": "host"})
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(stopTime):
+		t.Fatalf("the server does not stop\n%s", s.dump())
+	}
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(s.said.String(), "hangup: no new runs") {
+		t.Errorf("ended with %d\n%s", code, s.said)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -136,7 +137,8 @@ func (c *call) body(names ...string) (map[string]string, error) {
 	}
 	defer give()
 	var given map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
+	// What is not Unicode would be stored as U+FFFD: a file would not have what was sent.
+	if !utf8.Valid(raw) || api.LoneSurrogate(raw) || json.Unmarshal(raw, &given) != nil || given == nil {
 		return nil, missing{{[]string{"body"}, "JSON decode error", "json_invalid"}}
 	}
 	var bad missing

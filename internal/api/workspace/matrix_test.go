@@ -239,6 +239,9 @@ func TestErrors(t *testing.T) {
 	if was := w.door.LimitFiles(1000); was != 5<<20 {
 		t.Errorf("files have at most %d bytes", was)
 	}
+	if got := w.ask("alice", "PUT", "/api/file?path=x", "{\"content\":\"\xff\"}"); got.status != 422 || !strings.Contains(got.body, "json_invalid") {
+		t.Error("bytes that are not UTF-8:", got)
+	}
 	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 1000)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) || !strings.Contains(got.body, "1000 bytes") {
 		t.Error(got.status, got.body)
 	}

@@ -55,7 +55,8 @@ func Full(err error) bool {
 // DiskFull reports that the server's disk is full.
 func DiskFull(err error) error {
 	return &belljar.Error{
-		Code: belljar.CodeDiskFull, Message: "the server's disk is full", Hint: "free space on the server's disk", Err: err,
+		Code: belljar.CodeDiskFull, Message: "the server's disk is full", Err: err,
+		Hint: "free space on the server's disk, or remove files if df -i shows no free inodes",
 	}
 }
 

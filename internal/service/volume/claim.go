@@ -26,7 +26,7 @@ func (v *Volumes) Size(caller belljar.Caller, w belljar.Workspace) (mb int, err 
 		if err := v.allowed("workspace", 0); err != nil {
 			return 0, err
 		}
-		return 0, notFound(w.Volume)
+		return 0, notFound(w.Volume, makeHint)
 	case d == nil:
 		return w.MB, v.allowed("workspace.mb", w.MB)
 	case w.MB != 0 && w.MB != d.MB:
@@ -57,7 +57,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	d := v.all[v.folder(caller.ID, w.Volume)]
 	v.mu.Unlock()
 	if d == nil && w.MB == 0 {
-		return notFound(w.Volume) // it was removed after it was admitted
+		return notFound(w.Volume, makeHint) // it was removed after it was admitted
 	}
 	var err error
 	if d == nil {
@@ -74,7 +74,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 		return err
 	}
 	if v.all[d.dir] != d {
-		return notFound(w.Volume) // it was removed meanwhile
+		return notFound(w.Volume, makeHint) // it was removed meanwhile
 	}
 	if !w.ReadOnly && d.report().WrittenBy != "" {
 		return d.inUse("is written to by another sandbox")

@@ -297,12 +297,17 @@ func (d *disk) inUse(what string) error {
 	return e
 }
 
-func notFound(name string) error {
+// notFound refuses a volume that there is none of: hint says what to do instead.
+func notFound(name, hint string) error {
 	return &belljar.Error{
-		Code: belljar.CodeNotFound, Message: fmt.Sprintf("you have no volume %.80q", name), Details: map[string]any{"volume": name},
-		Hint: "make it with belljar volume create, or with workspace.mb",
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("you have no volume %.80q", name), Details: map[string]any{"volume": name}, Hint: hint,
 	}
 }
+
+const (
+	makeHint = "make it with belljar volume create, or with workspace.mb"
+	listHint = "belljar volume ls lists yours"
+)
 
 func writeSynced(path string, raw []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -354,7 +359,7 @@ func (v view) Get(_ context.Context, name string) (belljar.Volume, error) {
 	defer v.mu.Unlock()
 	d := v.all[v.folder(v.caller.ID, name)]
 	if d == nil {
-		return belljar.Volume{}, notFound(name)
+		return belljar.Volume{}, notFound(name, listHint)
 	}
 	return d.report(), nil
 }
@@ -378,7 +383,7 @@ func (v view) Remove(_ context.Context, name string) error {
 	d := v.all[dir]
 	switch {
 	case d == nil:
-		return notFound(name)
+		return notFound(name, listHint)
 	case len(d.uses) > 0:
 		return d.inUse("cannot be removed")
 	}

@@ -162,7 +162,7 @@ func openFailed(path string, err error, hint string) error {
 	if errors.As(err, &known) {
 		switch known.Code() & 0xff {
 		case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
-			hint = "the file is damaged or no database: restore it from a backup, or move it away and start with an empty store"
+			hint = "the file is damaged or no database: restore it from a backup, or move it away, with logs and artifacts, and start with an empty store"
 		case lib.SQLITE_FULL, lib.SQLITE_IOERR:
 			if err = mapError(path, err); errors.Is(err, store.ErrFull) {
 				hint = "free space on the disk"
