@@ -28,18 +28,20 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past), s.snapshots.Sweep(ctx, now), s.templates.Sweep(ctx, false))
 }
 
-// nextSweep returns when the oldest log of a user is deleted, at the latest; false if that is not known.
-func (s *Service) nextSweep(ctx context.Context, user string) (time.Time, bool) {
-	kept := time.Duration(s.opts.Policy.ArtifactTTLHours) * time.Hour
+// nextSweep makes what returns when the oldest log of a user is deleted, at the latest; false if that is not known.
+func nextSweep(o Options, now func() time.Time) func(context.Context, string) (time.Time, bool) {
+	kept := time.Duration(o.Policy.ArtifactTTLHours) * time.Hour
 	if kept == 0 {
-		kept = time.Duration(s.opts.RowDays) * 24 * time.Hour
+		kept = time.Duration(o.RowDays) * 24 * time.Hour
 	}
-	kept += s.opts.SweepEvery
-	rows, _, err := s.opts.Store.Runs().List(ctx, belljar.RunQuery{
-		UserID: user, FinishedFrom: s.clock.Now().Add(-kept), Sort: "finished_at:asc", Limit: 1,
-	})
-	if err != nil || len(rows) == 0 {
-		return time.Time{}, false
+	kept += o.SweepEvery
+	return func(ctx context.Context, user string) (time.Time, bool) {
+		rows, _, err := o.Store.Runs().List(ctx, belljar.RunQuery{
+			UserID: user, FinishedFrom: now().Add(-kept), Sort: "finished_at:asc", Limit: 1,
+		})
+		if err != nil || len(rows) == 0 {
+			return time.Time{}, false
+		}
+		return rows[0].FinishedAt.Add(kept), true
 	}
-	return rows[0].FinishedAt.Add(kept), true
 }
