@@ -190,6 +190,11 @@ func TestValidateRefuses(t *testing.T) {
 		{"file elsewhere", file("/etc/passwd"), "files[1].path", ""},
 		{"file without name", file(""), "files[1].path", ""},
 		{"file twice", file("./main.py"), "files[1].path", ""},
+		{"file in a file", file("main.py/x"), "files[1].path", ""},
+		{"file over a folder", func(s *belljar.RunSpec) { s.Files = []belljar.InlineFile{{Path: "a/b/c"}, {Path: "a-b"}, {Path: "a"}} }, "files[0].path", ""},
+		{"file in the code", func(s *belljar.RunSpec) {
+			s.Command, s.Code, s.Language, s.Files = nil, "1", "python", []belljar.InlineFile{{Path: "main.py/x"}}
+		}, "files[0].path", ""},
 		{"file is the workspace", file("./"), "files[1].path", ""},
 		{"large files", func(s *belljar.RunSpec) { s.Files[0].Content = make([]byte, belljar.MaxInlineBytes+1) }, "files", ""},
 		{"pattern outside", func(s *belljar.RunSpec) { s.CapturePatterns = []string{"ok", "a/../../x"} }, "capture_patterns[1]", ""},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -261,8 +262,8 @@ func (s *RunSpec) checkCode() error {
 	}
 	file := l.FileOf(s.Code)
 	for i, f := range s.Files {
-		if clean, err := CleanPath(f.Path); err == nil && clean == file {
-			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q is where code goes", i, f.Path)
+		if clean, err := CleanPath(f.Path); err == nil && (clean == file || strings.HasPrefix(clean, file+"/")) {
+			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q is where code goes, to %s", i, f.Path, file)
 		}
 	}
 	return nil
@@ -351,19 +352,19 @@ func checkLabels(labels map[string]string) error {
 
 // checkFiles checks the inline files, the code among them.
 func (s *RunSpec) checkFiles() error {
-	inline, seen := len(s.Code), make(map[string]bool, len(s.Files))
+	inline, seen := len(s.Code), make(map[string]int, len(s.Files))
 	for i, f := range s.Files {
 		clean, err := CleanPath(f.Path)
 		if err == nil && clean == "." {
 			err = errors.New("path is the workspace itself")
 		}
-		if err == nil && seen[clean] {
+		if _, twice := seen[clean]; err == nil && twice {
 			err = errors.New("path is given twice")
 		}
 		if err == nil {
 			err = CheckPlace(clean)
 		}
-		seen[clean] = true
+		seen[clean] = i
 		if err != nil {
 			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %v", i, f.Path, err)
 		}
@@ -371,6 +372,21 @@ func (s *RunSpec) checkFiles() error {
 	}
 	if inline > MaxInlineBytes {
 		return invalid("files", "inline files are limited to %d bytes together, got %d", MaxInlineBytes, inline)
+	}
+	// With NUL, which no path has, for the slash, what lies in a folder sorts right behind the folder's name.
+	paths := slices.Sorted(func(yield func(string) bool) {
+		for clean := range seen {
+			if !yield(strings.ReplaceAll(clean, "/", "\x00")) {
+				return
+			}
+		}
+	})
+	for n := 1; n < len(paths); n++ {
+		if file := paths[n-1]; strings.HasPrefix(paths[n], file+"\x00") {
+			i := seen[strings.ReplaceAll(paths[n], "\x00", "/")]
+			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %q is a file of the same request", i, s.Files[i].Path,
+				strings.ReplaceAll(file, "\x00", "/"))
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,26 +15,40 @@ func (p *parser) java(line string) bool {
 	// chain has the exception that the JVM reports, its cause, the cause's and so on; aside what was suppressed.
 	chain, aside := []Trace{javaTrace(raised[0], raised[1:])}, []Trace(nil)
 	current := &chain[0]
+	depths := []int{0} // of each of chain: its frames, with those that are not kept
 	for ; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]
 		trimmed := strings.TrimLeft(line, "\t ")
+		last := len(chain) - 1
 		if f, ok := javaFrame(line); ok {
 			if len(current.Frames) < mostFrames {
 				current.Frames = append(current.Frames, f)
+			}
+			if current == &chain[last] {
+				depths[last]++
+			}
+			continue
+		}
+		if n := javaShared(trimmed); n >= 0 {
+			// The JVM leaves out the frames at the end that the wrapper above has, too.
+			if from := depths[max(0, last-1)] - n; current == &chain[last] && last > 0 && from >= 0 {
+				outer := chain[last-1].Frames
+				shared := outer[min(from, len(outer)):]
+				current.Frames = append(current.Frames, shared[:min(len(shared), mostFrames-len(current.Frames))]...)
+				depths[last] += n
 			}
 			continue
 		}
 		isSuppressed := strings.HasPrefix(trimmed, "Suppressed: ")
 		cause, isCause := strings.CutPrefix(trimmed, "Caused by: ")
 		switch {
-		case len(chain)+len(aside) > mostRelated && (isSuppressed || isCause), strings.Contains(trimmed, "[CIRCULAR REFERENCE"),
-			strings.HasPrefix(trimmed, "... ") && strings.HasSuffix(line, " more"):
+		case len(chain)+len(aside) > mostRelated && (isSuppressed || isCause), strings.Contains(trimmed, "[CIRCULAR REFERENCE"):
 			continue
 		case isSuppressed, isCause && trimmed != line: // the cause of one that was suppressed
 			aside = append(aside, javaTrace(strings.TrimPrefix(cause, "Suppressed: "), p.javaMore()))
 			current = &aside[len(aside)-1]
 		case isCause:
-			chain = append(chain, javaTrace(cause, p.javaMore()))
+			chain, depths = append(chain, javaTrace(cause, p.javaMore())), append(depths, 0)
 			current = &chain[len(chain)-1]
 		default:
 			p.addJava(chain, aside)
@@ -42,6 +57,18 @@ func (p *parser) java(line string) bool {
 	}
 	p.addJava(chain, aside)
 	return true
+}
+
+// javaShared reads "... N more"; -1 if a line is something else.
+func javaShared(trimmed string) int {
+	number, ok := strings.CutPrefix(trimmed, "... ")
+	if number, ok = strings.CutSuffix(number, " more"); !ok {
+		return -1
+	}
+	if n, err := strconv.Atoi(number); err == nil && n > 0 && strings.HasPrefix(trimmed, "... ") {
+		return n
+	}
+	return -1
 }
 
 // addJava keeps a chain: what happened first comes first.

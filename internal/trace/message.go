@@ -20,6 +20,8 @@ var grammars = []grammar{
 	{has: " error: ", is: messages, more: (*parser).marks},
 	{has: " warning: ", is: messages, more: (*parser).marks},
 	{has: "undefined reference to ", is: line(`^FILE:LINE: (?P<message>undefined reference to .*)`), more: (*parser).marks},
+	// The linker knows no line without -g.
+	{language: C, has: "undefined reference to ", is: line(`^(?:[^ ]*ld: )?(?P<file>[^ \t(]+):\(\.[^ )]*\): (?P<message>undefined reference to .*)`)},
 	{language: Go, has: ".go:", is: line(`^(?:vet: )?(?P<file>.*?\.go):LINE:COLUMN: MESSAGE`), more: (*parser).marks},
 	{language: Java, has: "[ERROR] ", is: line(`^\[ERROR\] FILE:\[LINE,COLUMN\] MESSAGE`)}, // Maven's
 	{language: TypeScript, has: "error TS", is: line(`^FILE\(LINE(?:,COLUMN)?\): error (?P<type>TS[^:]*): MESSAGE`)},

@@ -60,6 +60,21 @@ func (p *parser) node(line string) bool {
 		return false
 	}
 	t := Trace{Language: Node, Kind: KindException}
+	if header, open, ok := nodeBare(p.line(first)); ok {
+		t.Type, t.Message = nodeType([]string{header})
+		if p.at += first + 1; open {
+			p.nodeProperties(&t, "    ")
+		}
+		t.nodeTop(f)
+		if len(t.Frames) == 0 && len(t.Related) > 0 { // it failed where its first member did
+			outer, related := t, t.Related
+			outer.Related = nil
+			t = related[0]
+			t.Related = append([]Trace{outer}, related[1:]...)
+		}
+		p.add(t)
+		return true
+	}
 	t.Type, t.Message = nodeType(p.lines[p.at+first : min(p.at+end, len(p.lines))])
 	p.at += end
 	p.nodeStack(&t, "    ")
@@ -109,11 +124,15 @@ func (t *Trace) nodeTop(f Frame) {
 	t.Frames = append([]Frame{f}, t.Frames...)
 }
 
-// nodeStack reads frames, and the properties of the error with its causes.
+// nodeStack reads frames, and the properties of the error.
 func (p *parser) nodeStack(t *Trace, margin string) {
-	if open := p.nodeFrames(t, margin); !open {
-		return
+	if open := p.nodeFrames(t, margin); open {
+		p.nodeProperties(t, margin)
 	}
+}
+
+// nodeProperties reads the properties of an error with its causes and members, down to the bracket that closes them.
+func (p *parser) nodeProperties(t *Trace, margin string) {
 	for p.at < len(p.lines) {
 		line, next := p.lines[p.at], p.line(1)
 		if line == margin[4:]+"}" {
@@ -209,6 +228,21 @@ func nodeHeader(line string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(line, "Uncaught "), ": ")
 	name, _, coded := strings.Cut(name, " [")
 	return isName(name) && (coded || strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
+}
+
+// nodeBare reads the line of an error without a stack: "[TypeError: message]", perhaps with properties, " { code: 1 }", or on the next lines.
+func nodeBare(line string) (header string, open, ok bool) {
+	rest, ok := strings.CutPrefix(line, "[")
+	if !ok || !nodeHeader(rest) {
+		return "", false, false
+	}
+	if rest, open = strings.CutSuffix(rest, " {"); !open && strings.HasSuffix(rest, " }") {
+		if i := strings.LastIndex(rest, "] { "); i >= 0 {
+			rest = rest[:i+1]
+		}
+	}
+	header, ok = strings.CutSuffix(rest, "]")
+	return header, open, ok
 }
 
 // nodeType divides what was thrown: "TypeError: message", "Error [CODE]: message", or any value.

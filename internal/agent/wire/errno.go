@@ -3,6 +3,7 @@ package wire
 // The errnos and signals of the protocol: Linux's, on every platform of the host.
 const (
 	ENOENT  = 2
+	E2BIG   = 7
 	ENOEXEC = 8
 	EAGAIN  = 11
 	EACCES  = 13

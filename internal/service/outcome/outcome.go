@@ -105,17 +105,24 @@ func (e Ending) byExit() Outcome {
 	}
 	switch {
 	case ooms > 0 && box.KilledByNode(e.Usage):
-		o.Warn("%d processes were killed because the node had no memory left (their own limit, %d MiB, was not reached)", ooms, e.Limits.MemoryMB)
+		o.Warn("%s killed because the node had no memory left (the sandbox's own limit, %d MiB, was not reached)", processes(ooms, ""), e.Limits.MemoryMB)
 	case ooms > 0:
-		o.Warn("%d processes were killed for lack of memory (%s)", ooms, e.memoryLimit())
+		o.Warn("%s killed for lack of memory (%s)", processes(ooms, ""), e.memoryLimit())
 	}
 	if refused > 0 {
-		o.Warn("%d new processes were refused (limit %d)", refused, box.MaxProcesses(e.Limits))
+		o.Warn("%s refused (limit %d)", processes(refused, "new "), box.MaxProcesses(e.Limits))
 	}
 	if e.Exit.Dropped > 0 {
 		o.Warn("output beyond %d bytes was dropped (%d bytes)", e.Limits.LogBytes, e.Exit.Position+e.Exit.Dropped-e.Limits.LogBytes)
 	}
 	return o
+}
+
+func processes(n int64, which string) string {
+	if n == 1 {
+		return "1 " + which + "process was"
+	}
+	return fmt.Sprintf("%d %sprocesses were", n, which)
 }
 
 // byLoss judges a command that ran and was lost with its sandbox: its processes were killed.

@@ -98,10 +98,10 @@ func TestJudge(t *testing.T) {
 		{"noexec", Ending{Err: refused(13), Command: "./a.out"}, "failed", 126, "", "exec_failed", "permission denied", "--workspace-exec", 0},
 		{"noexec, absolute", Ending{Err: refused(13), Command: "/workspace/a.out"}, "failed", 126, "", "exec_failed", "", "workspace_exec", 0},
 		{"not executable where it could be", Ending{Err: refused(13), Command: "./a.out", WorkspaceExec: true}, "failed", 126, "", "exec_failed", "", "not executable", 0},
+		{"too long", Ending{Err: refused(7), Command: "x"}, "failed", 126, "", "exec_failed", "x: its arguments and environment are too long", "128 KiB", 0},
 		{"no program", Ending{Err: refused(8), Command: "x"}, "failed", 126, "", "exec_failed", "not a program", "#!", 0},
 		{"no streams", Ending{Err: refusedAt("pty", 13), Command: "shell"}, "failed", 126, "", "exec_failed", "no", "named pipes", 0},
 		{"no room for a process", Ending{Err: refused(11), Command: "x"}, "failed", 126, "", "exec_failed", "as many processes as it may have", "--pids", 0},
-		{"arguments too long", Ending{Err: refused(7), Command: "x"}, "failed", 126, "", "exec_failed", "x: no", "", 0},
 
 		{"startup timeout", Ending{Err: fault.ErrStartupTimeout}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
 		{"startup timeout with a reason", Ending{Err: fmt.Errorf("dial: %w: %w", &runtime.StepError{Step: "engine", Err: errors.New("it is away"), Hint: "start it"}, fault.ErrStartupTimeout)}, "timed_out", none, "", "startup_timeout", "3 seconds: it is away", "start it", 0},
@@ -163,6 +163,23 @@ func TestSignalName(t *testing.T) {
 	} {
 		if got := signalName(n); got != want {
 			t.Errorf("signal %d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestWords: what a user reads names a program once, and one process is one.
+func TestWords(t *testing.T) {
+	odd := &wire.Error{Code: wire.CodeExecFailed, Errno: 40, Message: "x: exec: too many levels of symbolic links"}
+	if got := Decide(Ending{Err: odd, Command: "x"}).Message; got != odd.Message {
+		t.Errorf("message %q, want %q", got, odd.Message)
+	}
+	for n, want := range map[int64]string{
+		1: "1 process was killed for lack of memory (limit 64 MiB)",
+		2: "2 processes were killed for lack of memory (limit 64 MiB)",
+	} {
+		got := Decide(Ending{Exit: exited(0), Usage: runtime.Usage{OOMKills: &n}, Limits: belljar.Limits{MemoryMB: 64}}).Warnings
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("warnings %q, want %q", got, want)
 		}
 	}
 }

@@ -100,11 +100,14 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 	case wire.ENOEXEC:
 		o.Message = fmt.Sprintf("%s: not a program that this machine can run", e.Command)
 		o.Hint = "a script needs a first line such as #!/bin/sh; a binary must be built for this machine"
+	case wire.E2BIG:
+		o.Message = fmt.Sprintf("%s: its arguments and environment are too long", e.Command)
+		o.Hint = "each argument and variable may have 128 KiB; send more as a file, or on standard input"
 	case wire.EAGAIN:
 		o.Message, o.Hint = box.NoProcess(e.Limits)
 		o.Message = fmt.Sprintf("%s: %s", e.Command, o.Message)
 	default:
-		o.Message = fmt.Sprintf("%s: %s", e.Command, refused.Message)
+		o.Message = fmt.Sprintf("%s: %s", e.Command, strings.TrimPrefix(refused.Message, e.Command+": ")) // the agent names it, too
 	}
 }
 

@@ -10,3 +10,4 @@ keep gcc gcc -fsyntax-only -Wall error.c
 keep include gcc -fsyntax-only include.c
 keep cpp g++ -fsyntax-only error.cc
 keep link gcc -g link.c
+keep plainlink gcc link.c

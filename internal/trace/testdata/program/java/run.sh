@@ -7,5 +7,6 @@ keep() {
 }
 javac -d classes com/example/Main.java
 java -Xss256k -XX:MaxJavaStackTraceDepth=20 -XX:TieredStopAtLevel=1 -cp classes com.example.Main 2>/dev/null
+keep wrap java com/example/Wrap.java
 keep javac javac -d classes Broken.java
 keep launcher java Single.java
