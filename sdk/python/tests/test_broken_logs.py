@@ -142,3 +142,14 @@ async def test_a_callback_that_raises_cancels(connect: Any, stage: Any, failure:
         await got(client.run(["x"], on_output=fail))
     await got(client.close())  # which waits for what is still to be done
     assert e.value is failure and b"/runs/r1/cancel" in s.requests[-1]
+
+
+async def test_usage_that_breaks_off(connect: Any, stage: Any) -> None:
+    sample = b'event: usage\ndata: {"at": "now", "scope": "run"}\n\n'
+    for end in (b"", b"0\r\n\r\n"):
+        s = stage(cut(STREAM, chunk(sample), end))
+        seen: list[Any] = []
+        with pytest.raises(b.UnreachableError):
+            async for one in each(connect(s.url).runs.usage("r1")):
+                seen.append(one["scope"])
+        assert seen == ["run"]
