@@ -342,6 +342,17 @@ test("a run that is given up is cancelled, also when nobody knows its id yet", a
   assert.equal(server.asked[1]!.body, server.asked[0]!.body);
 });
 
+test("results that an answer leaves out are fetched", async (t) => {
+  const [first, last] = ["1", "2"].map((text, i) => ({ type: i ? "value" : "display", data: { "text/plain": text } }));
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/runs/r1/results")) return json(response, 200, { items: [first, last], truncated: false });
+    json(response, 200, { ...run, results: [first], results_truncated: true });
+  });
+  const result = await client(t, server.url).sessions.use("s1").code("1; 2");
+  assert.equal(result.results.length, 2);
+  assert.equal(result.value, "2");
+});
+
 test("answers of a newer server are taken, with what is not known yet", async (t) => {
   const server = await fake(t, (_, response) => json(response, 200, { ...run, phase: "completed", brand_new: { a: 1 }, stdout_encoding: "utf8" }, { "Content-Type": "application/json; charset=utf-8; x=y" }));
   const result = await client(t, server.url).run(["true"]);
