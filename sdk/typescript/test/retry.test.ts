@@ -342,6 +342,16 @@ test("a run that is given up is cancelled, also when nobody knows its id yet", a
   assert.equal(server.asked[1]!.body, server.asked[0]!.body);
 });
 
+test("a session that waits for its approval ends with the call's time", async (t) => {
+  const session = { session_id: "s1", state: "starting", created: true, approval: { state: "pending" } };
+  const server = await fake(t, (_, response) => json(response, 200, session));
+  const belljar = client(t, server.url);
+  assert.ok((await errorOf(belljar.sessions.create({}, { timeoutMs: 1500 }))) instanceof TimeoutError);
+  assert.ok(server.asked.length > 1);
+  const scope = { namespace: "workflow", id: "w" } as const;
+  assert.ok((await errorOf(belljar.sessions.open({ scope }, { timeoutMs: 50 }))) instanceof TimeoutError);
+});
+
 test("results that an answer leaves out are fetched", async (t) => {
   const [first, last] = ["1", "2"].map((text, i) => ({ type: i ? "value" : "display", data: { "text/plain": text } }));
   const server = await fake(t, (request, response) => {
