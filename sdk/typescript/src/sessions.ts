@@ -110,7 +110,8 @@ export class Sessions {
           headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
           longerMs: 1000 * (
             Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0) +
-            (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0)
+            (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0) +
+            (spec.template ? 7200 : 0) // it may have to be built again first
           ),
         },
         { signal: call.signal },

@@ -286,6 +286,27 @@ test("an upload that is refused in its midst ends", async (t) => {
   await until("its end", () => left);
 });
 
+test("what waits for a build or an interpreter is given the time", async (t) => {
+  let waits = 0;
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const transport: Transport = {
+    async send({ signal }) {
+      t.mock.timers.tick(waits);
+      if (signal.aborted) throw signal.reason;
+      return { status: 200, header: () => "application/json", chunks: async function* () { yield utf8('{"session_id":"s","name":"c"}'); }, discard() {} };
+    },
+    close() {},
+  };
+  const { sessions } = client(t, "http://belljar", { transport, patienceMs: 0 });
+  waits = 7_200_000;
+  await sessions.create({ template: "large" });
+  waits = 110_000;
+  await sessions.use("s").createContext({ language: "python" });
+  await sessions.use("s").restartContext("python");
+  waits = 130_000;
+  await assert.rejects(sessions.use("s").restartContext("python"), RuntimeUnavailableError);
+});
+
 test("on node no fetch stands between, which would give an answer five minutes", async (t) => {
   const server = await fake(t, (_, response) => json(response, 200, me));
   t.mock.method(globalThis, "fetch", () => Promise.reject(new Error("this was fetch")));
