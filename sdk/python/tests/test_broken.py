@@ -378,3 +378,9 @@ async def test_what_waits_for_a_build_is_given_the_time(connect: Any, stage: Any
     with pytest.raises(b.ConflictError):
         await got(connect(stage(once(409, error("conflict"))).url).sessions.create(template="large"))
     assert longer[0] >= 7200
+
+
+async def test_presets_of_a_stranger(connect: Any, stage: Any) -> None:
+    for body in ([], {}):
+        with pytest.raises(b.InternalError, match="has no items"):
+            await got(connect(stage(once(200, body)).url).network_presets())
