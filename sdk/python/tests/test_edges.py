@@ -320,3 +320,24 @@ async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: py
         assert time.monotonic() - begun < LONG
         assert not wire.usable
         done.set()
+
+
+async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from belljar._async import incoming as one
+    from belljar._sync import incoming as two
+
+    async def later(do: Any, *args: Any) -> Any:
+        return now(do, *args)
+
+    def now(do: Any, *args: Any) -> Any:
+        made = do(*args)
+        if do is os.replace:
+            raise asyncio.CancelledError
+        return made
+
+    monkeypatch.setattr(one, "aside", later)
+    monkeypatch.setattr(two, "aside", now)
+    s = stage(lambda a: (a.request(), a.answer(200, b"all", kind="application/octet-stream")))
+    with pytest.raises(asyncio.CancelledError):
+        await got(connect(s.url).sessions.use("s1").files.download("f", tmp_path / "f"))
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
