@@ -43,10 +43,10 @@ func (x contexts) Restart(ctx context.Context, sessionID, name string) (belljar.
 
 // Delete ends a context.
 func (x contexts) Delete(ctx context.Context, sessionID, name string) error {
-	return x.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "contexts", name)}, nil)
+	return x.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "contexts", name), longer: startup(0)}, nil)
 }
 
 // post sends a request whose repetition does no harm, unless once.
 func (x contexts) post(ctx context.Context, in, out any, once bool, path ...string) error {
-	return x.c.ask(ctx, request{method: http.MethodPost, path: route(path...), send: in, once: once}, out)
+	return x.c.ask(ctx, request{method: http.MethodPost, path: route(path...), send: in, once: once, longer: startup(0)}, out)
 }

@@ -124,7 +124,7 @@ func (s *stdin) Write(b []byte) (n int, err error) {
 		if !utf8.Valid(piece) || bytes.IndexByte(piece, 0) >= 0 { // a NUL takes six bytes in JSON
 			text, encoding = base64.StdEncoding.EncodeToString(piece), "base64"
 		}
-		if err := s.send(stdinMessage{Type: "stdin", Encoding: encoding, Data: &text}); err != nil {
+		if err := s.send(s.ctx, stdinMessage{Type: "stdin", Encoding: encoding, Data: &text}); err != nil {
 			return n, err
 		}
 		n += len(piece)
@@ -142,10 +142,10 @@ func (s *stdin) End() error {
 		}
 	default:
 	}
-	return s.send(stdinMessage{Type: "stdin_close"})
+	return s.send(s.ctx, stdinMessage{Type: "stdin_close"})
 }
 
-func (s *stdin) send(m stdinMessage) error {
+func (s *stdin) send(ctx context.Context, m stdinMessage) error {
 	select {
 	case <-s.closed:
 		return refusal(s.reason)
@@ -153,7 +153,7 @@ func (s *stdin) send(m stdinMessage) error {
 	}
 	raw, err := json.Marshal(m)
 	if err == nil {
-		err = s.say(s.ctx, websocket.MessageText, raw)
+		err = s.say(ctx, websocket.MessageText, raw)
 	}
 	if err == nil {
 		return nil
@@ -161,7 +161,7 @@ func (s *stdin) send(m stdinMessage) error {
 	select {
 	case <-s.watched: // it has the actual reason
 		return refusal(s.reason)
-	case <-s.ctx.Done():
+	case <-ctx.Done():
 	}
 	return refusal(reasonLost)
 }
@@ -204,10 +204,12 @@ const detachTimeout = 10 * time.Second
 func (s *stdin) Close() error {
 	ctx, cancel := context.WithTimeout(s.ctx, detachTimeout)
 	defer cancel()
-	if s.send(stdinMessage{Type: "stdin", Encoding: "utf8", Data: new(string)}) == nil {
+	if s.send(ctx, stdinMessage{Type: "stdin", Encoding: "utf8", Data: new(string)}) == nil {
 		_ = s.Ping(ctx) // closed below even after an error
 	}
-	_ = s.Conn.Close(websocket.StatusNormalClosure, "")
+	if ctx.Err() == nil {
+		_ = s.Conn.Close(websocket.StatusNormalClosure, "")
+	}
 	s.stop(nil)
 	<-s.watched
 	return nil

@@ -187,6 +187,26 @@ func TestContexts(t *testing.T) {
 	}
 }
 
+// A context that cannot be made leaves nothing: neither its name, nor its share of what a sandbox has.
+func TestContextsThatDoNotStart(t *testing.T) {
+	b := newBench(t)
+	id := b.open().ID
+	all := b.service.As(service.Local()).Contexts()
+	for i := range 20 { // more than an agent has shells
+		spec := belljar.ContextSpec{Language: "python", Name: fmt.Sprint(i), Cwd: "nope"}
+		if _, err := all.Create(t.Context(), id, spec); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	made, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "bash", Name: "0"})
+	if err != nil || made.Language != "bash" || made.State != belljar.ContextIdle {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if r := b.run(inContext(id, "0", "pwd")); !strings.HasSuffix(r.stdout, "/workspace\n") {
+		t.Errorf("%q %+v", r.stdout, r.Run)
+	}
+}
+
 // A session has so many contexts, and an idle interpreter ends.
 func TestContextLimits(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Contexts = service.ContextLimits{Most: 1, Idle: time.Millisecond} })

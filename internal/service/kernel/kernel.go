@@ -111,6 +111,11 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 			if fresh {
 				x.Contexts().remove(e.name, time.Time{})
 			}
+			if _, gone := x.Contexts().find(e.name); gone != nil {
+				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
+				_ = v.end(ending, x, e) // or the agent keeps its name, language and folder
+				cancel()
+			}
 			return err
 		}
 		if fresh {

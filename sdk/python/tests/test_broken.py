@@ -15,6 +15,8 @@ from conftest import Stage, each, error, got
 
 import belljar as b
 from belljar import _retry
+from belljar._async import transport as one
+from belljar._sync import transport as two
 
 RUN = {"id": "r1", "run_id": "r1", "phase": "completed", "exit_code": 0, "stdout": "hi\n", "stdout_encoding": "utf8", "stderr": ""}
 ME = {"user_id": "ann"}
@@ -361,3 +363,24 @@ async def test_pulling_an_image(connect: Any, stage: Any) -> None:
     s = stage(cut(STREAM, chunk(b"event: error\ndata: " + failed + b"\n\n")))
     with pytest.raises(b.ImageUnavailableError, match="check the name"):
         await got(connect(s.url).images.pull("x:1"))
+
+
+async def test_what_waits_for_a_build_is_given_the_time(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    longer: list[float] = []
+    for module in (one, two):
+        usual = module.Ask.__init__
+
+        def note(self: Any, *args: Any, usual: Any = usual, **how: Any) -> None:
+            longer.append(how["longer"])
+            usual(self, *args, **how)
+
+        monkeypatch.setattr(module.Ask, "__init__", note)
+    with pytest.raises(b.ConflictError):
+        await got(connect(stage(once(409, error("conflict"))).url).sessions.create(template="large"))
+    assert longer[0] >= 7200
+
+
+async def test_presets_of_a_stranger(connect: Any, stage: Any) -> None:
+    for body in ([], {}):
+        with pytest.raises(b.InternalError, match="has no items"):
+            await got(connect(stage(once(200, body)).url).network_presets())

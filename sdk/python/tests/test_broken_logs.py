@@ -142,3 +142,26 @@ async def test_a_callback_that_raises_cancels(connect: Any, stage: Any, failure:
         await got(client.run(["x"], on_output=fail))
     await got(client.close())  # which waits for what is still to be done
     assert e.value is failure and b"/runs/r1/cancel" in s.requests[-1]
+
+
+async def test_usage_that_breaks_off(connect: Any, stage: Any) -> None:
+    sample = b'event: usage\ndata: {"at": "now", "scope": "run"}\n\n'
+    for end in (b"", b"0\r\n\r\n"):
+        s = stage(cut(STREAM, chunk(sample), end))
+        seen: list[Any] = []
+        with pytest.raises(b.UnreachableError):
+            async for one in each(connect(s.url).runs.usage("r1")):
+                seen.append(one["scope"])
+        assert seen == ["run"]
+
+
+async def test_results_that_the_answer_leaves_out(connect: Any, stage: Any) -> None:
+    """An answer that waited has the first of them only."""
+    first, last = {"type": "display", "data": {"text/plain": "1"}}, {"type": "value", "data": {"text/plain": "2"}}
+    ended = {"id": "r1", "phase": "completed", "exit_code": 0}
+    answer = {**ended, "stdout": "", "stderr": "", "results": [first], "results_truncated": True}
+    s = stage(once(200, answer), once(200, {"items": [first, last], "truncated": False}), once(200, ended))
+    run = await got(connect(s.url).sessions.use("s1").code("1; 2"))
+    assert b"GET /api/v1/sandbox/runs/r1/results " in s.requests[-1]
+    assert (len(run.results), run.value) == (2, "2")
+    assert (await got(run.refresh())).value == "2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -11,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -281,3 +283,61 @@ async def test_a_silent_websocket_is_given_up(connect: Any, stage: Any, monkeypa
         await got(terminal.read())
     assert seen.get(timeout=60)[0] == 0x80 | ws.PING  # the server may come later to it
     await got(terminal.close())
+
+
+async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hold is given up in time, and at once by what is cancelled, though the program reads nothing."""
+    from belljar._async import stdin as one
+    from belljar._sync import stdin as two
+
+    for module in (one, two):
+        monkeypatch.setattr(module, "PARTING", 0.1)
+
+    def act(a: Any) -> None:
+        a.request()
+        a.answer(200, {"id": "r1", "phase": "running", "interactive": True})
+        done.wait(LONG)
+
+    def deaf(a: Any) -> None:
+        shake(a)
+        done.wait(LONG)
+
+    for leave in (None, asyncio.CancelledError):
+        done = threading.Event()
+        client = connect(stage(act, deaf).url)
+        stdin = await got(client.runs.stdin("r1"))
+        wire = stdin._socket._wire
+        monkeypatch.setattr(client._transport, "silence", 0.1)
+        with pytest.raises(b.UnreachableError):
+            while True:
+                await got(stdin.write(bytes(1 << 20)))
+        monkeypatch.setattr(client._transport, "silence", 2 * LONG)
+        begun = time.monotonic()
+        if leave is None:
+            await got(stdin.close())
+        else:
+            await got((stdin.__aexit__ if hasattr(stdin, "__aexit__") else stdin.__exit__)(leave, leave(), None))
+        assert time.monotonic() - begun < LONG
+        assert not wire.usable
+        done.set()
+
+
+async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from belljar._async import incoming as one
+    from belljar._sync import incoming as two
+
+    async def later(do: Any, *args: Any) -> Any:
+        return now(do, *args)
+
+    def now(do: Any, *args: Any) -> Any:
+        made = do(*args)
+        if do is os.replace:
+            raise asyncio.CancelledError
+        return made
+
+    monkeypatch.setattr(one, "aside", later)
+    monkeypatch.setattr(two, "aside", now)
+    s = stage(lambda a: (a.request(), a.answer(200, b"all", kind="application/octet-stream")))
+    with pytest.raises(asyncio.CancelledError):
+        await got(connect(s.url).sessions.use("s1").files.download("f", tmp_path / "f"))
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]

@@ -1,7 +1,7 @@
 import { base64, bytesOf } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { route } from "./connection.js";
-import { ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError, type ErrorBody } from "./error.js";
+import { CanceledError, ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError, type ErrorBody } from "./error.js";
 import { isEnd } from "./follow.js";
 import type { RawFrame } from "./frame.js";
 import type { Doorway, Socket } from "./socket.js";
@@ -26,9 +26,11 @@ export class RunInput {
   #finish!: (reason: InputEnd) => void;
 
   readonly #socket: Socket;
+  readonly #signal: AbortSignal | undefined;
 
   private constructor(socket: Socket, doorway: Doorway, signal: AbortSignal | undefined) {
     this.#socket = socket;
+    this.#signal = signal;
     this.closed = new Promise((resolve) => {
       this.#finish = (reason) => {
         this.#reason ??= reason;
@@ -81,7 +83,7 @@ export class RunInput {
     this.#ended = true;
     await told.catch(() => {}); // what closed it tells why
     const reason = await this.closed;
-    if (reason !== "client" && reason !== "run_ended") throw refusal(reason, this.#told);
+    if (reason !== "client" && reason !== "run_ended") throw this.#refusal(reason);
   }
 
   /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
@@ -91,12 +93,19 @@ export class RunInput {
   }
 
   async #send(message: object): Promise<void> {
-    if (this.#reason !== undefined || this.#ended) throw refusal(this.#reason ?? "client", this.#told);
+    if (this.#reason !== undefined || this.#ended) throw this.#refusal(this.#reason ?? "client");
     try {
       await this.#socket.send(JSON.stringify(message));
     } catch (error) {
-      throw refusal(this.#reason ?? "connection_lost", this.#told, error);
+      throw this.#refusal(this.#reason ?? "connection_lost", error);
     }
+  }
+
+  #refusal(reason: InputEnd, cause?: unknown): BelljarError {
+    if (reason === "connection_lost" && this.#signal?.aborted) {
+      return new CanceledError({ code: "canceled", message: "the input was given up", details: { reason } }, { cause: this.#signal.reason });
+    }
+    return refusal(reason, this.#told, cause);
   }
 
   // watch reads what the server says: something every ten seconds, or it is gone.

@@ -7,7 +7,7 @@ import type { Frame, OutputFrame } from "./frame.js";
 import { RunInput } from "./input.js";
 import { Excerpt, Output, resultOf, resultsOf, RunResult } from "./result.js";
 import type { Doorway } from "./socket.js";
-import type { Cancellation, InlineFile, Run, RunPage, RunSpec, StartedRun, UsageSample } from "./types.js";
+import type { Cancellation, InlineFile, Result, Run, RunPage, RunSpec, StartedRun, UsageSample } from "./types.js";
 import { watchUsage } from "./usage.js";
 
 /** How a run is started. */
@@ -72,7 +72,7 @@ export class Runs {
       const wait = options.onOutput ? 0 : waitSec;
       sent = call.signal.aborted ? undefined : key;
       started = await this.#start(call, spec, key, wait);
-      if (started.stdout !== undefined && isEnd(started.phase)) return resultOf(started);
+      if (started.stdout !== undefined && isEnd(started.phase)) return resultOf(await this.#withResults(call, started));
       return await this.#collect(call, started.id, options.onOutput);
     } catch (error) {
       if (sent && call.signal.aborted) this.#abandon(spec, sent, started?.id);
@@ -169,6 +169,13 @@ export class Runs {
       json: { ...spec, spec_version: spec.spec_version ?? "1.1", base_image: image, files: inlined(spec.files) },
       longerMs: wait * 1000,
     };
+  }
+
+  // withResults is an answer with all results: it has no more than the first 4 MiB of them.
+  async #withResults(call: Call, run: StartedRun): Promise<StartedRun> {
+    if (!run.results_truncated) return run;
+    const { items, truncated } = await this.#connection.json<{ items: Result[]; truncated: boolean }>({ method: "GET", path: route("runs", run.id, "results") }, { signal: call.signal });
+    return { ...run, results: items, results_truncated: truncated };
   }
 
   async #collect(call: Call, id: string, onOutput: RunOptions["onOutput"]): Promise<RunResult> {

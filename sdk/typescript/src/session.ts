@@ -12,6 +12,9 @@ import type { Terminals, TerminalSpec } from "./terminals.js";
 import type { Context, ContextSpec, Fork, NetworkSpec, Port, Preview, RunSpec, SessionState, Snapshot, StartedRun, TerminalState, UsageSample } from "./types.js";
 import { watchUsage } from "./usage.js";
 
+// How much longer than others an answer may take that waits for the start of an interpreter.
+const startMs = 60_000;
+
 /** What a session is made of. */
 interface Parts {
   doorway: Doorway;
@@ -90,7 +93,7 @@ export class Session {
 
   /** createContext starts a context, or returns the one of that name as it is. Its language and cwd must be the same. */
   createContext(spec: ContextSpec, options?: CallOptions): Promise<Context> {
-    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "contexts"), json: spec }, options);
+    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "contexts"), json: spec, longerMs: startMs }, options);
   }
 
   /** contexts are those of this session, sorted by name. */
@@ -102,7 +105,7 @@ export class Session {
   /** restartContext ends a context's interpreter, its runs, and what they have started; it starts a new one. */
   restartContext(name: string, options?: CallOptions): Promise<Context> {
     const path = route("sessions", this.id, "contexts", name, "restart");
-    return this.#parts.doorway.connection.json({ method: "POST", path, json: {} }, options);
+    return this.#parts.doorway.connection.json({ method: "POST", path, json: {}, once: true, longerMs: startMs }, options);
   }
 
   /** deleteContext ends a context. It may be called twice. */

@@ -1,6 +1,6 @@
 import { sleep } from "./backoff.js";
 import { newKey } from "./bytes.js";
-import type { CallOptions } from "./call.js";
+import type { Call, CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import { PolicyDeniedError } from "./error.js";
 import type { StartOptions } from "./runs.js";
@@ -37,7 +37,7 @@ export class Sessions {
    */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : (this.#image ?? "host")) };
-    const { session_id } = await this.#approved(await this.#ask<SessionState>(route("sessions"), body, options), options);
+    const { session_id } = await this.#ask<SessionState>(route("sessions"), body, options);
     return this.#make(session_id, true);
   }
 
@@ -48,7 +48,6 @@ export class Sessions {
   async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : this.#image) };
     const opened = await this.#ask<SessionState & { created: boolean }>(route("sessions", "open"), body, options);
-    await this.#approved(opened, options);
     return this.#make(opened.session_id, opened.created);
   }
 
@@ -90,29 +89,37 @@ export class Sessions {
   }
 
   /** #approved waits until a session that an operator must approve can be used. */
-  async #approved(state: SessionState, options: CallOptions): Promise<SessionState> {
+  async #approved(state: SessionState, call: Call): Promise<void> {
     while (state.approval && state.state === "starting") {
-      await sleep(1000, options.signal ?? new AbortController().signal).catch(() => {}); // the next request says that it was aborted
-      state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", state.session_id) }, options);
+      await sleep(1000, call.signal).catch(() => {}); // the next request says that it was aborted
+      state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", state.session_id) }, { signal: call.signal });
     }
     if (state.approval && state.state !== "active") {
       const { session_id, state: at } = state;
       throw new PolicyDeniedError({ code: "policy_denied", message: state.message ?? at, details: { session_id, state: at } });
     }
-    return state;
   }
 
-  #ask<T>(path: string, spec: SessionSpec, options: StartOptions): Promise<T> {
-    return this.#connection.json<T>(
-      {
-        method: "POST", path, json: { ...spec, spec_version: spec.spec_version ?? "1.1" },
-        headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
-        longerMs: 1000 * (
-          Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0) +
-          (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0)
-        ),
-      },
-      options,
-    );
+  // ask asks for a session and waits until it can be used, in one call: its time is for both.
+  async #ask<T extends SessionState>(path: string, spec: SessionSpec, options: StartOptions): Promise<T> {
+    const call = this.#connection.call(options);
+    try {
+      const state = await this.#connection.json<T>(
+        {
+          method: "POST", path, json: { ...spec, spec_version: spec.spec_version ?? "1.1" },
+          headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
+          longerMs: 1000 * (
+            Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0) +
+            (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0) +
+            (spec.template ? 7200 : 0) // it may have to be built again first
+          ),
+        },
+        { signal: call.signal },
+      );
+      await this.#approved(state, call);
+      return state;
+    } finally {
+      call.end();
+    }
   }
 }

@@ -242,6 +242,12 @@ test("runs: input while they run", async () => {
   await assert.rejects(full.write("more"), { name: "QuotaExceededError", message: /stdin_max_bytes is 3$/, hint: /stdin_max_bytes of the run/ });
   const plain = await belljar.runs.start(["true"]);
   await assert.rejects(belljar.runs.input(plain.id), ConflictError);
+  const stop = new AbortController();
+  const long = await belljar.runs.start({ command: ["cat"], interactive: true });
+  const left = await belljar.runs.input(long.id, { signal: stop.signal });
+  stop.abort();
+  await assert.rejects(left.write("late\n"), CanceledError);
+  await belljar.runs.cancel(long.id);
 });
 
 test("sessions: opened by scope, listed, closed", async () => {

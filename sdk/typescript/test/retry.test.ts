@@ -286,6 +286,27 @@ test("an upload that is refused in its midst ends", async (t) => {
   await until("its end", () => left);
 });
 
+test("what waits for a build or an interpreter is given the time", async (t) => {
+  let waits = 0;
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const transport: Transport = {
+    async send({ signal }) {
+      t.mock.timers.tick(waits);
+      if (signal.aborted) throw signal.reason;
+      return { status: 200, header: () => "application/json", chunks: async function* () { yield utf8('{"session_id":"s","name":"c"}'); }, discard() {} };
+    },
+    close() {},
+  };
+  const { sessions } = client(t, "http://belljar", { transport, patienceMs: 0 });
+  waits = 7_200_000;
+  await sessions.create({ template: "large" });
+  waits = 110_000;
+  await sessions.use("s").createContext({ language: "python" });
+  await sessions.use("s").restartContext("python");
+  waits = 130_000;
+  await assert.rejects(sessions.use("s").restartContext("python"), RuntimeUnavailableError);
+});
+
 test("on node no fetch stands between, which would give an answer five minutes", async (t) => {
   const server = await fake(t, (_, response) => json(response, 200, me));
   t.mock.method(globalThis, "fetch", () => Promise.reject(new Error("this was fetch")));
@@ -340,6 +361,27 @@ test("a run that is given up is cancelled, also when nobody knows its id yet", a
   assert.equal(cancelled, "/api/v1/sandbox/runs/r7/cancel");
   assert.equal(server.asked[1]!.headers["idempotency-key"], server.asked[0]!.headers["idempotency-key"]);
   assert.equal(server.asked[1]!.body, server.asked[0]!.body);
+});
+
+test("a session that waits for its approval ends with the call's time", async (t) => {
+  const session = { session_id: "s1", state: "starting", created: true, approval: { state: "pending" } };
+  const server = await fake(t, (_, response) => json(response, 200, session));
+  const belljar = client(t, server.url);
+  assert.ok((await errorOf(belljar.sessions.create({}, { timeoutMs: 1500 }))) instanceof TimeoutError);
+  assert.ok(server.asked.length > 1);
+  const scope = { namespace: "workflow", id: "w" } as const;
+  assert.ok((await errorOf(belljar.sessions.open({ scope }, { timeoutMs: 50 }))) instanceof TimeoutError);
+});
+
+test("results that an answer leaves out are fetched", async (t) => {
+  const [first, last] = ["1", "2"].map((text, i) => ({ type: i ? "value" : "display", data: { "text/plain": text } }));
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/runs/r1/results")) return json(response, 200, { items: [first, last], truncated: false });
+    json(response, 200, { ...run, results: [first], results_truncated: true });
+  });
+  const result = await client(t, server.url).sessions.use("s1").code("1; 2");
+  assert.equal(result.results.length, 2);
+  assert.equal(result.value, "2");
 });
 
 test("answers of a newer server are taken, with what is not known yet", async (t) => {

@@ -117,7 +117,7 @@ class AsyncBelljar:
 
     async def network_presets(self, image: Optional[str] = None) -> list[types.NetworkPreset]:
         """What the presets of ``egress`` stand for in an image, by default the host's, or why they cannot be used."""
-        answer = await self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0))
+        answer = await self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0), "items")
         return cast("list[types.NetworkPreset]", answer["items"] or [])
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -83,7 +84,8 @@ class AsyncIncoming:
             await aside(os.replace, part, name)
         except BaseException:
             file.close()
-            os.unlink(part)
+            with suppress(FileNotFoundError):  # given up while it was renamed
+                os.unlink(part)
             raise
 
     async def events(self, until: Optional[float] = None) -> AsyncIterator[list[tuple[str, bytes]]]:

@@ -36,7 +36,7 @@ class AsyncRun(RunState):
 
     async def refresh(self) -> AsyncRun:
         """Asks how it stands."""
-        kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr"))}
+        kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr", "results"))}
         self.raw = {**(await self._runs._get(self.id)), **kept}
         return self
 
@@ -226,6 +226,9 @@ class AsyncRuns:
             known = str(raw["id"])
             if "stdout" not in raw:
                 raw = await self._collect(known, until, tell)
+            elif raw.get("results_truncated"):  # the answer has only the first of them
+                shown = await self._transport.ask(Ask("GET", path("runs", known, "results"), until=until), "items")
+                raw = {**raw, "results": shown["items"], "results_truncated": shown.get("truncated", False)}
             return AsyncRun(self, raw)
         except BaseException as e:
             given_up = telling or not isinstance(e, BelljarError)  # a cancelled task, Ctrl-C, a failing on_output

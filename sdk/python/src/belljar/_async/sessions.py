@@ -17,6 +17,7 @@ from ..errors import PolicyDeniedError
 from .files import AsyncFiles
 from .runs import AsyncRun, AsyncRuns
 from .snapshots import AsyncSnapshots
+from .templates import BUILD
 from .terminals import AsyncTerminal, AsyncTerminals
 from .transport import Ask, AsyncTransport
 from .usage import watch_usage
@@ -392,6 +393,8 @@ class AsyncSessions:
             longer += INSTALL
         if (spec.get("egress") or {}).get("presets"):
             longer += PRESETS
+        if spec.get("template"):  # it may have to be built again first
+            longer += BUILD
         made = AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
         while made.state == "starting" and made.raw.get("approval"):
             await pause(1.0)

@@ -40,18 +40,18 @@ class AsyncSocket:
                 delay = patience.wait(failure)
             await pause(delay)
 
-    async def send(self, kind: int, data: bytes) -> None:
-        """Sends a message."""
+    async def send(self, kind: int, data: bytes, timeout: Optional[float] = None) -> None:
+        """Sends a message, of which the server must take some within so many seconds, or else the client's silence."""
         self._said += 1
         try:
-            await self._wire.send(ws.encode(kind, data), self._transport.silence)
+            await self._wire.send(ws.encode(kind, data), self._transport.silence if timeout is None else timeout)
         except OSError as e:
             raise self._transport.broken(e, "the connection broke") from e
         self._said += 1
 
-    async def say(self, message: Mapping[str, Any]) -> None:
-        """Sends a JSON object."""
-        await self.send(ws.TEXT, json.dumps(message).encode("utf-8"))
+    async def say(self, message: Mapping[str, Any], timeout: Optional[float] = None) -> None:
+        """Sends a JSON object, as :meth:`send`."""
+        await self.send(ws.TEXT, json.dumps(message).encode("utf-8"), timeout)
 
     async def receive(self, timeout: Optional[float] = None) -> Optional[ws.Message]:
         """The next message, a close among them; None if none comes for so many seconds."""

@@ -16,6 +16,7 @@ from .socket import AsyncSocket
 from .transport import AsyncTransport
 
 PIECE = 32 << 10  # bytes in one message
+PARTING = 10.0  # seconds
 
 
 class AsyncStdin:
@@ -54,11 +55,11 @@ class AsyncStdin:
         if self.reason not in ("client", "run_ended"):
             raise _refusal(self.reason, self._told)
 
-    async def _say(self, message: dict[str, Any]) -> None:
+    async def _say(self, message: dict[str, Any], timeout: Optional[float] = None) -> None:
         if self.reason:
             raise _refusal(self.reason, self._told)
         try:
-            await self._socket.say(message)
+            await self._socket.say(message, timeout)
         except Passing as failure:
             raise failure.error from failure.__cause__
 
@@ -84,19 +85,24 @@ class AsyncStdin:
                     self.reason = "run_ended"
 
     async def close(self) -> None:
-        """Gives up this hold."""
-        if not self.reason:
-            try:
-                await self._say({"type": "stdin", "encoding": "utf8", "data": ""})  # behind it, the agent has taken the rest
-            except BelljarError:
-                pass
-        await self._socket.close()
+        """Gives up this hold, once the program has taken what was written, or does not for ten seconds. Its input stays open."""
+        try:
+            if not self.reason:
+                await self._say({"type": "stdin", "encoding": "utf8", "data": ""}, PARTING)  # behind it, the agent has taken the rest
+            await self._socket.close()
+        except BelljarError:
+            pass
+        finally:
+            self._socket.cut()
 
     async def __aenter__(self) -> AsyncStdin:
         return self
 
     async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        await self.close()
+        if error is None or isinstance(error, Exception):
+            await self.close()
+        else:  # a cancelled task, or Ctrl-C, waits for nothing
+            self._socket.cut()
 
 
 def _refusal(reason: str, told: dict[str, Any]) -> BelljarError:

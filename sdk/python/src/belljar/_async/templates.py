@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .. import types
 
 
+BUILD = 7200.0  # seconds more than others that an answer may take which waits for a build
+
+
 class AsyncTemplates:
     """The caller's templates and the shared ones. ``run(template=name)`` and ``sessions.create(template=name)`` have one by its name."""
 
@@ -22,7 +25,7 @@ class AsyncTemplates:
         nothing has changed. The fields are those of ``types.TemplateSpec``: ``run=["make"], env={"A": "b"}``.
         """
         spec = {**fields, "name": name, "base_image": image}
-        return cast("types.Template", await self._transport.ask(Ask("POST", path("templates"), spec, longer=7200.0), "name"))
+        return cast("types.Template", await self._transport.ask(Ask("POST", path("templates"), spec, longer=BUILD), "name"))
 
     async def get(self, name: str) -> types.Template:
         """A template; NotFoundError if there is none."""

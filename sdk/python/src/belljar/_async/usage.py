@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 from .. import errors
+from .._retry import Passing
 from ..errors import InternalError, UnreachableError
 from .incoming import AsyncIncoming
 from .transport import Ask, AsyncTransport
@@ -21,16 +22,19 @@ async def watch_usage(transport: AsyncTransport, at: str) -> AsyncIterator[types
     async def take(incoming: AsyncIncoming) -> AsyncIncoming:
         return incoming
 
-    async with await transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
-        async for events in answer.events():
-            for name, data in events:
-                if name == "end":
-                    return
-                try:
-                    told = json.loads(data)
-                except ValueError as e:
-                    raise InternalError(f"the stream cannot be read: {e}") from None
-                if name == "error":
-                    raise errors.told(told["error"])
-                yield cast("types.UsageSample", told)
+    try:
+        async with await transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
+            async for events in answer.events():
+                for name, data in events:
+                    if name == "end":
+                        return
+                    try:
+                        told = json.loads(data)
+                    except ValueError as e:
+                        raise InternalError(f"the stream cannot be read: {e}") from None
+                    if name == "error":
+                        raise errors.told(told["error"])
+                    yield cast("types.UsageSample", told)
+    except Passing as failure:
+        raise failure.error from failure.__cause__
     raise UnreachableError("the connection broke while the usage was watched", hint="watch again")

@@ -118,7 +118,7 @@ class Belljar:
 
     def network_presets(self, image: Optional[str] = None) -> list[types.NetworkPreset]:
         """What the presets of ``egress`` stand for in an image, by default the host's, or why they cannot be used."""
-        answer = self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0))
+        answer = self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0), "items")
         return cast("list[types.NetworkPreset]", answer["items"] or [])
 
     def close(self) -> None:

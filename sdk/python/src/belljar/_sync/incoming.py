@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -84,7 +85,8 @@ class Incoming:
             aside(os.replace, part, name)
         except BaseException:
             file.close()
-            os.unlink(part)
+            with suppress(FileNotFoundError):  # given up while it was renamed
+                os.unlink(part)
             raise
 
     def events(self, until: Optional[float] = None) -> Iterator[list[tuple[str, bytes]]]:

@@ -37,7 +37,7 @@ class Run(RunState):
 
     def refresh(self) -> Run:
         """Asks how it stands."""
-        kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr"))}
+        kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr", "results"))}
         self.raw = {**(self._runs._get(self.id)), **kept}
         return self
 
@@ -227,6 +227,9 @@ class Runs:
             known = str(raw["id"])
             if "stdout" not in raw:
                 raw = self._collect(known, until, tell)
+            elif raw.get("results_truncated"):  # the answer has only the first of them
+                shown = self._transport.ask(Ask("GET", path("runs", known, "results"), until=until), "items")
+                raw = {**raw, "results": shown["items"], "results_truncated": shown.get("truncated", False)}
             return Run(self, raw)
         except BaseException as e:
             given_up = telling or not isinstance(e, BelljarError)  # Ctrl-C, a failing on_output

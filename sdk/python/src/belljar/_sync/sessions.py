@@ -18,6 +18,7 @@ from ..errors import PolicyDeniedError
 from .files import Files
 from .runs import Run, Runs
 from .snapshots import Snapshots
+from .templates import BUILD
 from .terminals import Terminal, Terminals
 from .transport import Ask, Transport
 from .usage import watch_usage
@@ -393,6 +394,8 @@ class Sessions:
             longer += INSTALL
         if (spec.get("egress") or {}).get("presets"):
             longer += PRESETS
+        if spec.get("template"):  # it may have to be built again first
+            longer += BUILD
         made = Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
         while made.state == "starting" and made.raw.get("approval"):
             pause(1.0)

@@ -41,18 +41,18 @@ class Socket:
                 delay = patience.wait(failure)
             pause(delay)
 
-    def send(self, kind: int, data: bytes) -> None:
-        """Sends a message."""
+    def send(self, kind: int, data: bytes, timeout: Optional[float] = None) -> None:
+        """Sends a message, of which the server must take some within so many seconds, or else the client's silence."""
         self._said += 1
         try:
-            self._wire.send(ws.encode(kind, data), self._transport.silence)
+            self._wire.send(ws.encode(kind, data), self._transport.silence if timeout is None else timeout)
         except OSError as e:
             raise self._transport.broken(e, "the connection broke") from e
         self._said += 1
 
-    def say(self, message: Mapping[str, Any]) -> None:
-        """Sends a JSON object."""
-        self.send(ws.TEXT, json.dumps(message).encode("utf-8"))
+    def say(self, message: Mapping[str, Any], timeout: Optional[float] = None) -> None:
+        """Sends a JSON object, as :meth:`send`."""
+        self.send(ws.TEXT, json.dumps(message).encode("utf-8"), timeout)
 
     def receive(self, timeout: Optional[float] = None) -> Optional[ws.Message]:
         """The next message, a close among them; None if none comes for so many seconds."""

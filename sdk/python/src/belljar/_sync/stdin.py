@@ -17,6 +17,7 @@ from .socket import Socket
 from .transport import Transport
 
 PIECE = 32 << 10  # bytes in one message
+PARTING = 10.0  # seconds
 
 
 class Stdin:
@@ -55,11 +56,11 @@ class Stdin:
         if self.reason not in ("client", "run_ended"):
             raise _refusal(self.reason, self._told)
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _say(self, message: dict[str, Any], timeout: Optional[float] = None) -> None:
         if self.reason:
             raise _refusal(self.reason, self._told)
         try:
-            self._socket.say(message)
+            self._socket.say(message, timeout)
         except Passing as failure:
             raise failure.error from failure.__cause__
 
@@ -85,19 +86,24 @@ class Stdin:
                     self.reason = "run_ended"
 
     def close(self) -> None:
-        """Gives up this hold."""
-        if not self.reason:
-            try:
-                self._say({"type": "stdin", "encoding": "utf8", "data": ""})  # behind it, the agent has taken the rest
-            except BelljarError:
-                pass
-        self._socket.close()
+        """Gives up this hold, once the program has taken what was written, or does not for ten seconds. Its input stays open."""
+        try:
+            if not self.reason:
+                self._say({"type": "stdin", "encoding": "utf8", "data": ""}, PARTING)  # behind it, the agent has taken the rest
+            self._socket.close()
+        except BelljarError:
+            pass
+        finally:
+            self._socket.cut()
 
     def __enter__(self) -> Stdin:
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self.close()
+        if error is None or isinstance(error, Exception):
+            self.close()
+        else:  # a cancelled task, or Ctrl-C, waits for nothing
+            self._socket.cut()
 
 
 def _refusal(reason: str, told: dict[str, Any]) -> BelljarError:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .. import types
 
 
+BUILD = 7200.0  # seconds more than others that an answer may take which waits for a build
+
+
 class Templates:
     """The caller's templates and the shared ones. ``run(template=name)`` and ``sessions.create(template=name)`` have one by its name."""
 
@@ -23,7 +26,7 @@ class Templates:
         nothing has changed. The fields are those of ``types.TemplateSpec``: ``run=["make"], env={"A": "b"}``.
         """
         spec = {**fields, "name": name, "base_image": image}
-        return cast("types.Template", self._transport.ask(Ask("POST", path("templates"), spec, longer=7200.0), "name"))
+        return cast("types.Template", self._transport.ask(Ask("POST", path("templates"), spec, longer=BUILD), "name"))
 
     def get(self, name: str) -> types.Template:
         """A template; NotFoundError if there is none."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from .. import errors
+from .._retry import Passing
 from ..errors import InternalError, UnreachableError
 from .incoming import Incoming
 from .transport import Ask, Transport
@@ -22,16 +23,19 @@ def watch_usage(transport: Transport, at: str) -> Iterator[types.UsageSample]:
     def take(incoming: Incoming) -> Incoming:
         return incoming
 
-    with transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
-        for events in answer.events():
-            for name, data in events:
-                if name == "end":
-                    return
-                try:
-                    told = json.loads(data)
-                except ValueError as e:
-                    raise InternalError(f"the stream cannot be read: {e}") from None
-                if name == "error":
-                    raise errors.told(told["error"])
-                yield cast("types.UsageSample", told)
+    try:
+        with transport.repeat(Ask("GET", at, headers={"Accept": "text/event-stream"}), take) as answer:
+            for events in answer.events():
+                for name, data in events:
+                    if name == "end":
+                        return
+                    try:
+                        told = json.loads(data)
+                    except ValueError as e:
+                        raise InternalError(f"the stream cannot be read: {e}") from None
+                    if name == "error":
+                        raise errors.told(told["error"])
+                    yield cast("types.UsageSample", told)
+    except Passing as failure:
+        raise failure.error from failure.__cause__
     raise UnreachableError("the connection broke while the usage was watched", hint="watch again")
