@@ -142,7 +142,7 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await named(page, "+ File").click();
   await dialog.getByLabel("Name").fill("x.py");
   await page.keyboard.press("Enter");
-  await editor(page).waitFor();
+  await page.waitForFunction(() => document.activeElement?.closest(".file .cm-content")); // a new file can be written in at once
   await retype(page, "unsaved = 1");
   await row("x.py").focus();
   await page.keyboard.press("F2");
@@ -163,6 +163,49 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await page.getByText("The workspace is empty.").waitFor();
   await editor(page).waitFor({ state: "detached" });
   assert.deepEqual((await session.files.list()).entries, []);
+  assert.equal(await page.getByRole("tree").evaluate((e) => e === document.activeElement), true);
+});
+
+test("the tree has what programs have written, and keeps the place of what is deleted", async (t) => {
+  const { page, session, row } = await begin(t, { "a/x.txt": "", "b.txt": "", "c.txt": "" });
+  await row("c.txt").waitFor();
+  await page.mouse.move(0, 0);
+  await session.write("by-mouse.txt", "");
+  await row("c.txt").hover();
+  await row("by-mouse.txt").waitFor();
+  await page.getByRole("tab", { name: "Terminals" }).focus();
+  await session.write("by-keys.txt", "");
+  await row("a").focus();
+  await row("by-keys.txt").waitFor();
+
+  await row("a").press("ArrowRight");
+  await row("x.txt").waitFor();
+  await page.keyboard.press("Delete");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).press("Enter");
+  await row("a").waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes("b.txt"));
+
+  // An answer that comes late changes nothing.
+  let late = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/list/, async (route) => {
+    const old = await route.fetch();
+    resolve();
+    await new Promise<void>((go) => (late = go));
+    await route.fulfill({ response: old });
+  }, { times: 1 }));
+  await named(page, "List the files again").click();
+  await within("the question", asked);
+  await session.write("new.txt", "");
+  const answered = page.waitForResponse(/fs\/list/);
+  await named(page, "List the files again").click();
+  await row("new.txt").waitFor();
+  await answered;
+  const last = page.waitForResponse(/fs\/list/);
+  late();
+  await last;
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(done)));
+  assert.equal(await row("new.txt").count(), 1);
+  assert.equal(await page.getByRole("tablist", { name: "Of this session" }).evaluate((e) => getComputedStyle(e).overflowY), "hidden");
 });
 
 test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
