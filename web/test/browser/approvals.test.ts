@@ -53,7 +53,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await boss.page.route(/admin\/approvals\?(?!state)/, (route) => route.fulfill({ json: { items: [], total: 60, limit: 50, offset: 0, has_more: true } }));
   await boss.page.reload();
   await boss.page.getByText("The newest wait.").waitFor();
-  await boss.page.getByRole("button", { name: "Older" }).waitFor();
+  await boss.page.getByRole("button", { name: "Next", exact: true }).waitFor();
 });
 
 test("a decision that another operator took first is said", async (t) => {
