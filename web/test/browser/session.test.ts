@@ -361,6 +361,18 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.getByLabel("What would happen to a URL?").fill("https://example.com");
   await named(page, "Check").click();
   await page.getByText("✕ Denied.").waitFor();
+  v.allow(/403/);
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  await rules.getByLabel("reach what is listed, within the server's rules").check();
+  await rules.getByLabel("Hosts, networks and addresses").fill("example.com\n".repeat(3));
+  await rules.locator("> div").evaluateAll((all) => all.forEach((e) => e.scrollTo(0, e.scrollHeight)));
+  await named(page, "Put in force").click();
+  await rules.getByRole("alert").waitFor();
+  // What the user did has failed: that is seen, even if it stands above.
+  await page.waitForFunction(() => {
+    const [alert, panel] = [".pad [role=alert]", ".pad"].map((one) => document.querySelector(one)!.getBoundingClientRect());
+    return alert!.top >= panel!.top - 1 && alert!.top < panel!.bottom;
+  });
 
   await page.getByRole("tab", { name: "Usage" }).click();
   await page.getByText("Processor, of one core").waitFor();
@@ -368,7 +380,6 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await session.start(["python3", "-m", "http.server", "8123"]);
   await page.getByRole("tab", { name: "Ports" }).click();
   await page.getByRole("cell", { name: "8123", exact: true }).waitFor();
-  v.allow(/403/);
   await named(page, "Preview").click();
   await page.getByRole("alert").getByText("This server has no previews.").waitFor();
   assert.equal(await named(page, "Preview").count(), 0, "it is offered no more");
