@@ -54,7 +54,7 @@ load("long " * 100 + "x" * 300)`,
   await left.getByText('{"deep"').or(left.getByText("{1 key}")).first().waitFor();
   const [download] = await Promise.all([page.waitForEvent("download"), left.getByRole("button", { name: "Download table.csv" }).click()]);
   assert.equal(download.suggestedFilename(), "table.csv");
-  assert.equal(await page.title(), "Run · Belljar");
+  assert.equal(await page.title(), `Run …${id.slice(-8)} · Belljar`);
 
   const usage = page.getByRole("region", { name: "Usage" });
   await usage.getByRole("meter", { name: "Memory, at most" }).waitFor();
