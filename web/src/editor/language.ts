@@ -37,8 +37,8 @@ const clike = (name: "c" | "cpp" | "csharp" | "kotlin" | "scala" | "dart") => le
 
 function legacy(parser: () => Promise<StreamParser<unknown>>): () => Promise<Extension> {
   return async () => {
-    const [{ StreamLanguage }, found] = await Promise.all([import("@codemirror/language"), parser()]);
-    return StreamLanguage.define(found);
+    const [{ StreamLanguage }, { tags }, found] = await Promise.all([import("@codemirror/language"), import("@lezer/highlight"), parser()]);
+    return StreamLanguage.define({ ...found, tokenTable: { property: tags.propertyName } }); // the keys of JSON are "string property"
   };
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { shown } from "../../src/format.ts";
 import { accessible, visit } from "./world.ts";
 
 test("operators see everybody's runs and usage", async (t) => {
@@ -30,12 +31,12 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   await v.open("sandbox/admin?view=keys");
   await v.page.getByRole("button", { name: "New key" }).click();
   const dialog = v.page.getByRole("dialog", { name: "New key" });
-  const user = `new-${v.user}`;
+  const user = `new-\u202e${v.user}`;
   await dialog.getByLabel("User", { exact: true }).fill(user);
   await dialog.getByLabel("What it is for").fill("<b>tests</b>");
   await accessible(v.page, "admin-new-key");
   await dialog.getByRole("button", { name: "Create" }).click();
-  await dialog.getByText("it is not shown again").waitFor();
+  await dialog.getByText(`The key of ${shown(user)}. Copy it now: it is not shown again.`).waitFor();
   await accessible(v.page, "admin-key");
   await dialog.getByRole("button", { name: "Copy" }).click();
   await v.page.waitForFunction(() => "copied" in window);
@@ -44,7 +45,7 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   assert.equal(((await (await me()).json()) as { user_id: string }).user_id, user);
   await dialog.getByRole("button", { name: "I have it" }).click();
 
-  const item = v.page.getByRole("listitem").filter({ hasText: user });
+  const item = v.page.getByRole("listitem").filter({ hasText: shown(user) });
   await item.getByText("<b>tests</b>").waitFor();
   assert.ok(!(await v.page.content()).includes(secret));
   await accessible(v.page, "admin-keys");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
+import { shown } from "../../src/format.ts";
 import { accessible, atEnd, operator, serve, until, visit, type Owner, type Place, type Server, type Visit } from "./world.ts";
 
 let server: Server;
@@ -12,17 +13,17 @@ test.after(async () => {
 });
 
 /** asked is a run of another user that waits for an operator. */
-async function asked(t: Owner, place: Place, command: string[]): Promise<{ user: string; v: Visit; id: string }> {
-  const v = await visit(t, { place });
+async function asked(t: Owner, place: Place, command: string[], user?: string): Promise<{ user: string; v: Visit; id: string }> {
+  const v = await visit(t, { place, ...(user && { user }) });
   const { id } = await v.api.runs.start({ command, timeout_sec: 120 });
   atEnd(t, () => v.api.runs.cancel(id).catch(() => {}));
-  return { user: v.user, v, id };
+  return { user: shown(v.user), v, id };
 }
 
 test("a run that waits is approved, another denied with a note", async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   const good = await asked(t, server, ["echo", "approved & done"]);
-  const bad = await asked(t, server, ["sh", "-c", `echo '<img src=x onerror=alert(1)>\u202e'${"\n".repeat(22)}echo end`]);
+  const bad = await asked(t, server, ["sh", "-c", `echo '<img src=x onerror=alert(1)>\u202e'${"\n".repeat(22)}echo end`], "odd\u202e<b>user");
   await boss.open("sandbox/approvals");
   const card = (user: string) => boss.page.getByRole("article").filter({ hasText: user });
   await card(good.user).waitFor();
@@ -39,7 +40,9 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await card(good.user).waitFor({ state: "detached" });
   assert.equal((await good.v.api.runs.wait(good.id)).phase, "completed");
 
-  await card(bad.user).getByLabel(`Note for ${bad.user}`).fill("not today");
+  const note = card(bad.user).getByLabel(`Note for ${bad.user}`);
+  assert.equal(await note.getAttribute("placeholder"), "A note for odd⟨202E⟩<b>user (optional)");
+  await note.fill("not today");
   await card(bad.user).getByRole("button", { name: "Deny" }).click();
   await card(bad.user).waitFor({ state: "detached" });
   await until("the denied run has ended", async () => (await bad.v.api.runs.get(bad.id)).phase === "failed");
@@ -53,7 +56,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await boss.page.route(/admin\/approvals\?(?!state)/, (route) => route.fulfill({ json: { items: [], total: 60, limit: 50, offset: 0, has_more: true } }));
   await boss.page.reload();
   await boss.page.getByText("The newest wait.").waitFor();
-  await boss.page.getByRole("button", { name: "Older" }).waitFor();
+  await boss.page.getByRole("button", { name: "Next", exact: true }).waitFor();
 });
 
 test("a decision that another operator took first is said", async (t) => {
@@ -75,8 +78,10 @@ test("a decision that another operator took first is said", async (t) => {
 });
 
 test("users see that the page is for operators", async (t) => {
-  const v = await visit(t, { place: server });
+  const v = await visit(t, { place: server, user: "a\u202euser" });
   await v.open("sandbox/approvals");
+  await v.page.getByText("You are signed in as a⟨202E⟩user").waitFor();
+  await v.page.getByRole("banner").getByText("a⟨202E⟩user").waitFor();
   await v.page.getByRole("heading", { name: "This page is for operators" }).waitFor();
   await accessible(v.page, "operators");
   assert.equal(await v.page.getByRole("link", { name: "Approvals" }).count(), 0);

@@ -216,7 +216,7 @@ w(b'\x1b[2J\x1b[Hlast\n')
   assert.equal(await page.locator(".log img, .log script, .log .text a").count(), 0);
   assert.equal(await page.locator(".log .line").nth(4).locator("span.b").evaluate((e) => getComputedStyle(e).color), "rgb(168, 32, 29)");
   assert.equal(await page.locator(".log .line").nth(4).getByText("true").evaluate((e) => getComputedStyle(e).color), "rgb(1, 2, 3)");
-  assert.equal(await page.title(), "Run · Belljar");
+  assert.equal(await page.title(), `Run …${new URL(page.url()).pathname.slice(-8)} · Belljar`);
   await page.getByRole("button", { name: "show 2.9 MiB more" }).click();
   await page.getByText("2.6 MiB more: download the log").waitFor();
   await accessible(page, "run-hostile");

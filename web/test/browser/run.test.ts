@@ -12,6 +12,7 @@ test("a run that failed says so in one sentence, and shows what it left", async 
     language: "python", capture_patterns: ["*"], labels: { for: "test" },
     code: `import base64
 open("plot.png", "wb").write(base64.b64decode("${png}"))
+open("cut.png", "wb").write(base64.b64decode("${png}")[:40])
 open("fake.png", "w").write("<svg onload=alert(1)>")
 open("evil.svg", "w").write('<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><script>document.title=1</script><image href="http://evil.example/x"/><rect width="20" height="10"/></svg>')
 open("page.html", "w").write("<script>document.title=2</script><h1>not a heading</h1>\\u202e")
@@ -29,7 +30,7 @@ load("long " * 100 + "x" * 300)`,
 
   const failure = page.getByRole("region", { name: "What its output says" });
   await failure.getByText(/^ValueError: <img src=x onerror=alert\(1\)> (long )+x{300}$/).waitFor();
-  assert.deepEqual(await failure.getByRole("listitem").allInnerTexts(), (await v.api.runs.get(id)).failure!.frames.map((f) => `${f.file}:${f.line}${f.line === 11 ? " in load" : ""}`));
+  assert.deepEqual(await failure.getByRole("listitem").allInnerTexts(), (await v.api.runs.get(id)).failure!.frames.map((f) => `${f.file}:${f.line}${f.line === 12 ? " in load" : ""}`));
   assert.equal(await failure.getByRole("listitem").count(), 2);
   assert.equal(await failure.locator("a, img").count(), 0); // no session has its files
 
@@ -39,6 +40,7 @@ load("long " * 100 + "x" * 300)`,
   await loaded("evil.svg");
   assert.deepEqual(await left.locator("img").evaluateAll((all) => all.map((e) => (e as HTMLImageElement).src.split(":")[0])), ["blob", "blob"]);
   await left.getByText("not the picture that its name says").waitFor();
+  await left.getByText("The browser cannot show this picture").waitFor();
   await left.getByRole("button", { name: "page.html", expanded: false }).click();
   await left.locator("pre").filter({ hasText: "<script>document.title=2</script><h1>not a heading</h1>⟨202E⟩" }).waitFor();
   await left.getByRole("button", { name: "table.csv", expanded: false }).click();
@@ -52,7 +54,7 @@ load("long " * 100 + "x" * 300)`,
   await left.getByText('{"deep"').or(left.getByText("{1 key}")).first().waitFor();
   const [download] = await Promise.all([page.waitForEvent("download"), left.getByRole("button", { name: "Download table.csv" }).click()]);
   assert.equal(download.suggestedFilename(), "table.csv");
-  assert.equal(await page.title(), "Run · Belljar");
+  assert.equal(await page.title(), `Run …${id.slice(-8)} · Belljar`);
 
   const usage = page.getByRole("region", { name: "Usage" });
   await usage.getByRole("meter", { name: "Memory, at most" }).waitFor();

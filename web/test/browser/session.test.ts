@@ -142,7 +142,7 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await named(page, "+ File").click();
   await dialog.getByLabel("Name").fill("x.py");
   await page.keyboard.press("Enter");
-  await editor(page).waitFor();
+  await page.waitForFunction(() => document.activeElement?.closest(".file .cm-content")); // a new file can be written in at once
   await retype(page, "unsaved = 1");
   await row("x.py").focus();
   await page.keyboard.press("F2");
@@ -163,6 +163,49 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await page.getByText("The workspace is empty.").waitFor();
   await editor(page).waitFor({ state: "detached" });
   assert.deepEqual((await session.files.list()).entries, []);
+  assert.equal(await page.getByRole("tree").evaluate((e) => e === document.activeElement), true);
+});
+
+test("the tree has what programs have written, and keeps the place of what is deleted", async (t) => {
+  const { page, session, row } = await begin(t, { "a/x.txt": "", "b.txt": "", "c.txt": "" });
+  await row("c.txt").waitFor();
+  await page.mouse.move(0, 0);
+  await session.write("by-mouse.txt", "");
+  await row("c.txt").hover();
+  await row("by-mouse.txt").waitFor();
+  await page.getByRole("tab", { name: "Terminals" }).focus();
+  await session.write("by-keys.txt", "");
+  await row("a").focus();
+  await row("by-keys.txt").waitFor();
+
+  await row("a").press("ArrowRight");
+  await row("x.txt").waitFor();
+  await page.keyboard.press("Delete");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).press("Enter");
+  await row("a").waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes("b.txt"));
+
+  // An answer that comes late changes nothing.
+  let late = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/list/, async (route) => {
+    const old = await route.fetch();
+    resolve();
+    await new Promise<void>((go) => (late = go));
+    await route.fulfill({ response: old });
+  }, { times: 1 }));
+  await named(page, "List the files again").click();
+  await within("the question", asked);
+  await session.write("new.txt", "");
+  const answered = page.waitForResponse(/fs\/list/);
+  await named(page, "List the files again").click();
+  await row("new.txt").waitFor();
+  await answered;
+  const last = page.waitForResponse(/fs\/list/);
+  late();
+  await last;
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(done)));
+  assert.equal(await row("new.txt").count(), 1);
+  assert.equal(await page.getByRole("tablist", { name: "Of this session" }).evaluate((e) => getComputedStyle(e).overflowY), "hidden");
 });
 
 test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
@@ -318,6 +361,18 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.getByLabel("What would happen to a URL?").fill("https://example.com");
   await named(page, "Check").click();
   await page.getByText("✕ Denied.").waitFor();
+  v.allow(/403/);
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  await rules.getByLabel("reach what is listed, within the server's rules").check();
+  await rules.getByLabel("Hosts, networks and addresses").fill("example.com\n".repeat(3));
+  await rules.locator("> div").evaluateAll((all) => all.forEach((e) => e.scrollTo(0, e.scrollHeight)));
+  await named(page, "Put in force").click();
+  await rules.getByRole("alert").waitFor();
+  // What the user did has failed: that is seen, even if it stands above.
+  await page.waitForFunction(() => {
+    const [alert, panel] = [".pad [role=alert]", ".pad"].map((one) => document.querySelector(one)!.getBoundingClientRect());
+    return alert!.top >= panel!.top - 1 && alert!.top < panel!.bottom;
+  });
 
   await page.getByRole("tab", { name: "Usage" }).click();
   await page.getByText("Processor, of one core").waitFor();
@@ -325,7 +380,6 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await session.start(["python3", "-m", "http.server", "8123"]);
   await page.getByRole("tab", { name: "Ports" }).click();
   await page.getByRole("cell", { name: "8123", exact: true }).waitFor();
-  v.allow(/403/);
   await named(page, "Preview").click();
   await page.getByRole("alert").getByText("This server has no previews.").waitFor();
   assert.equal(await named(page, "Preview").count(), 0, "it is offered no more");

@@ -32,7 +32,14 @@ test("a session is made, listed and ended", async (t) => {
   await item.getByRole("button", { name: /^End/ }).click();
   const sure = page.getByRole("dialog", { name: "End this session?" });
   await accessible(page, "sessions-end");
-  await sure.getByRole("button", { name: "Keep it" }).click();
+  for (const leave of ["Escape", "Enter"]) {
+    if (leave === "Enter") await sure.getByRole("button", { name: "Keep it" }).focus();
+    await page.keyboard.press(leave);
+    await sure.waitFor({ state: "detached" });
+    // What has opened the question has the focus again.
+    assert.equal(await item.getByRole("button", { name: /^End/ }).evaluate((e) => e === document.activeElement), true, leave);
+    if (leave === "Escape") await page.keyboard.press("Enter");
+  }
   await item.getByRole("button", { name: /^End/ }).click();
   await sure.getByRole("button", { name: "End it" }).click();
   await item.waitFor({ state: "detached" });

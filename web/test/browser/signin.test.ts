@@ -83,6 +83,7 @@ test("a key signs in; a wrong one says so", async (t) => {
   await v.page.keyboard.press("Enter");
   await v.page.getByRole("alert").waitFor();
   await accessible(v.page, "sign-in-wrong");
+  assert.equal(await v.page.getByRole("button", { name: "Try again" }).count(), 0, "the same key would be as wrong");
   await v.page.getByLabel("API key").fill(v.key);
   await v.page.keyboard.press("Enter");
   await heading(v.page, "Runs").waitFor();

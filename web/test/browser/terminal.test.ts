@@ -68,6 +68,25 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
   assert.doesNotMatch(await screen.text(), /first/);
   await picture(v.page, "terminals");
 
+  // Of more tabs than there is room for, the new one is in sight.
+  const size = v.page.viewportSize()!;
+  await v.page.setViewportSize({ ...size, width: 320 });
+  for (const n of [3, 4, 5]) {
+    await v.page.getByRole("button", { name: "New terminal" }).click();
+    await screen.shows(/\$ /);
+    await v.page.waitForFunction((name) => {
+      const tab = [...document.querySelectorAll("[role=tab][aria-selected=true]")].find((one) => one.textContent?.includes(name));
+      const [at, strip] = [tab?.getBoundingClientRect(), tab?.parentElement?.getBoundingClientRect()];
+      return at && strip && at.left >= strip.left - 1 && at.right <= strip.right + 1;
+    }, `Terminal ${n}`);
+  }
+  for (const n of [5, 4, 3]) {
+    await v.page.getByRole("button", { name: `Close Terminal ${n}` }).click();
+    await v.page.getByRole("button", { name: "End it" }).click();
+    await v.page.getByRole("tab", { name: `Terminal ${n}` }).waitFor({ state: "detached" });
+  }
+  await v.page.setViewportSize(size);
+
   await v.page.reload();
   await screen.shows(/first/); // what it showed
   await screen.run("echo $x again");

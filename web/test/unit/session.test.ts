@@ -1,7 +1,10 @@
 // The pure parts of a session's page and its terminals.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { indentOf, languageOf } from "../../src/editor/language.ts";
+import { ensureSyntaxTree } from "@codemirror/language";
+import { EditorState } from "@codemirror/state";
+import { highlightTree, tagHighlighter, tags } from "@lezer/highlight";
+import { indentOf, languageOf, support } from "../../src/editor/language.ts";
 import { asText, contentOf, mostShown, textOf } from "../../src/page/session/content.ts";
 import { shown, shownText } from "../../src/format.ts";
 import { baseOf, byName, folderOf, inside, join, moved, wrongName } from "../../src/page/session/name.ts";
@@ -75,6 +78,15 @@ test("the language of a file is told by its name", () => {
   const languages = { "a/b.py": "python", "x.test.ts": "typescript", "Dockerfile": "dockerfile", "d/.bashrc": "shell", "A.JAVA": "java", "noext": "", ".hidden": "", "x.": "", "m.go": "go" };
   for (const [path, language] of Object.entries(languages)) assert.equal(languageOf(path), language, path);
   assert.deepEqual([indentOf("go"), indentOf("python"), indentOf("javascript")], ["\t", "    ", "  "]);
+});
+
+test("the keys of JSON have a colour of their own", async (t) => {
+  const warned = t.mock.method(console, "warn", () => {});
+  const state = EditorState.create({ doc: '{"key": "value"}', extensions: [await support("json")] });
+  const found: string[] = [];
+  highlightTree(ensureSyntaxTree(state, state.doc.length, 60_000)!, tagHighlighter([{ tag: tags.propertyName, class: "key" }]), (from, to) => found.push(state.sliceDoc(from, to)));
+  assert.deepEqual(found, ['"key"']);
+  assert.equal(warned.mock.callCount(), 0);
 });
 
 test("the page comes back by itself only to what may be there", () => {

@@ -19,6 +19,8 @@ export interface Row {
 interface Folder {
   entries: FileEntry[];
   truncated: boolean;
+  /** Of the listing: an answer that comes late changes nothing. */
+  turn: number;
 }
 
 /** The workspace itself. */
@@ -29,6 +31,7 @@ export class Tree {
   error: unknown = $state.raw();
   readonly open = new SvelteSet<string>();
   readonly #folders = new SvelteMap<string, Folder>();
+  #turn = 0;
   readonly #files: () => Files;
   readonly #failed: (error: unknown) => boolean;
 
@@ -64,12 +67,14 @@ export class Tree {
 
   /** load lists a folder. */
   async load(folder: string): Promise<void> {
+    const turn = ++this.#turn;
     try {
       const { entries, truncated } = await this.#files().list(folder || ".");
-      this.#folders.set(folder, { entries: [...(entries ?? [])].sort(byName), truncated });
+      if (turn < (this.#folders.get(folder)?.turn ?? 0)) return;
+      this.#folders.set(folder, { entries: [...(entries ?? [])].sort(byName), truncated, turn });
       this.error = undefined;
     } catch (error) {
-      if ((error as { code?: unknown }).code === "not_found" && folder !== root) this.#forget(folder);
+      if ((error as { code?: unknown }).code === "not_found" && folder !== root) this.forget(folder);
       else if (!this.#failed(error)) this.error = error;
     }
   }
@@ -102,8 +107,11 @@ export class Tree {
     }
   }
 
-  #forget(folder: string): void {
-    this.open.delete(folder);
-    this.#folders.delete(folder);
+  /** forget is for a folder that is gone, with all that was in it. */
+  forget(folder: string): void {
+    for (const path of [...this.open, ...this.#folders.keys()].filter((one) => inside(one, folder))) {
+      this.open.delete(path);
+      this.#folders.delete(path);
+    }
   }
 }
