@@ -80,6 +80,12 @@ func TestLogQuota(t *testing.T) {
 	}
 	_, err := b.Start(t.Context(), shell("true"))
 	fullLogs(t, err)
+	// The first is an hour old, so its log is swept after 23 more, or one sweep later.
+	var e *belljar.Error
+	errors.As(err, &e)
+	if wait, _ := e.Details["retry_after_sec"].(int); wait < 23*3600-60 || wait > 23*3600+15*60+60 {
+		t.Errorf("retry after %d s", wait)
+	}
 	if _, err = b.Start(t.Context(), in(b.open(), "true")); err == nil {
 		t.Error("a run in a session is not refused")
 	}

@@ -143,7 +143,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 	}
 	s.accounts = &admission.Accounts{
 		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
-		Wait: o.Policy.Retention(o.RowDays),
+		Wait: o.Policy.Retention(o.RowDays), NextSweep: nextSweep(o, s.clock.Now),
 	}
 	s.volumes = volume.New(volume.Options{
 		Dir: o.Volumes.Dir, MaxMB: o.Volumes.MB, Inodes: o.Limits.Inodes, Make: o.Volumes.Make, Unable: o.Volumes.Unable, Accounts: s.accounts,

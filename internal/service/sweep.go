@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/belljar/belljar"
 )
 
 // sweepNow makes one sweep and logs what goes wrong.
@@ -24,4 +26,22 @@ func (s *Service) Sweep(ctx context.Context) error {
 		bytesBefore = now.Add(-time.Duration(hours) * time.Hour)
 	}
 	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past), s.snapshots.Sweep(ctx, now), s.templates.Sweep(ctx, false))
+}
+
+// nextSweep makes what returns when the oldest log of a user is deleted, at the latest; false if that is not known.
+func nextSweep(o Options, now func() time.Time) func(context.Context, string) (time.Time, bool) {
+	kept := time.Duration(o.Policy.ArtifactTTLHours) * time.Hour
+	if kept == 0 {
+		kept = time.Duration(o.RowDays) * 24 * time.Hour
+	}
+	kept += o.SweepEvery
+	return func(ctx context.Context, user string) (time.Time, bool) {
+		rows, _, err := o.Store.Runs().List(ctx, belljar.RunQuery{
+			UserID: user, FinishedFrom: now().Add(-kept), Sort: "finished_at:asc", Limit: 1,
+		})
+		if err != nil || len(rows) == 0 {
+			return time.Time{}, false
+		}
+		return rows[0].FinishedAt.Add(kept), true
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -180,9 +181,9 @@ func checkToken(spec belljar.TokenSpec) error {
 	case spec.Role != belljar.RoleUser && spec.Role != belljar.RoleAdmin:
 		return fault.Refuse("role", string(spec.Role), "role must be user or admin")
 	case len(spec.Name) > maxName || !utf8.ValidString(spec.Name) || strings.ContainsFunc(spec.Name, unicode.IsControl):
-		return fault.Refuse("name", "", "name must be at most 256 bytes of text")
+		return fault.Refuse("name", spec.Name, "name must be at most 256 bytes of text")
 	case spec.TTLSec < 0 || math.IsNaN(spec.TTLSec) || math.IsInf(spec.TTLSec, 0):
-		return fault.Refuse("ttl_sec", "", "ttl_sec must not be negative; 0 is for ever")
+		return fault.Refuse("ttl_sec", strconv.FormatFloat(spec.TTLSec, 'g', -1, 64), "ttl_sec must not be negative; 0 is for ever")
 	}
 	return nil
 }
@@ -190,7 +191,7 @@ func checkToken(spec belljar.TokenSpec) error {
 // checkUser checks the name of a user.
 func checkUser(id string) error {
 	if id == "" || len(id) > maxName || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
-		return fault.Refuse("user_id", "", "user_id must be 1 to 256 bytes of text")
+		return fault.Refuse("user_id", id, "user_id must be 1 to 256 bytes of text")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"testing"
 	"time"
@@ -86,8 +87,11 @@ func TestTokenRefusals(t *testing.T) {
 		"nobody": {}, "role": {UserID: "a", Role: "king"}, "time": {UserID: "a", TTLSec: -1}, "control": {UserID: "a\n"},
 		"name": {UserID: "a", Name: "\x00"},
 	} {
-		if _, err := tokens.CreateToken(t.Context(), spec); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
-			t.Errorf("%s: %v", name, err)
+		provided := map[string]any{"nobody": "", "role": "king", "time": "-1", "control": "a\n", "name": "\x00"}[name]
+		_, err := tokens.CreateToken(t.Context(), spec)
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["provided"] != provided {
+			t.Errorf("%s: %+v", name, err)
 		}
 	}
 }

@@ -35,6 +35,8 @@ type Accounts struct {
 	MinFreeBytes uint64
 	// Wait is until when logs are kept.
 	Wait string
+	// NextSweep returns when the oldest log of a user is deleted; false if that is not known.
+	NextSweep func(ctx context.Context, user string) (time.Time, bool)
 
 	artifacts, logs ledger
 	quotas          quotas
@@ -152,12 +154,16 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 		return w, nil
 	}
 	w.Close()
-	return nil, &belljar.Error{
+	e := &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
 		Message: fmt.Sprintf("the logs of your runs take up %v of %d MiB", Hundredths(float64(used)/(1<<20)), q.LogMB),
 		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": Hundredths(float64(used) / (1 << 20))},
 		Hint:    a.Wait + "; an operator can allow more with log_mb in your quota",
 	}
+	if t, known := a.NextSweep(ctx, user); known {
+		e.Details["retry_after_sec"] = int(t.Sub(a.Now()).Seconds()) + 1
+	}
+	return nil, e
 }
 
 // Hundredths is f to two places.
