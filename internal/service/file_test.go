@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,6 +219,14 @@ func TestFileBatch(t *testing.T) {
 	} {
 		if _, err := d.WriteAll(d.context(), d.ID, c.list); belljar.CodeOf(err) != c.code {
 			t.Errorf("%s: %v (%s), want %s", name, err, belljar.CodeOf(err), c.code)
+		}
+	}
+	for path, list := range map[string][]belljar.FileWrite{
+		"3": {file("new", "x"), file("3", "x")}, "a": {over(file("new", "x")), over(file("a", "x"))}, "a/1": {file("new", "x"), file("a/1/x", "x")},
+	} {
+		var e *belljar.Error
+		if _, err := d.WriteAll(d.context(), d.ID, list); !errors.As(err, &e) || e.Details["path"] != path || !strings.Contains(e.Message, strconv.Quote(path)) {
+			t.Errorf("%s is in the way: %+v", path, err)
 		}
 	}
 	if _, err := d.WriteAll(d.context(), d.ID, []belljar.FileWrite{over(file("a/1", "uno")), over(file("4", "four"))}); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -149,11 +148,11 @@ func (m *merger) plan(staged, to string) error {
 			}
 			continue
 		case what.IsDir():
-			return fault.New(wire.CodeExists, "%s is not a directory", s.to)
+			return &wire.Error{Code: wire.CodeExists, Message: s.to + " is not a directory", Path: s.to}
 		case there.IsDir():
-			return fault.New(wire.CodeExists, "%s is a directory", s.to)
+			return &wire.Error{Code: wire.CodeExists, Message: s.to + " is a directory", Path: s.to}
 		case m.fresh:
-			return fault.New(wire.CodeExists, "%s exists", s.to)
+			return &wire.Error{Code: wire.CodeExists, Message: s.to + " exists", Path: s.to}
 		default:
 			s.exchange = true
 		}
