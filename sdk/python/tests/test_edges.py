@@ -341,3 +341,12 @@ async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage:
     with pytest.raises(asyncio.CancelledError):
         await got(connect(s.url).sessions.use("s1").files.download("f", tmp_path / "f"))
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+async def test_a_line_on_a_terminal(session: Any) -> None:
+    terminal = await got(session.terminal(command="echo a''b; exit 3"))  # for sh -c, as for run
+    await got(terminal.read_until("ab", LONG))
+    while await got(terminal.read(LONG)):
+        pass
+    assert terminal.exit_code == 3
+    await got(terminal.close())
