@@ -350,3 +350,18 @@ async def test_a_line_on_a_terminal(session: Any) -> None:
         pass
     assert terminal.exit_code == 3
     await got(terminal.close())
+
+
+async def test_a_cancelled_task_leaves_a_terminal_at_once(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belljar._async import socket as one
+    from belljar._sync import socket as two
+
+    for module in (one, two):
+        monkeypatch.setattr(module, "PARTING", 2 * LONG)
+    terminal = await got(connect(stage(lambda a: (greet(a), a.gone())).url).terminals.attach("t1"))
+    wire = terminal._socket._wire
+    begun = time.monotonic()
+    leave = terminal.__aexit__ if hasattr(terminal, "__aexit__") else terminal.__exit__
+    await got(leave(asyncio.CancelledError, asyncio.CancelledError(), None))
+    assert time.monotonic() - begun < LONG
+    assert not wire.usable and await got(terminal.read()) == b""

@@ -196,7 +196,11 @@ class AsyncTerminal:
         return self
 
     async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        await self.close()
+        if error is None or isinstance(error, Exception):
+            await self.close()
+        else:  # a cancelled task, or Ctrl-C, waits for nothing
+            self._left = True
+            self._socket.cut()
 
 
 class AsyncTerminals:

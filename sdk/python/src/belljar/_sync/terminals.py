@@ -197,7 +197,11 @@ class Terminal:
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self.close()
+        if error is None or isinstance(error, Exception):
+            self.close()
+        else:  # a cancelled task, or Ctrl-C, waits for nothing
+            self._left = True
+            self._socket.cut()
 
 
 class Terminals:
