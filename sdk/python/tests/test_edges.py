@@ -341,3 +341,27 @@ async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage:
     with pytest.raises(asyncio.CancelledError):
         await got(connect(s.url).sessions.use("s1").files.download("f", tmp_path / "f"))
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+async def test_a_line_on_a_terminal(session: Any) -> None:
+    terminal = await got(session.terminal(command="echo a''b; exit 3"))  # for sh -c, as for run
+    await got(terminal.read_until("ab", LONG))
+    while await got(terminal.read(LONG)):
+        pass
+    assert terminal.exit_code == 3
+    await got(terminal.close())
+
+
+async def test_a_cancelled_task_leaves_a_terminal_at_once(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belljar._async import socket as one
+    from belljar._sync import socket as two
+
+    for module in (one, two):
+        monkeypatch.setattr(module, "PARTING", 2 * LONG)
+    terminal = await got(connect(stage(lambda a: (greet(a), a.gone())).url).terminals.attach("t1"))
+    wire = terminal._socket._wire
+    begun = time.monotonic()
+    leave = terminal.__aexit__ if hasattr(terminal, "__aexit__") else terminal.__exit__
+    await got(leave(asyncio.CancelledError, asyncio.CancelledError(), None))
+    assert time.monotonic() - begun < LONG
+    assert not wire.usable and await got(terminal.read()) == b""

@@ -230,9 +230,9 @@ class AsyncSession:
                 yield frame
 
     async def terminal(
-        self, *, cols: int = 80, rows: int = 24, command: Optional[Iterable[str]] = None, name: Optional[str] = None, shared: bool = False
+        self, *, cols: int = 80, rows: int = 24, command: Optional[Command] = None, name: Optional[str] = None, shared: bool = False
     ) -> AsyncTerminal:
-        """Opens a terminal in it and attaches to that. ``command`` is what runs there; a shell without it."""
+        """Opens a terminal in it and attaches to that. ``command`` is what runs there, as for :meth:`run`; a shell without it."""
         return await AsyncTerminal.open(self._transport, self.id, cols=cols, rows=rows, command=command, name=name, shared=shared)
 
     async def terminals(self) -> List[types.Terminal]:

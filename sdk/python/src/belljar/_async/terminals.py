@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from binascii import a2b_base64
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
@@ -14,6 +14,7 @@ from .. import errors
 from .._address import path
 from .._body import gathered
 from .._retry import Passing
+from .._spec import Command, argv
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
 from .socket import AsyncSocket
 from .transport import Ask, AsyncTransport
@@ -46,10 +47,10 @@ class AsyncTerminal:
 
     @classmethod
     async def open(
-        cls, transport: AsyncTransport, session: str, *, cols: int, rows: int, command: Optional[Iterable[str]], name: Optional[str], shared: bool
+        cls, transport: AsyncTransport, session: str, *, cols: int, rows: int, command: Optional[Command], name: Optional[str], shared: bool
     ) -> AsyncTerminal:
         values = {
-            "cols": cols, "rows": rows, "command": None if command is None else list(command), "session_name": name,
+            "cols": cols, "rows": rows, "command": None if command is None else argv(command), "session_name": name,
             "shared": True if shared else None,
         }  # fmt: skip
         return await cls._connect(transport, path("sessions", session, "terminals"), values)
@@ -195,7 +196,11 @@ class AsyncTerminal:
         return self
 
     async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        await self.close()
+        if error is None or isinstance(error, Exception):
+            await self.close()
+        else:  # a cancelled task, or Ctrl-C, waits for nothing
+            self._left = True
+            self._socket.cut()
 
 
 class AsyncTerminals:

@@ -231,9 +231,9 @@ class Session:
                 yield frame
 
     def terminal(
-        self, *, cols: int = 80, rows: int = 24, command: Optional[Iterable[str]] = None, name: Optional[str] = None, shared: bool = False
+        self, *, cols: int = 80, rows: int = 24, command: Optional[Command] = None, name: Optional[str] = None, shared: bool = False
     ) -> Terminal:
-        """Opens a terminal in it and attaches to that. ``command`` is what runs there; a shell without it."""
+        """Opens a terminal in it and attaches to that. ``command`` is what runs there, as for :meth:`run`; a shell without it."""
         return Terminal.open(self._transport, self.id, cols=cols, rows=rows, command=command, name=name, shared=shared)
 
     def terminals(self) -> List[types.Terminal]:

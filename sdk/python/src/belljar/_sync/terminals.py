@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
@@ -15,6 +15,7 @@ from .. import errors
 from .._address import path
 from .._body import gathered
 from .._retry import Passing
+from .._spec import Command, argv
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
 from .socket import Socket
 from .transport import Ask, Transport
@@ -47,10 +48,10 @@ class Terminal:
 
     @classmethod
     def open(
-        cls, transport: Transport, session: str, *, cols: int, rows: int, command: Optional[Iterable[str]], name: Optional[str], shared: bool
+        cls, transport: Transport, session: str, *, cols: int, rows: int, command: Optional[Command], name: Optional[str], shared: bool
     ) -> Terminal:
         values = {
-            "cols": cols, "rows": rows, "command": None if command is None else list(command), "session_name": name,
+            "cols": cols, "rows": rows, "command": None if command is None else argv(command), "session_name": name,
             "shared": True if shared else None,
         }  # fmt: skip
         return cls._connect(transport, path("sessions", session, "terminals"), values)
@@ -196,7 +197,11 @@ class Terminal:
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self.close()
+        if error is None or isinstance(error, Exception):
+            self.close()
+        else:  # a cancelled task, or Ctrl-C, waits for nothing
+            self._left = True
+            self._socket.cut()
 
 
 class Terminals:
