@@ -156,6 +156,14 @@ test("search by text and expression", async (t) => {
   await page.getByRole("button", { name: "Regular expression" }).click();
   await box.fill("^line [24]000 ");
   await says("/ 2");
+  await box.fill("line [1-4]");
+  await says("/ 4,444");
+  const size = page.viewportSize()!;
+  for (const width of [1280, 961, 390, 320]) {
+    await page.setViewportSize({ ...size, width });
+    assert.deepEqual(await page.locator(".log .hits, .log .tools, .log .tools .row").evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.className)), [], `cut at ${width} px`);
+  }
+  await page.setViewportSize(size);
   await box.fill("(");
   await says("No regular expression");
   await box.fill("(a|a)*c");

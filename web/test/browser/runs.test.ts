@@ -68,6 +68,7 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   // The row changes by itself.
   await row("sleep 300").getByRole("button", { name: "Cancel" }).click();
   await row("sleep 300").getByText("killed").waitFor();
+  await row("sleep 300").getByText("canceled by user").waitFor();
   assert.equal((await v.api.runs.get(id)).phase, "killed");
 });
 

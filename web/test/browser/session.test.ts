@@ -334,7 +334,11 @@ test("the search finds lines, and a link leads to one", async (t) => {
   const marked = page.locator(".cm-line.cm-marked");
   await marked.getByText("line 123", { exact: true }).waitFor();
   await page.locator(".files").getByRole("button", { name: "Search" }).click();
-  await page.getByLabel("Text to find").fill("line 250");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Text to find");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Enter"); // the button has the focus again
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Text to find");
+  await page.keyboard.insertText("line 250");
   await page.keyboard.press("Enter");
   await page.getByText("2 matches in 2 files.").waitFor();
   await page.getByLabel("Names of files").fill("*.py");
