@@ -248,7 +248,8 @@ func (s *Shelf) Keys() (keys []string) {
 // Forget removes the layer of a key: at once if it is not held, and else when it is released for the last time.
 func (s *Shelf) Forget(key string) {
 	rec, err := s.read(key)
-	if rec.Gone = true; err == nil {
+	if err == nil && !rec.Gone { // written again, it could come back while a release removes the layer
+		rec.Gone = true
 		err = s.write(key, rec)
 	}
 	if err != nil {
