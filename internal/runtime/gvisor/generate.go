@@ -13,7 +13,7 @@ import (
 
 func main() {
 	for _, arch := range []string{"amd64", "arm64"} {
-		program, err := seccomp.Whole(gvisor.PolicyOptions(arch))
+		program, err := seccomp.Combined(gvisor.PolicyOptions(arch))
 		if err == nil {
 			err = os.WriteFile("../../../gvisor/policy_"+arch+".bpf", program.Bytes(), 0o644)
 		}
