@@ -154,6 +154,7 @@ func TestForgottenSandboxes(t *testing.T) {
 	}
 	nothingLeft(t, data)
 
+	data = t.TempDir() // the memory's folder has logs, which a new store would not know
 	s = serve(t, data)
 	_, session = s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
 	id, _ = session["session_id"].(string)
