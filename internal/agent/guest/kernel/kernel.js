@@ -305,6 +305,7 @@
     }
     frames.reverse();
     result('error', { name, value, frames, traceback });
+    if (now) told = now.number;
     try { process.stderr.write(traceback); } catch { /* closed */ }
   }
   const sources = new Map();
@@ -336,8 +337,8 @@
     result('completions', { word, matches: names.map((n) => word.slice(0, dot + 1) + n) });
   }
 
-  // ended is the number of the last request that has been answered; the gate reads it.
-  const ended = new Int32Array(new SharedArrayBuffer(4));
+  // ended are the numbers of the last request that has been answered, and of the last that reports how it ends; the gate reads them.
+  const ended = new Int32Array(new SharedArrayBuffer(8));
 
   function begin(req) {
     if (req.number <= ended[0]) return; // it was interrupted before
@@ -371,6 +372,7 @@
     }, (e) => {
       if (now !== req) return;
       let status = 1;
+      Atomics.store(ended, 1, req.number);
       try {
         report(e);
         if (e instanceof KeyboardInterrupt) status = 130;
@@ -408,7 +410,8 @@
   // interrupt ends a request, wherever it was. What it was about to report may be torn.
   function interrupt(req) {
     if (req.number <= ended[0]) return;
-    id = req.id;
+    Atomics.store(ended, 1, req.number);
+    [id, now] = [req.id, req];
     send('open', '\n');
     try { if (told !== req.number) report(interrupted()); } catch { /* a cell has broken what it needs */ }
     end(req, 130);
@@ -426,7 +429,8 @@
   }
 
   // gate is the other thread. It passes on requests, and interrupts a cell in two ways: a cell that waits is ended by a message, and
-  // what keeps the main thread from that message is terminated. It goes on when the cell has ended.
+  // what keeps the main thread from that message is terminated. It goes on when the cell has ended. A main thread that reports
+  // it gets a second: cut off in the middle, it would report it twice. Longer takes only what a cell has broken.
   function gate() {
     const { parentPort, workerData } = require('worker_threads');
     const { Session } = require('inspector');
@@ -443,6 +447,7 @@
       while (Atomics.load(workerData, 0) < req.number) {
         parentPort.postMessage({ ...req, op: 'interrupt' });
         await pause(20);
+        for (let n = 0; n < 50 && Atomics.load(workerData, 1) === req.number && Atomics.load(workerData, 0) < req.number; n++) await pause(20);
         if (Atomics.load(workerData, 0) < req.number) await terminate();
       }
     }
