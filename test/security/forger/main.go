@@ -44,8 +44,10 @@ func serve(args []string) error {
 	if err := guest.Confine(cfg); err != nil {
 		return err
 	}
-	var l net.Listener = wire.NewMuxAgent(stdio{})
-	if !cfg.Stdio {
+	var l net.Listener
+	if cfg.Stdio {
+		l = wire.NewMuxAgent(stdio{}) // it closes both at the end of the input: elsewhere, that would be at once
+	} else {
 		file := os.NewFile(uintptr(cfg.ListenFD), "listener")
 		l, err = net.FileListener(file)
 		file.Close()
