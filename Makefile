@@ -97,6 +97,8 @@ BOTH := ./internal/service ./internal/agent/guest ./internal/api/rest ./client .
         ./internal/agent ./internal/api/thread ./internal/logbook/dir
 PLAIN := '^(TestPlain|TestSpec|TestTranscripts|Fuzz)'
 
+SOAKFLAGS := -trimpath -count=1 -vet=off -timeout 240m
+
 # Editors that make soak tries belljar lsp in, and libraries whose values contexts show.
 EDITORS   := neovim emacs-nox elpa-eglot
 LIBRARIES := python3-pandas python3-matplotlib python3-pil ipython3
@@ -156,11 +158,16 @@ test-web:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; (cd web && node script/test.js) >"$$log" 2>&1; status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
-soak: packages build gvisor sdk vscode ## the long tests: many rounds of what make test does once, and the race detector everywhere
+soak: ## the long tests: many rounds of what make test does once, and the race detector everywhere
+	@.ci/scratch $(MAKE) --no-print-directory soak-here
+
+# Long tests measure, so each of their packages has the machine for itself.
+.PHONY: soak-here
+soak-here: packages build gvisor sdk vscode
 	@.ci/packages $(EDITORS) $(LIBRARIES)
 	$(call with-programs, \
-		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
-		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)
+		$(TEST) -p 1 -tags soak $(SOAKFLAGS) -run '^TestSoak' $$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -n 1 dirname | sort -u) || failed=1; \
+		CGO_ENABLED=1 $(TEST) -race -tags soak -shuffle=on $(SOAKFLAGS) -skip '^TestSoak' ./... || failed=1;)
 
 # Packages that need no sandbox, no engine and no server.
 UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// TestSoakGrader judges a class of 200 students six times on a machine that has other things to do, by root, by a server and
+// TestSoakGrader judges a class of 200 students on a machine that has other things to do, by root, by a server and
 // as an ordinary user with cgroups of his own. Each verdict must be the one that the program was written for.
 func TestSoakGrader(t *testing.T) {
-	const rounds = 6
 	ways := []struct {
 		name string
 		open func(t *testing.T) *grader
@@ -32,8 +31,7 @@ func TestSoakGrader(t *testing.T) {
 		defer busy.Wait()
 		defer busy.Process.Kill()
 	}
-	for round := range rounds {
-		way := ways[round%len(ways)]
+	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			g := way.open(t)
 			if out, err := bash(t, g.dir, "python3 course.py class"); err != nil {
@@ -50,7 +48,7 @@ func TestSoakGrader(t *testing.T) {
 			}
 			begin := time.Now()
 			status, verdicts, said := g.grade(t, "class")
-			t.Logf("round %d: %v", round, time.Since(begin).Round(time.Second))
+			t.Logf("graded in %v", time.Since(begin).Round(time.Second))
 			if status != 0 || said != "" {
 				t.Errorf("it ends with %d: %s", status, said)
 			}
