@@ -3,9 +3,11 @@
 package guest_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -29,6 +31,7 @@ func cpuTimeError(t *testing.T, h *host) {
 				e.CPUTimeMS, e.GraceMS, e.TimeoutMS = limit, 1000, 4*patience.Milliseconds()
 				most := max(20_000, limit*20)
 				errors := make([]int64, 10)
+				late := lateness(t)
 				for i := range errors {
 					l := h.exec(e)
 					l.started()
@@ -40,12 +43,32 @@ func cpuTimeError(t *testing.T, h *host) {
 					h.ask(wire.Request{Op: wire.OpForget, ID: "a"}).reply()
 				}
 				slices.Sort(errors)
-				t.Logf("error in microseconds: median %d, of %v", errors[len(errors)/2], errors)
+				most += late()
+				t.Logf("error in microseconds: median %d, of %v; at most %d", errors[len(errors)/2], errors, most)
 				if errors[0] < 0 || errors[len(errors)-1] > most {
 					t.Errorf("beyond %d of %d microseconds", most, limit*1000)
 				}
 			})
 		}
+	}
+}
+
+// lateness watches how late this machine wakes a process, which may be a guest of a busy host. The result ends that, and returns the
+// most microseconds.
+func lateness(t *testing.T) func() int64 {
+	ctx, stop := context.WithCancel(t.Context())
+	most := make(chan int64)
+	go func() {
+		var late time.Duration
+		for last := time.Now(); ctx.Err() == nil; last = time.Now() {
+			time.Sleep(time.Millisecond)
+			late = max(late, time.Since(last)-time.Millisecond)
+		}
+		most <- late.Microseconds()
+	}()
+	return func() int64 {
+		stop()
+		return <-most
 	}
 }
 
