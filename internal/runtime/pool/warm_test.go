@@ -233,6 +233,32 @@ func TestPlainParkedInPool(t *testing.T) {
 	}
 }
 
+// A Node that waited ends as one that starts does, whatever the program does at its end.
+func TestPlainWarmNodeEnds(t *testing.T) {
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	e := program("node", "main.js")
+	for _, text := range []string{
+		"console.log(1)", "process.exitCode = 3", "process.exit(5)", "process.exitCode = '7'", "process.stdout.write('x'.repeat(1e6))",
+		"process.on('exit', (code) => console.log('bye', code, process.exitCode))", "process.on('exit', () => { process.exitCode = 4 })",
+		"process.on('exit', () => {}); process.on('exit', () => { throw new Error('late') })", "process.on('exit', () => process.exit(6))", "throw new Error('boo')", "Promise.reject(new Error('boo'))",
+		"process.on('exit', () => { process.exitCode = 0 }); throw new Error('boo')", "process.on('exit', () => { process.exitCode = 0 }); Promise.reject(new Error('boo'))",
+		"process.on('uncaughtException', (e) => console.log(e.message)); throw new Error('caught')", "setTimeout(() => console.log('later'), 20)",
+		"process.on('beforeExit', () => { process.on('exit', () => console.log('last')) })", "process.on('exit', () => process.on('exit', () => console.log('never')))",
+		"const { emit } = process; process.emit = function (name, ...rest) { console.log(name); return emit.call(this, name, ...rest) }",
+		"console.log(process.emit === require('events').prototype.emit, 'emit' in process, Object.keys(process).includes('emit'))",
+		"for (let i = 0; i < 10; i++) process.on('exit', () => {})", "process.on('SIGTERM', () => { console.log('term'); clearInterval(i) }); const i = setInterval(() => {}, 1000); process.kill(process.pid, 'SIGTERM')",
+		"new (require('worker_threads').Worker)('process.on(\"exit\", () => console.log(\"w\"))', { eval: true })", "require('child_process').spawn('echo', ['child'], { stdio: 'inherit' })",
+		"const { PassThrough } = require('stream'); new PassThrough().pipe(process.stdout)", "import('fs').then(() => console.log('imported'))",
+		"console.log(process.getActiveResourcesInfo()); console.log(require('fs').readdirSync('/proc/self/fd').length)", "console.error('err'); console.log('out')",
+	} {
+		box.write("main.js", text)
+		cold := box.exec(e, "")
+		box.alike(text, cold, box.awaitWarm(warmed(e), ""))
+	}
+}
+
 // What an interpreter could not do as one that starts is done by one that starts.
 func TestPlainWarmRunsCold(t *testing.T) {
 	spec := nativeSpec()

@@ -10,10 +10,31 @@ if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
     if (n === 0) process.reallyExit(0);
     return message.toString("latin1", 0, n).split("\0");
   };
-  // What most programs do first: print. V8 compiles Node's own functions when they are called first. This output goes nowhere.
-  const nowhere = new (require("net").Socket)();
+  // What most programs do first: print. V8 compiles Node's own functions when they are called first. A line goes nowhere, and nothing to the
+  // program's own pipe.
+  const { Socket } = require("net");
+  const nowhere = new Socket();
   nowhere._write = () => {};
   new console.Console({ stdout: nowhere, colorMode: false }).log(1);
+  try {
+    const pipe = new Socket({ fd: fs.openSync("/proc/self/fd/1", "w"), readable: false, writable: true });
+    pipe.write("");
+    pipe.unref()._handle.close(); // destroy would make process.stderr
+  } catch {} // it is no pipe
+  // At the end of a program, Node takes its heap apart, which takes longer than most programs do; process.exit does without. This is the last
+  // listener of exit, added when Node looks for what emits it. A failure goes the long way: its text comes after the listeners.
+  const { emit, reallyExit } = process;
+  Object.defineProperty(process, "emit", {
+    configurable: true,
+    get() {
+      if (process._exiting) {
+        delete process.emit;
+        process.on("exit", (code) => code === 0 && !process.exitCode && reallyExit.call(process, 0));
+      }
+      return emit;
+    },
+    set: (value) => Object.defineProperty(process, "emit", { value, writable: true, enumerable: true, configurable: true }),
+  });
   delete process.env.NODE_OPTIONS;
   delete require.cache[__filename];
   module.parent?.children.splice(0);
