@@ -204,7 +204,7 @@ func TestPlainParkedInPool(t *testing.T) {
 		spec.Park = &runtime.Park{Argv: e.Argv, Env: e.Env, UID: e.UID, GID: e.GID, Rlimits: e.Rlimits}
 		want := warmed(e)
 		if language == "python3" {
-			spec.Park.Preload, want = []string{"json", "there_is_none"}, warmed(e, "json", "there_is_none")
+			spec.Park.Preload, want = []string{"json", "ctypes", "there_is_none"}, warmed(e, "json", "ctypes", "there_is_none")
 		}
 		want.KillAll = true
 		if !p.Await(t.Context(), spec) {

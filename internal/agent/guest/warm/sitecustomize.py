@@ -96,6 +96,20 @@ def spare():
     return keep
 
 
+def enlarge():
+    """Puts the heap into large pages: a process with fewer pages ends sooner. Only what was preloaded may bring the way to ask for it."""
+    ctypes = sys.modules.get("ctypes")
+    if ctypes:
+        madvise, size = ctypes.CDLL(None).madvise, 2 << 20
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                area, mode, _, device, _ = line.split(maxsplit=5)[:5]
+                begin, end = (int(at, 16) for at in area.split("-"))
+                begin, end = -(-begin // size) * size, end // size * size
+                if mode == "rw-p" and device == "00:00" and begin < end:
+                    madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), 25)  # MADV_COLLAPSE
+
+
 def receive(sock):
     text, extra, _, _ = sock.recvmsg(64 << 10, 256)
     fds = [fd for _, _, data in extra for fd in memoryview(data).cast("i").tolist()]
@@ -181,6 +195,7 @@ def park():
         except Exception:  # the image does not have it
             pass
     keep(set(sys.modules) - known)
+    enlarge()
     freeze(gc)
     seen = sight()
     sock.send(b"%d" % threads())
