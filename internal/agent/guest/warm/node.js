@@ -17,7 +17,7 @@ if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
   nowhere._write = () => {};
   new console.Console({ stdout: nowhere, colorMode: false }).log(1);
   try {
-    const pipe = new Socket({ fd: fs.openSync("/proc/self/fd/1", "w"), readable: false, writable: true });
+    const pipe = new Socket({ fd: fs.openSync("/proc/self/fd/1", fs.constants.O_WRONLY | fs.constants.O_NONBLOCK), readable: false, writable: true });
     pipe.write("");
     pipe.unref()._handle.close(); // destroy would make process.stderr
   } catch {} // it is no pipe
