@@ -55,3 +55,30 @@ func TestCompletionGivenUp(t *testing.T) {
 		t.Errorf("%q, %+v", r.stdout, r.Run)
 	}
 }
+
+// A run that is cancelled while earlier code is executed again leaves no half of the variables.
+func TestReplayCancelled(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	first := inContext(x.ID, "python", "x = 1")
+	first.Language = "python"
+	b.run(first)
+	b.run(inContext(x.ID, "python", untilGone))
+	b.run(inContext(x.ID, "python", "y = 2"))
+	b.run(inContext(x.ID, "python", "os._exit(0)"))
+	b.in(x.ID, "touch hold")
+	again := inContext(x.ID, "python", "print(x, y)")
+	again.Replay = true
+	run := b.start(again)
+	b.until(func() bool { return b.exists(x.ID, "held") })
+	if err := b.Cancel(b.context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseKilled {
+		t.Errorf("%+v", r.Run)
+	}
+	b.in(x.ID, "rm hold")
+	if r := b.run(again); r.stdout != "1 2\n" || r.Context.Replayed != 3 {
+		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
+	}
+}
