@@ -82,3 +82,19 @@ func TestReplayCancelled(t *testing.T) {
 		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
 	}
 }
+
+// A run that is refused makes no context: a session has so many only.
+func TestRefusedRunMakesNoContext(t *testing.T) {
+	b := newBench(t)
+	x := b.open(func(r *belljar.SessionRequest) { r.MaxRuns = 1 })
+	code := inContext(x.ID, "one", "true")
+	code.Language = "bash"
+	b.run(code)
+	code.Context = "two"
+	if _, err := b.Start(b.context(), code); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+		t.Errorf("%v", err)
+	}
+	if list, err := b.service.As(service.Local()).Contexts().List(t.Context(), x.ID); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
