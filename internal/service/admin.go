@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -76,6 +78,9 @@ func (v admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 	return v.service.accounts.Quota(ctx, userID)
 }
 
+// mostMB is the largest quota of bytes, in MiB, whose bytes can be counted with room to spare.
+const mostMB = 1 << 40
+
 // SetQuota stores a quota of a user's own. It holds for what begins from now on.
 func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
 	if err := v.allowed("set quotas"); err != nil {
@@ -93,6 +98,9 @@ func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 	} {
 		if f.value < 0 || math.IsNaN(f.value) || math.IsInf(f.value, 0) {
 			return fault.Refuse(f.name, f.value, f.name+" must not be negative; 0 is no limit")
+		}
+		if strings.Contains(f.name, "_mb") && f.value > mostMB {
+			return fault.Refuse(f.name, f.value, fmt.Sprintf("%s must be at most %d; 0 is no limit", f.name, mostMB))
 		}
 	}
 	if err := v.service.opts.Store.Users().SetQuota(ctx, userID, q); err != nil {

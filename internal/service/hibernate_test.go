@@ -350,6 +350,36 @@ func TestHibernateCalledOff(t *testing.T) {
 	}
 }
 
+// A hibernation that fails, though it was forced, is no fault of those who wait for its end: the session has its sandbox.
+func TestHibernateFailsForItsCallerAlone(t *testing.T) {
+	t.Parallel()
+	held, clock := &gatedBlobs{blobs: newBlobs()}, newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Blobs, o.Clock = held, clock })
+	x := b.open()
+	b.in(x.ID, "echo text >file")
+	held.gate()
+	ctx, giveUp := context.WithCancel(b.context())
+	result, used := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := b.mine().Hibernate(ctx, x.ID, belljar.HibernateSpec{Force: true})
+		result <- err
+	}()
+	<-held.asked
+	clock.pass(time.Minute)
+	go func() {
+		_, err := b.service.As(service.Local()).Files().Stat(b.context(), x.ID, "file")
+		used <- err
+	}()
+	b.until(func() bool { return b.state(x.ID, belljar.SessionActive).LastActivityAt.Equal(clock.Now()) }) // it waits
+	giveUp()
+	close(held.proceed)
+	refusedAs(t, "a hibernation that was cancelled", <-result, belljar.CodeCanceled)
+	if err := <-used; err != nil {
+		t.Errorf("a use that waited: %v", err)
+	}
+	b.state(x.ID, belljar.SessionActive)
+}
+
 // gatedBlobs has Put wait, once.
 type gatedBlobs struct {
 	*blobs

@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -154,7 +155,9 @@ func TestQuotaOfAUser(t *testing.T) {
 	if err != nil || me.Quota != own {
 		t.Errorf("%+v, %v", me.Quota, err)
 	}
-	for field, q := range map[string]belljar.Quota{"artifact_mb": {ArtifactMB: -1}, "cpu_seconds_per_day": {CPUSecondsPerDay: -1}} {
+	for field, q := range map[string]belljar.Quota{
+		"artifact_mb": {ArtifactMB: -1}, "cpu_seconds_per_day": {CPUSecondsPerDay: -1}, "log_mb": {LogMB: 1 << 43}, "egress_mb_per_day": {EgressMBPerDay: math.MaxInt},
+	} {
 		var e *belljar.Error
 		if err := admin.SetQuota(t.Context(), "a", q); !errors.As(err, &e) || e.Details["field"] != field {
 			t.Errorf("%s: %v", field, err)

@@ -139,6 +139,34 @@ func TestWake(t *testing.T) {
 	b.until(func() bool { return b.kept() == 0 })
 }
 
+// A session that is being woken is in use: it does not expire for want of that, however long it takes.
+func TestWakeOutlastsTTL(t *testing.T) {
+	t.Parallel()
+	rt, clock := &slowRuntime{proceed: make(chan struct{}, 1)}, newHourglass()
+	b := newBench(t, func(o *service.Options) {
+		rt.Runtime = o.Runtimes[0]
+		o.Runtimes = []runtime.Runtime{rt}
+		o.Clock, o.SessionTTL = clock, time.Minute
+	})
+	x := b.open()
+	b.in(x.ID, "echo text >file")
+	b.sleeping(x.ID)
+	rt.set(func() { rt.asked = make(chan struct{}) })
+	read := make(chan error, 1)
+	go func() {
+		_, err := b.service.As(service.Local()).Files().Stat(b.context(), x.ID, "file")
+		read <- err
+	}()
+	<-rt.asked
+	clock.pass(time.Minute)
+	clock.pass(time.Minute)
+	rt.proceed <- struct{}{}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+	b.state(x.ID, belljar.SessionActive)
+}
+
 // A process that dies between any two writes of a hibernation or a wake leaves a session with all of its files, and nothing else.
 func TestHibernateSurvivesDeath(t *testing.T) {
 	for _, way := range []string{"hibernate", "wake", "delete", "live hibernate", "live wake", "live delete"} {

@@ -21,9 +21,10 @@ type guesses struct {
 	count  int
 }
 
-// turn begins the minute of now, and returns the line of the one before if some of that had none.
+// turn begins the minute of now, and returns the line of the one before if some of that had none. Events of the minute before may come
+// late; a clock that was set back further begins a minute, too.
 func (g *guesses) turn(now time.Time) (rest event.Event, more bool) {
-	if minute := now.Truncate(time.Minute); minute.After(g.minute) {
+	if minute := now.Truncate(time.Minute); minute.After(g.minute) || minute.Before(g.minute.Add(-time.Minute)) {
 		rest, more = g.end()
 		g.minute = minute
 	}

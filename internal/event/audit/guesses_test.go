@@ -40,3 +40,22 @@ func TestGuesses(t *testing.T) {
 		t.Errorf("%d other events; %s", events, diff)
 	}
 }
+
+// Failed authentications have their lines again after a clock that was wrong is set back.
+func TestGuessesAfterTheClockIsSetBack(t *testing.T) {
+	trail := open(t, Options{Queue: 4 * mostFailures})
+	for range mostFailures + 1 {
+		trail.Record(event.Event{Name: event.AuthFailed, Time: noon.Add(time.Hour), Reason: "unknown_key"})
+	}
+	trail.Record(event.Event{Name: event.AuthFailed, Time: noon.Add(time.Hour - time.Second), Reason: "late"})
+	trail.Record(event.Event{Name: event.AuthFailed, Time: noon, Reason: "wrong_code"})
+	var reasons []any
+	for _, l := range lines(t, trail, "20251028") {
+		if l["reason"] != "unknown_key" {
+			reasons = append(reasons, l["reason"])
+		}
+	}
+	if diff := cmp.Diff([]any{"many_more", "wrong_code"}, reasons); diff != "" {
+		t.Error(diff)
+	}
+}

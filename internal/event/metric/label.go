@@ -28,10 +28,12 @@ func components() vocabulary {
 	return vocabulary{"ws", "sse", "http", "service", orchestrator, "queue", "log", "rest", "stream"}
 }
 
-func queueReasons() vocabulary { return vocabulary{"queue_full", "queue_ttl_expired", "user_limit"} }
+func queueReasons() vocabulary {
+	return vocabulary{"queue_full", "queue_ttl_expired", "node_memory", "requests_too_large"}
+}
 
 func cutReasons() vocabulary {
-	return vocabulary{"log_cap", string(belljar.ReasonLogCap), "log_quota", "disk_full"}
+	return vocabulary{"log_cap", string(belljar.ReasonLogCap), "log_quota", "disk_full", "log_failed", "log_damaged"}
 }
 
 func workspaceModes() vocabulary { return vocabulary{"sandbox", "local", "remote"} }
@@ -52,7 +54,9 @@ func uploadKinds() vocabulary {
 func authReasons() vocabulary {
 	return vocabulary{
 		"missing", "malformed", "conflict", "unknown_key", "invalid_token", "expired_token", "rate_limited", "unavailable",
-		"forged", "changed", "expired", "foreign", "unknown", // of tokens in a stream's URL
+		"wrong_code", "forged_login", "ended_login", "expired_login", // of sign-ins
+		"forged", "changed", "expired", "foreign", "unknown", "revoked", // of tokens in a stream's URL
+		string(belljar.CodeUnauthorized), // of previews
 	}
 }
 
@@ -98,7 +102,7 @@ func terminalEnds() vocabulary {
 	return vocabulary{string(belljar.TerminalExit), string(belljar.TerminalClosed)}
 }
 
-func contextLanguages() vocabulary { return vocabulary{"python", "javascript", "bash"} }
+func contextLanguages() vocabulary { return vocabulary{"python", "ipython", "javascript", "bash"} }
 
 func contextEnds() vocabulary { return vocabulary{"deleted", "restarted"} }
 

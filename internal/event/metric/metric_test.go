@@ -46,7 +46,7 @@ func snapshot(t *testing.T, c *Counter) map[string]map[string]float64 {
 		flat[name] = map[string]float64{}
 		for _, s := range series {
 			var labels []string
-			for _, l := range []string{"mode", "component", "runtime", "outcome", "reason", "result", "kind", "phase", "state", "method", "route", "status"} {
+			for _, l := range []string{"mode", "component", "runtime", "language", "outcome", "reason", "result", "kind", "phase", "state", "method", "route", "status"} {
 				if v, ok := s.Labels[l]; ok {
 					labels = append(labels, l+"="+v)
 				}
@@ -188,6 +188,33 @@ func TestFollowsABoundedNumber(t *testing.T) {
 	}
 	if got := value(t, c, "sandbox_runs{phase=running}"); got != 0 {
 		t.Errorf("%v runs", got)
+	}
+}
+
+// What the service gives as a reason has a label of its own.
+func TestReasonsHaveLabels(t *testing.T) {
+	for name, reasons := range map[string][]string{
+		"sandbox_queue_full_total{component=orchestrator,runtime=native,reason=%s}": {"queue_full", "node_memory", "requests_too_large"},
+		"sandbox_log_truncations_total{component=orchestrator,reason=%s}":           {"log_cap", "log_quota", "disk_full", "log_failed", "log_damaged"},
+		"sandbox_auth_failures_total{reason=%s}":                                    {"wrong_code", "forged_login", "ended_login", "expired_login", "revoked", "unauthorized"},
+		"sandbox_contexts_created_total{runtime=native,language=%s}":                {"python", "ipython", "javascript", "bash"},
+	} {
+		c := newCounter()
+		for _, reason := range reasons {
+			switch {
+			case strings.HasPrefix(name, "sandbox_queue"):
+				c.Record(event.Event{Name: event.QueueFull, Runtime: "native", Reason: reason})
+			case strings.HasPrefix(name, "sandbox_log"):
+				c.Record(event.Event{Name: event.LogTruncated, Reason: reason})
+			case strings.HasPrefix(name, "sandbox_auth"):
+				c.Record(event.Event{Name: event.AuthFailed, Reason: reason})
+			default:
+				c.Record(event.Event{Name: event.ContextCreated, Runtime: "native", Kind: reason})
+			}
+			if series := fmt.Sprintf(name, reason); value(t, c, series) != 1 {
+				t.Errorf("no %s", series)
+			}
+		}
 	}
 }
 

@@ -176,6 +176,9 @@ func execute(ctx context.Context, b *box.Box, optional string, exec wire.Exec) (
 	}
 	proc, err := b.Exec(ctx, exec, optional)
 	if err != nil {
+		if ctx.Err() != nil { // it may have started
+			go abandon(b, exec)
+		}
 		return nil, exit, err
 	}
 	defer proc.Close()
@@ -184,11 +187,26 @@ func execute(ctx context.Context, b *box.Box, optional string, exec wire.Exec) (
 		return nil
 	})
 	if err != nil {
-		_ = proc.End(0)
+		go abandon(b, exec)
 		return nil, exit, err
 	}
 	_ = proc.Forget()
 	return out, exit, nil
+}
+
+// abandon has the agent forget a command that is followed no further, when it has ended: at the latest when its time is over. To end it
+// at once could cost the interpreter its variables. What an agent does not forget counts among the commands that it can have.
+func abandon(b *box.Box, exec wire.Exec) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(exec.TimeoutMS)*time.Millisecond+listTime)
+	defer cancel()
+	proc, err := b.Agent.Attach(ctx, exec.ID, 0)
+	if err != nil {
+		return // it has not started, or its sandbox is gone
+	}
+	defer proc.Close()
+	if _, err := proc.Output(ctx, func(int64, wire.Stream, []byte) error { return nil }); err == nil {
+		_ = proc.Forget()
+	}
 }
 
 // look returns a context as it stands.

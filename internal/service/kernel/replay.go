@@ -54,8 +54,10 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, optional
 		code = append(code, run)
 	}
 	defer func() {
-		if err != nil && n > 0 { // half of the variables would pass for all of them
-			err = errors.Join(err, agent.EndShell(ctx, b.Agent, prefix+name))
+		if err != nil && n > 0 { // half of the variables would pass for all of them, also when the run was cancelled
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
+			err = errors.Join(err, agent.EndShell(ending, b.Agent, prefix+name))
+			cancel()
 		}
 	}()
 	exec.Stdin = false

@@ -86,47 +86,64 @@ func language(kernel string) string {
 	return "bash"
 }
 
-// Use checks that a run may use a context, which is made with a language if it does not exist. It returns the context's language.
-func (t *Table) Use(name, wanted string, now time.Time) (string, error) {
-	e, _, err := t.enter(belljar.ContextSpec{Name: name, Language: wanted}, now)
-	if err != nil {
-		return "", err
+// Check checks that a run may use a context, or make it with a language if it does not exist. It returns the context's language.
+func (t *Table) Check(name, wanted string) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, language, err := t.check(belljar.ContextSpec{Name: name, Language: wanted})
+	if e != nil {
+		language = e.language
 	}
-	return e.language, nil
+	return language, err
+}
+
+// Use makes the context of a run that was checked and is accepted, if it does not exist.
+func (t *Table) Use(name, wanted string, now time.Time) error {
+	_, _, err := t.enter(belljar.ContextSpec{Name: name, Language: wanted}, now)
+	return err
 }
 
 // enter finds a context, or makes one that has a language. It reports whether it is new.
 func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made bool, err error) {
-	wanted, _ := belljar.ContextLanguage(spec.Language)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e = t.list[spec.Name]
-	switch {
-	case t.old:
-		return nil, false, &belljar.Error{
-			Code: belljar.CodeConflict, Message: "the session was made by an earlier version of belljar, and has no contexts", Hint: "make a new session",
-		}
-	case e == nil && wanted == "":
-		return nil, false, notFound(spec.Name)
-	case e != nil && wanted != "" && wanted != e.language:
-		return nil, false, &belljar.Error{
-			Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q is of language %s", spec.Name, e.language),
-			Details: map[string]any{"context": spec.Name, "language": e.language}, Hint: "leave the language out, or use another name",
-		}
-	case e != nil:
-		return e, false, nil
-	case len(t.list) >= t.limits.Most:
-		return nil, false, &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the session has all of its %d contexts", t.limits.Most),
-			Details: map[string]any{"quota": "contexts_per_session", "used": len(t.list), "limit": t.limits.Most}, Hint: "delete one that is no longer needed",
-		}
+	e, language, err := t.check(spec)
+	if e != nil || err != nil {
+		return e, false, err
 	}
-	e = &entry{name: spec.Name, language: wanted, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch()}
+	e = &entry{name: spec.Name, language: language, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch()}
 	if at, ok := t.removed[e.name]; ok {
 		e.since = at
 	}
 	t.list[e.name] = e
 	return e, true, nil
+}
+
+// check finds a context; nil for one that can be made, which then has a language. The caller holds the lock.
+func (t *Table) check(spec belljar.ContextSpec) (e *entry, wanted string, err error) {
+	wanted, _ = belljar.ContextLanguage(spec.Language)
+	e = t.list[spec.Name]
+	switch {
+	case t.old:
+		return nil, "", &belljar.Error{
+			Code: belljar.CodeConflict, Message: "the session was made by an earlier version of belljar, and has no contexts", Hint: "make a new session",
+		}
+	case e == nil && wanted == "":
+		return nil, "", notFound(spec.Name)
+	case e != nil && wanted != "" && wanted != e.language:
+		return nil, "", &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q is of language %s", spec.Name, e.language),
+			Details: map[string]any{"context": spec.Name, "language": e.language}, Hint: "leave the language out, or use another name",
+		}
+	case e != nil:
+		return e, wanted, nil
+	case len(t.list) >= t.limits.Most:
+		return nil, "", &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the session has all of its %d contexts", t.limits.Most),
+			Details: map[string]any{"quota": "contexts_per_session", "used": len(t.list), "limit": t.limits.Most}, Hint: "delete one that is no longer needed",
+		}
+	}
+	return nil, wanted, nil
 }
 
 // find returns a context.

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -45,7 +44,6 @@ type plan struct {
 type admitter struct {
 	rules      *admission.Rules
 	secrets    *secret.Secrets
-	now        func() time.Time
 	useSession func(caller belljar.Caller, id string) (*session.Session, error)
 	snapshots  *snapshot.Snapshots
 	templates  *template.Templates
@@ -174,7 +172,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 	p.Why, p.Fetch = "it is the session's", ""
 	p.Limits, err = of.Limits.ResolveRun(&req.RunSpec, s.rules.MaxLimits)
 	if req.Context != "" && err == nil {
-		p.language, err = x.Contexts.Use(req.Context, req.Language, s.now())
+		p.language, err = x.Contexts.Check(req.Context, req.Language)
 	}
 	if req.Shell != nil || req.Context != "" {
 		p.Limits.CPUTimeSec = 0 // commands of a shell have no limit of CPU time

@@ -86,10 +86,8 @@ func (c *execution) compile(begin time.Time) bool {
 		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, allowed: c.run.kept, step: belljar.StepBuild, onOutput: c.out.onOutput, hide: c.out.hide},
 	}
 	c.readSource()
-	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)
-	defer cancel()
 	key, keep := c.buildKey()
-	if keep && c.takeBuilt(ctx, key) {
+	if keep && c.takeBuilt(key) {
 		e.Building = false
 		e.Err = c.holdAt(c.plan.Limits.MemoryMB)
 		return e.Err == nil
@@ -131,7 +129,7 @@ func (c *execution) compile(begin time.Time) bool {
 	}
 	e.Building = false
 	if keep {
-		c.keepBuilt(ctx, key)
+		c.keepBuilt(key)
 	}
 	if e.Before, e.Usage = e.Usage, (runtime.Usage{}); c.plan.session != nil {
 		c.countBefore(c.run.ctx)

@@ -91,11 +91,13 @@ func (c *execution) buildKey() (key buildKey, ok bool) {
 }
 
 // takeBuilt writes a cached program into the sandbox. It reports whether there was one.
-func (c *execution) takeBuilt(ctx context.Context, key buildKey) bool {
+func (c *execution) takeBuilt(key buildKey) bool {
 	kept := c.builtPrograms.get(key)
 	if kept == nil {
 		return false
 	}
+	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)
+	defer cancel()
 	req := c.box.File(c.plan.builtPath())
 	var err error
 	if c.plan.build.language.Executed() {
@@ -118,7 +120,9 @@ func (c *execution) takeBuilt(ctx context.Context, key buildKey) bool {
 }
 
 // keepBuilt keeps the program that was built, before it runs and could change itself.
-func (c *execution) keepBuilt(ctx context.Context, key buildKey) {
+func (c *execution) keepBuilt(key buildKey) {
+	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)
+	defer cancel()
 	req := c.box.File(c.plan.builtPath())
 	var r io.ReadCloser
 	var err error

@@ -20,6 +20,14 @@ func (s *Runs) queueOf(p *plan) *queue.Queue {
 	return s.opts.Queue
 }
 
+// openContext makes the context of a run that is accepted, if it does not exist: a request that is refused leaves none.
+func (s *Runs) openContext(p *plan) error {
+	if p.request.Context == "" {
+		return nil
+	}
+	return p.session.Contexts.Use(p.request.Context, p.request.Language, s.now())
+}
+
 // enter gives a run its place in its queue. Its owner's quota bounds how many of their runs go at once, in all sessions and none,
 // and what their sandboxes may use together.
 func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
@@ -29,7 +37,11 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	}
 	x := r.plan.session
 	if x != nil {
-		err = x.AddRun()
+		if err = x.AddRun(); err == nil {
+			if err = s.openContext(r.plan); err != nil {
+				x.RemoveRun()
+			}
+		}
 	} else if r.asked == nil {
 		err = s.memory.Claim(r.id, r.owner, &r.plan.Placement, quota)
 	}

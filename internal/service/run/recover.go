@@ -98,6 +98,9 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	if err != nil {
 		return err
 	}
+	if err := s.openContext(p); err != nil {
+		return err
+	}
 	p.request.Secrets = secrets
 	if p.sealed = row.Secrets; broker != nil {
 		p.Broker = broker // the one on record

@@ -110,7 +110,7 @@ func New(o Options) *Runs {
 		boxes: o.Boxes, cloner: o.Cloner, installer: o.Packages, snapshots: o.Snapshots, templates: o.Templates, closed: o.Closed, memory: o.Memory, accounts: o.Accounts, blobs: o.Blobs,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, recordsSurvive: o.RecordsSurvive, sessionsSurvive: o.SessionsSurvive,
 	}
-	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, now: s.now, useSession: o.UseSession, snapshots: o.Snapshots, templates: o.Templates, stdin: o.Stdin, maxStdin: o.MaxStdin, warm: o.Warm}
+	s.admitter = &admitter{rules: o.Rules, secrets: o.Secrets, useSession: o.UseSession, snapshots: o.Snapshots, templates: o.Templates, stdin: o.Stdin, maxStdin: o.MaxStdin, warm: o.Warm}
 	return s
 }
 

@@ -82,7 +82,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 			unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
 			err = x.asleep.run(ctx, t, spec.Force)
 			unhook()
-			x.asleep.end(t, err)
+			x.asleep.end(t, nil) // err is this caller's: a use that waits has the sandbox, or wakes the session
 		case errors.Is(err, errInUse) && time.Now().Before(late):
 			select {
 			case <-time.After(leaveStep):

@@ -103,7 +103,7 @@ func (x *Session) setTimer(now time.Time) {
 	if x.ctx.Err() != nil {
 		return // it has ended, or is detached
 	}
-	at := x.life.check(now, x.uses > 0)
+	at := x.life.check(now, x.asleep.inUse())
 	if rest := x.life.hibernateAt(); !rest.IsZero() && x.asleep.idle() {
 		at = earlier(at, rest)
 	}
@@ -121,7 +121,7 @@ func (x *Session) setTimer(now time.Time) {
 // the queue will use the session, and keeps it.
 func (x *Session) checkExpiry() {
 	x.mu.Lock()
-	_, unused := x.life.expired(x.all.now(), x.uses > 0)
+	_, unused := x.life.expired(x.all.now(), x.asleep.inUse())
 	x.mu.Unlock()
 	awaited := unused && x.all.opts.Runs.ActiveIn(x.id)
 
@@ -134,7 +134,7 @@ func (x *Session) checkExpiry() {
 		x.life.touch(x.all.now())
 	}
 	now, made := x.all.now(), x.box != nil || x.asleep.saved != nil // its time begins when it is made
-	if why, _ := x.life.expired(now, x.uses > 0); why != "" && made {
+	if why, _ := x.life.expired(now, x.asleep.inUse()); why != "" && made {
 		x.endLocked(belljar.SessionExpired, why, &fault.ExpiredError{Why: why})
 		return
 	}
@@ -148,6 +148,11 @@ func (x *Session) checkExpiry() {
 	if made {
 		x.setTimer(now)
 	}
+}
+
+// inUse reports whether something uses the session, or waits for it to be woken. The caller holds the lock.
+func (h *hibernation) inUse() bool {
+	return h.of.uses > 0 || h.transition != nil && h.transition.waiters > 0
 }
 
 // idle reports whether the session has a sandbox that is not in use, nor given up. The caller holds the lock.

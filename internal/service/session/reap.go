@@ -50,7 +50,7 @@ func (x *Session) reap(ctx context.Context) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()
-	behind := x.life.expiry(x.all.now(), x.uses > 0).Sub(x.life.recorded) >= x.life.ttl/10
+	behind := x.life.expiry(x.all.now(), x.asleep.inUse()).Sub(x.life.recorded) >= x.life.ttl/10
 	x.mu.Unlock()
 	if behind && x.ctx.Err() == nil {
 		if err := x.update(); err != nil {

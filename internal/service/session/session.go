@@ -153,7 +153,7 @@ func (x *Session) Snapshot() belljar.Session {
 	defer x.mu.Unlock()
 	s := x.state
 	if !s.State.Ended() {
-		s.ExpiresAt = x.life.expiry(x.all.now(), x.uses > 0)
+		s.ExpiresAt = x.life.expiry(x.all.now(), x.asleep.inUse())
 	}
 	s.LastActivityAt = later(x.life.used, x.life.alive)
 	s.Labels, s.LimitsEnforced = maps.Clone(s.Labels), maps.Clone(s.LimitsEnforced)

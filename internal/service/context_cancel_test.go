@@ -1,0 +1,100 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// untilGone is code that goes on as long as a file is there, and says that it does with another file.
+const untilGone = "import os, time\nif os.path.exists('hold'):\n    open('held', 'w')\nwhile os.path.exists('hold'):\n    time.sleep(.001)\n"
+
+// exists reports whether a file is in a session's workspace.
+func (b *bench) exists(id, name string) bool {
+	_, err := b.service.As(service.Local()).Files().Stat(b.context(), id, name)
+	return err == nil
+}
+
+// A client that gives up a completion leaves nothing with the agent, which can have so many commands only.
+func TestCompletionGivenUp(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	all := b.service.As(service.Local()).Contexts()
+	if _, err := all.Create(t.Context(), x.ID, belljar.ContextSpec{Language: "python"}); err != nil {
+		t.Fatal(err)
+	}
+	b.run(inContext(x.ID, "python", "class Slow:\n  def __dir__(self):\n"+strings.ReplaceAll("    "+untilGone, "\n", "\n    ")+"return []\nslow = Slow()"))
+	b.in(x.ID, "touch hold")
+	ctx, giveUp := context.WithCancel(b.context())
+	over := make(chan error, 1)
+	go func() {
+		_, err := all.Complete(ctx, x.ID, "python", "slow.")
+		over <- err
+	}()
+	b.until(func() bool { return b.exists(x.ID, "held") })
+	giveUp()
+	if err := <-over; err == nil {
+		t.Error("it has an answer")
+	}
+	b.in(x.ID, "rm hold")
+	box, err := b.fake.Attach(t.Context(), x.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.until(func() bool {
+		known, err := agent.New(box.Dial).List(t.Context())
+		return err == nil && len(known) == 0
+	})
+	if r := b.run(inContext(x.ID, "python", "print(type(slow).__name__)")); r.stdout != "Slow\n" {
+		t.Errorf("%q, %+v", r.stdout, r.Run)
+	}
+}
+
+// A run that is cancelled while earlier code is executed again leaves no half of the variables.
+func TestReplayCancelled(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	first := inContext(x.ID, "python", "x = 1")
+	first.Language = "python"
+	b.run(first)
+	b.run(inContext(x.ID, "python", untilGone))
+	b.run(inContext(x.ID, "python", "y = 2"))
+	b.run(inContext(x.ID, "python", "os._exit(0)"))
+	b.in(x.ID, "touch hold")
+	again := inContext(x.ID, "python", "print(x, y)")
+	again.Replay = true
+	run := b.start(again)
+	b.until(func() bool { return b.exists(x.ID, "held") })
+	if err := b.Cancel(b.context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseKilled {
+		t.Errorf("%+v", r.Run)
+	}
+	b.in(x.ID, "rm hold")
+	if r := b.run(again); r.stdout != "1 2\n" || r.Context.Replayed != 3 {
+		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
+	}
+}
+
+// A run that is refused makes no context: a session has so many only.
+func TestRefusedRunMakesNoContext(t *testing.T) {
+	b := newBench(t)
+	x := b.open(func(r *belljar.SessionRequest) { r.MaxRuns = 1 })
+	code := inContext(x.ID, "one", "true")
+	code.Language = "bash"
+	b.run(code)
+	code.Context = "two"
+	if _, err := b.Start(b.context(), code); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+		t.Errorf("%v", err)
+	}
+	if list, err := b.service.As(service.Local()).Contexts().List(t.Context(), x.ID); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
