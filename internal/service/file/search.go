@@ -26,6 +26,7 @@ const (
 	searchBatch = 500       // files asked for at once
 	batchBytes  = 512 << 10 // of their paths
 	searches    = 2         // on the node at once
+	searchStep  = 16 << 10  // of lines between two looks at the time: an expression can take 0.2 s for them
 )
 
 // errSearchTime ends a search, which then answers what it found so far.
@@ -244,7 +245,7 @@ func (s *search) look(ctx context.Context, u *use, names []string) error {
 // file searches one file.
 func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reader) error {
 	lines.reset(r)
-	for {
+	for looked := 0; ; {
 		line, cut, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -258,9 +259,10 @@ func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reade
 				return err
 			}
 		}
-		if lines.number%256 == 0 && ctx.Err() != nil {
+		if looked += len(line); (looked >= searchStep || lines.number%256 == 0) && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		looked %= searchStep
 	}
 }
 
