@@ -109,6 +109,8 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 		return bad("name", "name is longer than %d bytes", maxPatternBytes)
 	case q.Name != "" && !doublestar.ValidatePattern(q.Name):
 		return bad("name", "name %.100q is not a valid glob", q.Name)
+	case Alternatives(q.Name) > MaxAlternatives:
+		return bad("name", "name %.100q has more than %d alternatives in braces", q.Name, MaxAlternatives)
 	case q.Content == "" && (q.Regexp || q.IgnoreCase):
 		return bad("content", "regexp and ignore_case need content")
 	case q.MaxResults < 0 || q.MaxResults > maxMatches:
@@ -122,6 +124,18 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 		}
 	}
 	return s, nil
+}
+
+// MaxAlternatives bounds what the braces of one pattern multiply to: matching tries each.
+const MaxAlternatives = 64
+
+// Alternatives is an upper bound of how many plain patterns the braces of p stand for.
+func Alternatives(p string) int {
+	n := 1
+	for _, group := range strings.Split(p, "{")[1:] {
+		n = min(n*(1+strings.Count(group, ",")), MaxAlternatives+1)
+	}
+	return n
 }
 
 // wants reports whether the name of a file in the directory of the search matches.
