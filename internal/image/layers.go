@@ -27,13 +27,16 @@ func (ls *layers) lockPath(id string) string {
 	return ls.in(locksFolder, layerPrefix+reference.ShortDigest(id))
 }
 
-// stats reads what is known of a layer that is here; [fs.ErrNotExist] if it is not.
+// stats reads what is known of a layer that is here; [fs.ErrNotExist] if it is not, or a loss of power has cut it short.
 func (ls *layers) stats(id string) (stats layer.Stats, err error) {
 	data, err := os.ReadFile(filepath.Join(ls.folder(id), statsFile))
 	if err != nil {
 		return stats, err
 	}
-	return stats, json.Unmarshal(data, &stats)
+	if json.Unmarshal(data, &stats) != nil {
+		return layer.Stats{}, fs.ErrNotExist
+	}
+	return stats, nil
 }
 
 // layers are the unpacked layers of all images. They are shared, and one that no image has goes after a while.
@@ -130,6 +133,9 @@ func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)
 	if err := os.WriteFile(filepath.Join(whole, statsFile), data, 0o644); err != nil {
 		return err
 	}
+	if err := os.Rename(ls.folder(id), sp.in("cut")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return os.Rename(whole, ls.folder(id))
 }
 
@@ -149,7 +155,7 @@ func (ls *layers) drop(id string, sp *space) (int64, error) {
 		return 0, err
 	}
 	stats, err := ls.stats(id)
-	if err == nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = os.Rename(ls.folder(id), sp.in(layerPrefix+reference.ShortDigest(id)))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

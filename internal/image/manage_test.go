@@ -349,6 +349,36 @@ func TestFilesGone(t *testing.T) {
 	}
 }
 
+// TestLayerCutShort: a layer whose files a loss of power has emptied is unpacked again, or removed, and never in the way.
+func TestLayerCutShort(t *testing.T) {
+	h := newHub(t)
+	base := tarOf(t, "f", "x")
+	h.put("app:latest", build(t, spec{layers: [][]byte{base}}))
+	h.put("more:latest", build(t, spec{layers: [][]byte{base, tarOf(t, "g", "y")}}))
+	o := image.Options{Path: filepath.Join(t.TempDir(), "images")}
+	s := open(t, o, h)
+	pull(t, s, h.ref("app"))
+	cut := func(files ...string) {
+		for _, name := range append(files, "size") {
+			if err := os.Truncate(filepath.Join(o.Path, "layers", strings.TrimPrefix(digest(base), "sha256:"), name), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cut("files/f")
+	pull(t, s, h.ref("more"))
+	if got := content(t, find(t, s, h.ref("more")), "f"); got != "x" {
+		t.Errorf("f has %q", got)
+	}
+	cut()
+	if _, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+		t.Errorf("%v %+v", err, errorOf(err))
+	}
+	if left := entries(t, o.Path, "layers"); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
 // TestDamagedIndex: what cannot be read is not taken for an empty store.
 func TestDamagedIndex(t *testing.T) {
 	for name, data := range map[string]string{

@@ -361,6 +361,8 @@ func TestImportRefuses(t *testing.T) {
 		"empty":             {nil, belljar.CodeInvalidRequest},
 		"more after it":     {append(archive(file), 'x'), belljar.CodeInvalidRequest},
 		"bomb":              {bomb(t), belljar.CodeTooLarge},
+		"bomb left out":     {archive(file, tar.Header{Name: ".tmp/big", Size: 2 << 20}), belljar.CodeTooLarge},
+		"left out":          {archive(file, tar.Header{Name: ".tmp/small", Size: 1 << 20}), ""},
 		"name with a break": {archive(tar.Header{Name: "a\nb"}), ""},
 		"owner and setuid":  {archive(tar.Header{Name: "s", Mode: 0o6755, Uid: 0, Uname: "root"}), ""},
 	} {

@@ -15,6 +15,7 @@ import (
 const (
 	gitTime  = 10 * time.Second
 	gitBytes = 8 << 20
+	errBytes = 4 << 10                // of what is printed about errors
 	gitFresh = 500 * time.Millisecond // for which an answer is used again
 )
 
@@ -50,7 +51,7 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 			o.out = append(o.out, f.Output[:min(room, len(f.Output))]...)
 			o.truncated = o.truncated || len(f.Output) > room
 		case belljar.FrameStderr:
-			o.err += string(f.Output[:min(len(f.Output), 4096)])
+			o.err += string(f.Output[:min(errBytes-len(o.err), len(f.Output))])
 		case belljar.FrameTruncated:
 			o.truncated = true
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/workspace"
@@ -152,5 +153,37 @@ func TestRestartEndsWhatRuns(t *testing.T) {
 	}
 	if err := x.restart(t.Context(), nil); !errors.Is(err, io.EOF) || !slices.Equal(b.canceled, []string{"second"}) {
 		t.Errorf("%v ended, %v", b.canceled, err)
+	}
+}
+
+// noisy is an engine whose commands print much about errors, a little at a time.
+type noisy struct{ workspace.Engine }
+
+func (noisy) Runs() belljar.Runs { return noisyRuns{} }
+
+type noisyRuns struct{ belljar.Runs }
+
+func (noisyRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+	return belljar.Run{}, nil
+}
+
+func (noisyRuns) Get(context.Context, string) (belljar.Run, error) { return belljar.Run{}, nil }
+
+func (noisyRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		for _, text := range []string{"fatal: not a git repository\n", strings.Repeat("x", errBytes), strings.Repeat("y", 100)} {
+			if !yield(belljar.Frame{Type: belljar.FrameStderr, Output: []byte(text)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Of what a command prints about errors the beginning is kept, however long it goes on.
+func TestErrorsAreShort(t *testing.T) {
+	c := &call{Workspace: workspace.Workspace{Engine: noisy{}}}
+	o, err := c.exec(t.Context(), "git", time.Minute, nil, "git")
+	if err != nil || len(o.err) != errBytes || !strings.HasPrefix(o.err, "fatal: not a git repository\nx") {
+		t.Errorf("%d bytes, %v: %.40q", len(o.err), err, o.err)
 	}
 }

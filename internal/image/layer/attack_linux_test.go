@@ -171,6 +171,7 @@ func hostile(t testing.TB) map[string]struct {
 		"link to itself":     {ar(sym("a", "a"), file("a/x", "")), "symlink"},
 		"link below itself":  {ar(sym("a", "a/b"), file("a/x", "")), "symlink"},
 		"links that double":  {ar(doubling()...), "symlink"},
+		"links that add up":  {ar(dotted()...), "symlink"},
 		"link to nothing":    {join(raw(func(b []byte) { b[156] = '2' }, "")), "symlink"},
 		"link to much":       {ar(sym("a", strings.Repeat("x", 4096))), "symlink"},
 		"link to long names": {ar(sym("a", strings.Repeat("x", 300)), file("a/b", "")), "symlink"},
@@ -208,6 +209,15 @@ func doubling() (list []entry) {
 		list = append(list, sym(fmt.Sprintf("l%d", i+1), fmt.Sprintf("l%d/../l%d", i, i)))
 	}
 	return append(list, file("l20/x", ""))
+}
+
+// dotted are links that each add thousands of steps, none of which leads anywhere.
+func dotted() (list []entry) {
+	list = append(list, dir("l0"))
+	for i := range 39 {
+		list = append(list, sym(fmt.Sprintf("l%d", i+1), fmt.Sprintf("l%d%s", i, strings.Repeat("/.", 2000))))
+	}
+	return append(list, file("l39/x", ""))
 }
 
 func many(n int) (list []entry) {

@@ -70,8 +70,8 @@ func (c *chain) forget(f *folder) {
 	}
 }
 
-// The most that finding the parents of one entry may take: links followed, and names looked up besides those that
-// MaxDepth allows anyway.
+// The most that finding the parents of one entry may take: links followed, and names looked up or stated by those links
+// besides those that MaxDepth allows anyway.
 const (
 	maxHops  = 40
 	maxSteps = 1024
@@ -125,7 +125,11 @@ func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, 
 		if target[0] == '/' {
 			at = u.top
 		}
-		elements = append(strings.Split(target, "/"), elements...)
+		stated := strings.Split(target, "/")
+		if steps += len(stated); steps > maxSteps+u.o.MaxDepth {
+			return nil, refuse("symlink", entry, "its parents lead over more than %d names", maxSteps)
+		}
+		elements = append(stated, elements...)
 	}
 	return at, nil
 }

@@ -31,7 +31,7 @@
 //	whiteout   one of nothing, of . or .., or anything else below or linked to a name that begins with .wh.
 //	depth, files, folders, bytes, stream   more than [Options] allow; details.limit is how much that is
 //	hard_link  to what is not there, yet or at all, or to a folder
-//	symlink    no target, one of more than 4095 bytes or with a NUL; or parents that lead in a circle
+//	symlink    no target, one of more than 4095 bytes or with a NUL; or parents that lead in a circle, or over more than a thousand names
 //	type       neither of the above, such as the continuation of an archive on another tape
 //	cut_off, malformed   no whole tar archive
 package layer

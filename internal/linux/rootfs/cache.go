@@ -63,7 +63,7 @@ func (s *Cache) Open(ctx context.Context, dir, lock string, user User) (*LockedT
 	return h, nil
 }
 
-// look looks at a root, and at an image that has not changed only once.
+// look looks at a root, and only once at one that has not changed. The host changes with its packages.
 func (s *Cache) look(dir string, user User) (*Tree, error) {
 	key := cacheKey{dir: dir, user: user}
 	if dir != "" {
@@ -76,7 +76,7 @@ func (s *Cache) look(dir string, user User) (*Tree, error) {
 	s.mu.Lock()
 	t, ok := s.trees[key]
 	s.mu.Unlock()
-	if ok {
+	if ok && (dir != "" || t.there()) {
 		return t, nil
 	}
 	var err error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -76,4 +77,15 @@ func (t *Tree) show(name string) {
 		return
 	}
 	t.Parts = append(t.Parts, p)
+}
+
+// there reports whether the host still has all that it shows: without a part of it no sandbox could be made.
+func (t *Tree) there() bool {
+	return !slices.ContainsFunc(t.Parts, func(p Part) bool {
+		if p.Kind != Bind {
+			return false
+		}
+		info, err := os.Lstat("/" + p.Source)
+		return err != nil || info.IsDir() == p.File
+	})
 }

@@ -26,6 +26,7 @@ const (
 	searchBatch = 500       // files asked for at once
 	batchBytes  = 512 << 10 // of their paths
 	searches    = 2         // on the node at once
+	searchStep  = 16 << 10  // of lines between two looks at the time: an expression can take 0.2 s for them
 )
 
 // errSearchTime ends a search, which then answers what it found so far.
@@ -108,6 +109,8 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 		return bad("name", "name is longer than %d bytes", maxPatternBytes)
 	case q.Name != "" && !doublestar.ValidatePattern(q.Name):
 		return bad("name", "name %.100q is not a valid glob", q.Name)
+	case Alternatives(q.Name) > MaxAlternatives:
+		return bad("name", "name %.100q has more than %d alternatives in braces", q.Name, MaxAlternatives)
 	case q.Content == "" && (q.Regexp || q.IgnoreCase):
 		return bad("content", "regexp and ignore_case need content")
 	case q.MaxResults < 0 || q.MaxResults > maxMatches:
@@ -121,6 +124,18 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 		}
 	}
 	return s, nil
+}
+
+// MaxAlternatives bounds what the braces of one pattern multiply to: matching tries each.
+const MaxAlternatives = 64
+
+// Alternatives is an upper bound of how many plain patterns the braces of p stand for.
+func Alternatives(p string) int {
+	n := 1
+	for _, group := range strings.Split(p, "{")[1:] {
+		n = min(n*(1+strings.Count(group, ",")), MaxAlternatives+1)
+	}
+	return n
 }
 
 // wants reports whether the name of a file in the directory of the search matches.
@@ -244,7 +259,7 @@ func (s *search) look(ctx context.Context, u *use, names []string) error {
 // file searches one file.
 func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reader) error {
 	lines.reset(r)
-	for {
+	for looked := 0; ; {
 		line, cut, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -258,9 +273,10 @@ func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reade
 				return err
 			}
 		}
-		if lines.number%256 == 0 && ctx.Err() != nil {
+		if looked += len(line); (looked >= searchStep || lines.number%256 == 0) && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		looked %= searchStep
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/session"
@@ -255,9 +255,6 @@ func own(req belljar.RunRequest) belljar.RunRequest {
 	return req
 }
 
-// maxAlternatives bounds what the braces of one pattern multiply to: matching tries each.
-const maxAlternatives = 64
-
 // patterns returns capture patterns relative to the workspace.
 func patterns(list []string) ([]string, error) {
 	var clean []string
@@ -267,8 +264,8 @@ func patterns(list []string) ([]string, error) {
 		case err != nil:
 		case !doublestar.ValidatePattern(c):
 			err = errors.New("is not a valid pattern")
-		case alternatives(c) > maxAlternatives:
-			err = fmt.Errorf("has more than %d alternatives in braces", maxAlternatives)
+		case file.Alternatives(c) > file.MaxAlternatives:
+			err = fmt.Errorf("has more than %d alternatives in braces", file.MaxAlternatives)
 		}
 		if err != nil {
 			return nil, &belljar.Error{
@@ -280,13 +277,4 @@ func patterns(list []string) ([]string, error) {
 		clean = append(clean, c)
 	}
 	return clean, nil
-}
-
-// alternatives is an upper bound of how many plain patterns the braces of p stand for.
-func alternatives(p string) int {
-	n := 1
-	for _, group := range strings.Split(p, "{")[1:] {
-		n = min(n*(1+strings.Count(group, ",")), maxAlternatives+1)
-	}
-	return n
 }

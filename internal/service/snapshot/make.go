@@ -180,7 +180,7 @@ func givenUp(err error) error {
 	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was cancelled", Err: err}
 }
 
-// unpacked copies an archive and undoes gzip and zstd. What reads the copy bounds it.
+// unpacked copies an archive and undoes gzip and zstd. The writer bounds it.
 func unpacked(ctx context.Context, w io.Writer, r io.Reader) error {
 	in := bufio.NewReaderSize(&during{ctx, r}, 64<<10)
 	head, err := in.Peek(4)

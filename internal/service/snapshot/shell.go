@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -79,6 +80,9 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 		if s == wire.Stdout {
 			out = append(out, p...)
 		}
+		if int64(len(out)) > e.OutputLimit { // a program that took over the agent keeps to no limit
+			return errEnough
+		}
 		return nil
 	})
 	if err != nil {
@@ -88,6 +92,9 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 	_ = proc.Forget()
 	return out, exit.Cwd, exit.Code == 0 && exit.Cause == wire.CauseExited
 }
+
+// errEnough ends the output of an agent that does not end it.
+var errEnough = errors.New("the agent sends more than it was asked for")
 
 // own reports whether a variable is the shell's own, which it sets by itself, or one that no shell should take over.
 func own(name string) bool {

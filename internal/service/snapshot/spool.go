@@ -57,7 +57,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	sent := make(chan error, 1)
 	go func() {
 		var err error
-		p.frozen, err = send(w)
+		p.frozen, err = send(&bounded{w, s.opts.rawBytes()}) // the copy counts nothing of what it leaves out
 		w.CloseWithError(err)
 		sent <- err
 	}()

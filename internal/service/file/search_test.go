@@ -1,0 +1,55 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// slow is an expression that takes until the time for a search is over.
+type slow struct {
+	over  context.CancelCauseFunc
+	lines int
+}
+
+func (s *slow) find([]byte) (from, to int, ok bool) {
+	s.over(errSearchTime)
+	s.lines++
+	return 0, 0, false
+}
+
+func (*slow) reach() int { return expressionReach }
+
+// A search of long lines ends when its time is over, and not hundreds of lines later.
+func TestSearchTime(t *testing.T) {
+	ctx, over := context.WithCancelCause(t.Context())
+	line := &slow{over: over}
+	s := &search{line: line}
+	err := s.file(ctx, newLines(line.reach()), "f", strings.NewReader(strings.Repeat(strings.Repeat("a", expressionReach-1)+"\n", 100)))
+	if !errors.Is(err, errSearchTime) || line.lines != 1 {
+		t.Errorf("%d lines, %v", line.lines, err)
+	}
+}
+
+func TestAlternatives(t *testing.T) {
+	for pattern, want := range map[string]int{
+		"a,b,c": 1, "{a,b}": 2, "{a,b}/{c,d,e}": 6, "{a,{b,c}}": 4, "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}": MaxAlternatives + 1,
+	} {
+		if got := Alternatives(pattern); got < min(want, MaxAlternatives+1) || got > MaxAlternatives+1 {
+			t.Errorf("Alternatives(%q) = %d, want at least %d", pattern, got, want)
+		}
+	}
+}
+
+// A glob whose braces multiply is refused: to match one name would take for ever.
+func TestSearchBraces(t *testing.T) {
+	for braces, want := range map[int]belljar.Code{1: "", 6: "", 7: belljar.CodeInvalidRequest, 170: belljar.CodeInvalidRequest} {
+		_, err := newSearch(belljar.FileSearch{Name: strings.Repeat("{a,a}", braces) + "b"})
+		if code := belljar.CodeOf(err); code != want && (err != nil || want != "") {
+			t.Errorf("%d: %v", braces, err)
+		}
+	}
+}

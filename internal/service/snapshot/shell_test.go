@@ -1,0 +1,62 @@
+package snapshot
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// endless is a session whose agent was taken over: commands print without end. sent is how much was taken of that at most.
+type endless struct {
+	living
+	sent *atomic.Int64
+}
+
+func (e endless) Box() *box.Box {
+	return &box.Box{Agent: agent.New(func(context.Context) (net.Conn, error) {
+		host, inside := net.Pipe()
+		go e.serve(inside)
+		return host, nil
+	})}
+}
+
+func (e endless) serve(conn net.Conn) {
+	defer conn.Close()
+	r, w := wire.NewReader(conn), wire.NewWriter(conn)
+	var req wire.Request
+	if _, err := r.Read(); err != nil {
+		return
+	}
+	if f, err := r.Read(); err != nil || f.JSON(&req) != nil || w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version, BootID: "b"}) != nil {
+		return
+	}
+	if req.Op != wire.OpExec {
+		_ = w.JSON(wire.KindReply, wire.Reply{Error: &wire.Error{Code: wire.CodeNotFound}})
+		return
+	}
+	go func() { // acknowledgements
+		for _, err := r.Read(); err == nil; {
+			_, err = r.Read()
+		}
+	}()
+	err := w.JSON(wire.KindReply, wire.Reply{Started: &wire.Started{}})
+	for block := make([]byte, 32<<10); err == nil && e.sent.Load() < 16*maxShellState; {
+		if err = w.Output(e.sent.Load(), wire.Stdout, block); err == nil {
+			e.sent.Add(int64(len(block)))
+		}
+	}
+}
+
+// What a shell prints is held in memory: an agent that does not stop it is stopped.
+func TestShellWithoutEnd(t *testing.T) {
+	var sent atomic.Int64
+	out, _, ok := inShell(t.Context(), endless{sent: &sent}, wire.Exec{Shell: &wire.ShellRun{Separate: true}, OutputLimit: maxShellState + 1})
+	if ok || len(out) > 0 || sent.Load() > 2*maxShellState {
+		t.Errorf("%d bytes were taken: %t", sent.Load(), ok)
+	}
+}
