@@ -77,6 +77,11 @@ func TestScanTime(t *testing.T) {
 	if took := processor(t) - begin; took > time.Second {
 		t.Errorf("it took %s", took)
 	}
+	begin = processor(t)
+	targets("x.mjs", strings.Repeat("(/[", 10_000), false) // what may begin 10,000 regular expressions, and ends none
+	if took := processor(t) - begin; took > 5*time.Second {
+		t.Errorf("one long line took %s", took)
+	}
 }
 
 // processor is the time of a processor that this process has used.
