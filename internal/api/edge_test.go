@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -354,6 +355,25 @@ func TestInternalErrorsGoToTheLogOnly(t *testing.T) {
 	line := heard.lines(t, "request failed inside")
 	if len(line) != 1 || line[0]["err"] != "dsn password=hunter2" || line[0]["request_id"] != "r9" || line[0]["user_id"] != "ann" {
 		t.Errorf("log: %v", line)
+	}
+}
+
+// A request that ends because its credentials are revoked is no failure inside.
+func TestRevokedIsAnswered(t *testing.T) {
+	var uses api.Uses
+	edge, heard := newEdge(t, api.EdgeOptions{})
+	h := edge.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		uses.Note(r.Context(), uses.Revoked(), "key")
+		uses.End("key")
+		<-r.Context().Done()
+		api.Fail(w, r, fmt.Errorf("wait for a run: %w", r.Context().Err()))
+	}))
+	w := ask(h, "GET", "/", nil)
+	if w.Code != 401 || w.Header().Get("Www-Authenticate") == "" || !strings.Contains(w.Body.String(), "credentials are no longer valid") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if lines := heard.lines(t, "request failed inside"); len(lines) > 0 {
+		t.Errorf("logged: %v", lines)
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ const challenge = `Bearer realm="belljar"`
 
 // Fail responds with err: the envelope of the sandbox API, or RFC 7807 if the client accepts application/problem+json.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
-	FailAs(w, r, Public(err).Code.Info().HTTP, err)
+	FailAs(w, r, Public(ending(r.Context(), err)).Code.Info().HTTP, err)
 }
 
 // FailAs is [Fail] with a status other than that of the error's code.
@@ -54,10 +55,14 @@ func reply(w http.ResponseWriter, r *http.Request, e *belljar.Error, status int)
 	}
 }
 
+// ending returns why a request has ended if its credentials were revoked, in place of err, which came of that.
+func ending(ctx context.Context, err error) error { return cmp.Or(Revoked(ctx), err) }
+
 // Explain returns the public form of err ([Public]) and its headers: Retry-After for 429 and 503
 // (details.retry_after_sec, or one second), WWW-Authenticate for 401, and X-Request-Id. The text of an internal error
 // is logged with the request id and the caller.
 func Explain(ctx context.Context, err error) (*belljar.Error, http.Header) {
+	err = ending(ctx, err)
 	e := Public(err)
 	header := http.Header{}
 	rec := recordOf(ctx)

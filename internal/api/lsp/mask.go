@@ -67,13 +67,16 @@ func mask(text string, x syntax) string {
 	return string(out)
 }
 
+// mostRegexp is the longest regular expression that is seen as one, in bytes. Each place where one may begin is looked at.
+const mostRegexp = 500
+
 // length is how long the string or comment is that a text begins with; 0 if it begins with neither.
 func (x syntax) length(s string, last byte) int {
 	switch {
 	case s[0] == '\'' && x.characters:
 		return len(characters().FindString(s[:min(len(s), 16)]))
 	case s[0] == '/' && x.regexps && !strings.HasPrefix(s, "//") && !strings.HasPrefix(s, "/*") && strings.IndexByte("(,=:[!&|?{};\n+", last) >= 0:
-		return len(regexps().FindString(s))
+		return len(regexps().FindString(s[:min(len(s), mostRegexp)]))
 	}
 	for _, m := range x.marks {
 		if strings.HasPrefix(s, m.open) {

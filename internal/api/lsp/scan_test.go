@@ -79,6 +79,17 @@ func TestScanTime(t *testing.T) {
 	}
 }
 
+// A line may begin many regular expressions: none is looked for far.
+func TestLongRegexp(t *testing.T) {
+	x := syntaxOf("javascript")
+	if short := "(/" + strings.Repeat("a", 100) + "/)"; mask(short, x) != "("+strings.Repeat(" ", 102)+")" {
+		t.Errorf("a short one: %q", mask(short, x))
+	}
+	if long := "(/" + strings.Repeat("a", mostRegexp) + "/)"; mask(long, x) != long {
+		t.Errorf("a long one: %q", mask(long, x))
+	}
+}
+
 // processor is the time of a processor that this process has used.
 func processor(t *testing.T) time.Duration {
 	t.Helper()

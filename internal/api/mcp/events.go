@@ -85,6 +85,7 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 		old := at.Value.(*eventStream)
 		for len(old.data) > 0 && e.bytes > maxEventBytes {
 			e.bytes -= len(old.data[0])
+			old.data[0] = nil // the array outlives the slice
 			old.data, old.first = old.data[1:], old.first+1
 		}
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ type clientSession struct {
 
 	mu        sync.Mutex
 	closing   bool
-	isolated  map[string]string // sandboxes that their scope does not find: id by name
-	known     map[string]bool   // sandboxes of this client session
-	reasons   map[string]string // of cancellations, by the request's key
+	isolated  map[string]string          // sandboxes that their scope does not find: id by name
+	known     map[string]bool            // sandboxes of this client session
+	late      map[[sha256.Size]byte]bool // requests that the client stopped waiting for, by the hash of their keys
 	detached  []detachedRun
 	artifacts []string // URIs of listed resources, the oldest first
 }
@@ -46,7 +47,7 @@ var errSessionEnded = errors.New("the client is gone")
 
 // newSession starts a client session. id is that of a session to resume after a restart; "" makes a new one.
 func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientSession, error) {
-	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, isolated: map[string]string{}, known: map[string]bool{}, reasons: map[string]string{}}
+	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, isolated: map[string]string{}, known: map[string]bool{}, late: map[[sha256.Size]byte]bool{}}
 	if err := s.terms.complete(); err != nil {
 		return nil, err
 	}
@@ -233,10 +234,11 @@ func ignoreNotFound(err error) error {
 
 const cancelMethod = "notifications/cancelled"
 
-// maxReasons bounds the cancellations whose reason is remembered.
-const maxReasons = 256
+// maxLate bounds the requests that are remembered as late.
+const maxLate = 256
 
-// noteCancelled remembers why the client cancels a request. A transport calls it before the SDK sees the notification.
+// noteCancelled remembers whether the client cancels a request because it stopped waiting. A transport calls it before the SDK sees
+// the notification.
 func (s *clientSession) noteCancelled(params json.RawMessage) {
 	var in struct {
 		RequestID any    `json:"requestId"`
@@ -245,21 +247,27 @@ func (s *clientSession) noteCancelled(params json.RawMessage) {
 	if json.Unmarshal(params, &in) != nil {
 		return
 	}
+	reason, key := strings.ToLower(in.Reason), sha256.Sum256([]byte(requestKey(in.RequestID)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.reasons) >= maxReasons {
-		clear(s.reasons)
+	delete(s.late, key)
+	if !containsAny(reason, []string{"timed out", "timeout", "time out", "deadline exceeded"}) {
+		return
 	}
-	s.reasons[requestKey(in.RequestID)] = in.Reason
+	if len(s.late) >= maxLate {
+		clear(s.late)
+	}
+	s.late[key] = true
 }
 
 // clientTimedOut reports whether the client cancelled a request because it stopped waiting, and not to end its run.
 func (s *clientSession) clientTimedOut(request string) bool {
+	key := sha256.Sum256([]byte(request))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reason := strings.ToLower(s.reasons[request])
-	delete(s.reasons, request)
-	return containsAny(reason, []string{"timed out", "timeout", "time out", "deadline exceeded"})
+	late := s.late[key]
+	delete(s.late, key)
+	return late
 }
 
 // instructions describe the tools as a whole to a model.

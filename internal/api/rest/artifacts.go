@@ -58,12 +58,12 @@ func downloadURL(run, path string) string {
 }
 
 // artifactPath checks the path of an artifact from a URL, unescaped once. It rejects control characters and paths that
-// leave the run's artifacts, even after repeated unescaping.
+// leave the run's artifacts, even after repeated unescaping, and those that are escaped ten times: each round costs time.
 func artifactPath(given string) (string, error) {
 	clean, err := belljar.CleanPath(given)
 	bad := err != nil || clean != given || clean == "." || strings.HasPrefix(given, "/")
-	for name := given; !bad; {
-		bad = strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || climbs(name)
+	for name, rounds := given, 1; !bad; rounds++ {
+		bad = rounds > 10 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || climbs(name)
 		next, err := url.PathUnescape(name)
 		if err != nil || next == name {
 			break

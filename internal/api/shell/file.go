@@ -1,9 +1,13 @@
 package shell
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/belljar/belljar"
@@ -75,15 +79,38 @@ func (c *call) read() error {
 		return err
 	}
 	defer body.Close()
-	content, err := io.ReadAll(body)
-	if err != nil {
+	in := bufio.NewReaderSize(body, pieceBytes)
+	if _, err := in.Peek(1); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	truncated := int64(len(content)) > limit
-	if truncated {
-		content = content[:limit]
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(http.StatusOK)
+	if err := sendFile(c.w, in, limit); err != nil {
+		panic(http.ErrAbortHandler) // so that the client detects the short body
 	}
-	return c.answer(map[string]any{"content_base64": base64.StdEncoding.EncodeToString(content), "truncated": truncated})
+	return nil
+}
+
+// pieceBytes is how much of a file is read at once. A client that reads slowly must not hold all of it in memory.
+const pieceBytes = 64 << 10
+
+// sendFile sends the first bytes of a file.
+func sendFile(w io.Writer, in *bufio.Reader, limit int64) error {
+	out := bufio.NewWriterSize(w, pieceBytes)
+	_, _ = out.WriteString(`{"content_base64":"`) // Flush returns the error
+	encoder := base64.NewEncoder(base64.StdEncoding, out)
+	if _, err := io.CopyN(encoder, in, limit); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := encoder.Close(); err != nil {
+		return err
+	}
+	_, err := in.Peek(1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "\",\"truncated\":%t}\n", err == nil)
+	return out.Flush()
 }
 
 // files responds with a directory's entries.

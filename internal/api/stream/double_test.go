@@ -23,8 +23,9 @@ const patience = time.Minute
 
 // engine is a belljar.Engine whose runs print what a test appends.
 type engine struct {
-	mu   sync.Mutex
-	runs map[string]*run
+	mu      sync.Mutex
+	runs    map[string]*run
+	watched chan struct{} // has a token when the usage of a run is watched
 }
 
 // run is one run of an engine, and its log.

@@ -118,8 +118,15 @@ func (u *usageWriter) serve(ctx context.Context, cancel func(), samples iter.Seq
 	for {
 		select {
 		case <-ctx.Done():
+			if err := api.Revoked(ctx); err != nil && !u.begun {
+				api.Fail(u.w, u.r, err)
+				cause = causeRevoked
+			}
 			return
 		case <-u.door.drain.Closing().Done(): // a browser reconnects by itself
+			if _, err := u.door.drain.Enter(); err != nil && !u.begun {
+				api.Fail(u.w, u.r, err)
+			}
 			cause = causeShutdown
 			return
 		case <-alive.C:

@@ -347,6 +347,32 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
+// revocable notes the users of requests, whose credentials can then be revoked.
+type revocable struct {
+	api.Authenticator
+	uses *api.Uses
+}
+
+func (a revocable) Authenticate(r *http.Request) (belljar.Caller, error) {
+	caller, err := a.Authenticator.Authenticate(r)
+	a.uses.Note(r.Context(), a.uses.Revoked(), caller.ID)
+	return caller, err
+}
+
+// TestRevoked checks that a client whose credentials are revoked learns so.
+func TestRevoked(t *testing.T) {
+	var uses api.Uses
+	w := newWorld(t, func(o *thread.Options) { o.Auth = revocable{o.Auth, &uses} })
+	id := w.open("a")
+	go func() {
+		for w.get("list_files?session_id=" + id).body["total_files"] != 1.0 && t.Context().Err() == nil {
+			time.Sleep(pause)
+		}
+		uses.End("alice")
+	}()
+	w.run(id, "touch begun; sleep 300").want(t, 401, map[string]any{"code": "unauthorized", "error": "credentials are no longer valid"})
+}
+
 // TestBodiesShareMemory refuses a body if the user's other bodies take up the share.
 func TestBodiesShareMemory(t *testing.T) {
 	bodies := api.NewShares(100, 0)

@@ -49,6 +49,7 @@ func (c *call) execute() {
 		if run.ID != "" {
 			c.abandon(run.ID)
 		}
+		c.left()
 		return
 	}
 	if err == nil && out == nil {

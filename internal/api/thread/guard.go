@@ -9,10 +9,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Limits of a command, in bytes and levels. The parser is recursive, so deep nesting would cost too much.
+// Limits of a command, in bytes and levels. The parser is recursive, so deep nesting would cost too much. maxInside limits the
+// programs that a simple command has other programs run: each is checked with all the words after it.
 const (
 	maxCommand = 64 << 10
 	maxNesting = 200
+	maxInside  = 50
 )
 
 // Guard refuses commands that are not on a list (docs/compatibility.md#thread-api). It keeps an agent to the intended
@@ -117,6 +119,7 @@ type walk struct {
 	functions map[string]uint // offset after which each is defined
 	at        uint            // offset of the current command
 	depth     int             // of scripts in scripts
+	inside    int             // programs that the current command has others run, also in scripts
 	fault     error
 }
 
@@ -174,6 +177,9 @@ func defines(stmt *syntax.Stmt) (name string, ok bool) {
 func (w *walk) node(n syntax.Node) error {
 	switch n := n.(type) {
 	case *syntax.CallExpr:
+		if w.depth == 1 {
+			w.inside = 0
+		}
 		if len(n.Args) > 0 {
 			return w.call(n.Args)
 		}

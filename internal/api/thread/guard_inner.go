@@ -44,6 +44,14 @@ func (w *walk) inner(name string, args []*syntax.Word) error {
 	return nil
 }
 
+// runs checks a command that is the arguments of another.
+func (w *walk) runs(words []*syntax.Word) error {
+	if w.inside++; w.inside > maxInside {
+		return &refusal{message: "Invalid command syntax: nested too deeply"}
+	}
+	return w.call(words)
+}
+
 // find checks the programs of -exec and similar options.
 func (w *walk) find(args []*syntax.Word) error {
 	for i, arg := range args {
@@ -51,7 +59,7 @@ func (w *walk) find(args []*syntax.Word) error {
 		switch text {
 		case "-exec", "-execdir", "-ok", "-okdir":
 			if i+1 < len(args) {
-				if err := w.call(args[i+1:]); err != nil {
+				if err := w.runs(args[i+1:]); err != nil {
 					return err
 				}
 			}
@@ -119,7 +127,7 @@ func (w *walk) run(name string, r runner, args []*syntax.Word) error {
 		case skip > 0:
 			skip--
 		default:
-			return w.call(args[i:])
+			return w.runs(args[i:])
 		}
 	}
 	return nil

@@ -78,6 +78,8 @@ func TestPlainGuardRefuses(t *testing.T) {
 		"": "Empty command", " \n\t": "Empty command", "ls 'x": "Invalid command syntax: ", "ls (": "Invalid command syntax: ",
 		"if ls": "Invalid command syntax: ", "ls )": "Invalid command syntax: ", "touch x": "Command 'touch' not in whitelist. Allowed: awk, cat, cut, ",
 		"$X y": "Command '$X' is known only when it runs", strings.Repeat("ls;", 30000): "Command is longer than",
+		strings.Repeat("find . -exec ", 12) + "ls {} +":            "Invalid command syntax: nested too deeply", // each is looked at by all those before it
+		"find ." + strings.Repeat(` -exec cat {} \;`, maxInside+1): "Invalid command syntax: nested too deeply",
 	} {
 		if err := guard(t).Check(command); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", command, err, want)
@@ -112,7 +114,7 @@ func TestPlainGuardBounded(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // exceeding it ends the process
 	for _, part := range []string{
 		"(", "{ ", "$(", "`", "\"$(", "${x:-", "((", "$((", "[[ ( ", "if ", "while ", "! ", "a=(", "a[", "<(", "case x in x) ", "f() { ", "~", "1?", "2**", "-",
-		"ls && ", "ls | ", "x=", "\\", "'", "\"", "<<a\n", "{a,", "coproc ", "time ", "for i in x; do ", "ls; ",
+		"ls && ", "ls | ", "x=", "\\", "'", "\"", "<<a\n", "{a,", "coproc ", "time ", "for i in x; do ", "ls; ", "find -exec ",
 	} {
 		for _, prefix := range []string{"", "((", "echo "} {
 			text := prefix + strings.Repeat(part, (maxCommand-len(prefix))/len(part))

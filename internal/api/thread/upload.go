@@ -79,7 +79,8 @@ func (c *call) upload() {
 	}
 	unlock, err := c.door.uploads.Lock(c.r.Context(), f.session)
 	if err != nil {
-		return // the client is gone
+		c.left()
+		return
 	}
 	defer unlock()
 	before, fits := c.fits(f)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 	"mvdan.cc/sh/v3/syntax"
@@ -350,7 +351,8 @@ func (r *REPL) complete(ctx context.Context, t *typed, line string, pos int) (st
 	common := c.Matches[0]
 	for _, m := range c.Matches {
 		for !strings.HasPrefix(m, common) {
-			common = common[:len(common)-1]
+			_, n := utf8.DecodeLastRuneInString(common)
+			common = common[:len(common)-n]
 		}
 	}
 	if len(common) <= len(c.Word) {

@@ -1,0 +1,49 @@
+//go:build linux
+
+package shell_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A large file passes through: only pieces of it are in memory.
+func TestReadTakesLittleMemory(t *testing.T) {
+	w := newWorld(t)
+	const size = 16 << 20
+	session := w.open()
+	content := strings.Repeat("x", size)
+	body, err := json.Marshal(map[string]string{"path": "big", "text": content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ask(200, "POST", session+"/fs/write", string(body))
+
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	resp, err := w.client.Do(w.request("alice", "GET", session+"/fs/read?path=big&max_bytes=33554432", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	runtime.ReadMemStats(&after)
+	if want := base64.StdEncoding.EncodedLen(size); err != nil || resp.StatusCode != http.StatusOK || n < int64(want) {
+		t.Fatalf("%d, %d bytes, %v", resp.StatusCode, n, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > size {
+		t.Errorf("it took %d MiB of memory for %d", took>>20, size>>20)
+	}
+	for limit, want := range map[string]string{
+		"3": `{"content_base64":"eHh4","truncated":true}`, "33554432": `","truncated":false}`,
+	} {
+		if got := w.ask(200, "GET", session+"/fs/read?path=big&max_bytes="+limit, ""); !strings.HasSuffix(got.raw, want+"\n") {
+			t.Errorf("%s: …%s", limit, got.raw[max(0, len(got.raw)-80):])
+		}
+	}
+}
