@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	mathrand "math/rand/v2"
 	"mime"
 	"net/http"
@@ -77,8 +78,11 @@ func again(err error) bool {
 }
 
 func retryAfter(h http.Header) (time.Duration, bool) {
-	n, err := strconv.Atoi(h.Get("Retry-After"))
-	return time.Duration(n) * time.Second, err == nil && n >= 0
+	n, err := strconv.ParseUint(h.Get("Retry-After"), 10, 32) // more seconds may not fit into a duration
+	if errors.Is(err, strconv.ErrRange) {
+		return math.MaxInt64, true
+	}
+	return time.Duration(n) * time.Second, err == nil
 }
 
 // once sends a request once.

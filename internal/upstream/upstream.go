@@ -123,7 +123,7 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.inner.RoundTrip(g.outgoing(r))
 	var failed *Failure
 	switch {
-	case err != nil && r.Context().Err() != nil && context.Cause(r.Context()) == context.Canceled:
+	case err != nil && errors.Is(r.Context().Err(), context.Canceled):
 		g.opts.Breaker.Forget() // the caller is gone, which says nothing about the server
 		return nil, context.Cause(r.Context())
 	case err != nil:

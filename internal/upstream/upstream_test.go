@@ -166,6 +166,10 @@ func TestFaults(t *testing.T) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(429)
 		}, upstream.Unreachable, 1},
+		"429, for ever": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "10000000000")
+			w.WriteHeader(429)
+		}, upstream.Unreachable, 1},
 		"disconnect": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, upstream.Unreachable, 3},
 		"cut": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -216,6 +220,28 @@ func TestSilence(t *testing.T) {
 	cancel()
 	if _, err := g.Do(ctx, upstream.Call{Path: "/a"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A caller who leaves, whatever the cause, says nothing about the server.
+func TestCallersLeave(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	g := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}, func(o *upstream.Options) { o.Breaker = &upstream.Breaker{Failures: 1} })
+	for _, cause := range []error{nil, errors.New("the user has cancelled it")} {
+		ctx, leave := context.WithCancelCause(t.Context())
+		result := make(chan error, 1)
+		go func() {
+			_, err := g.Do(ctx, upstream.Call{Path: "/a"})
+			result <- err
+		}()
+		<-arrived
+		leave(cause)
+		if err := <-result; !errors.Is(err, context.Cause(ctx)) || g.Circuit() != upstream.Closed {
+			t.Errorf("%v: %v, and the circuit is %s", cause, err, g.Circuit())
+		}
 	}
 }
 

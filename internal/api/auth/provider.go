@@ -37,7 +37,7 @@ type provider struct {
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier // nil until the metadata is fetched
 	failed   error                 // of the last fetch
-	tried    time.Time
+	tried    time.Time             // when that failed
 }
 
 func newProvider(opts Options) *provider {
@@ -108,7 +108,6 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	if p.failed != nil && p.now().Sub(p.tried) < retryProvider {
 		return nil, p.failed
 	}
-	p.tried = p.now()
 	// The result serves all callers, so the end of this one's request must not count as a failure of the provider.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(p.client.Timeout, retryProvider))
 	defer cancel()
@@ -123,7 +122,7 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 		err = errors.New("the provider names no jwks_uri")
 	}
 	if err != nil {
-		p.failed = err
+		p.failed, p.tried = err, p.now()
 		p.log.Error("identity provider cannot be reached", "issuer", p.issuer, "err", err)
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -249,6 +250,37 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 	}
 	if _, after := from.asked(); after != before {
 		t.Error("a provider that is down is asked again at once")
+	}
+}
+
+// transport sends requests.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The pause after a failure begins when the provider has failed: one that hangs must not be waited for again at once.
+func TestProviderThatHangs(t *testing.T) {
+	at, asked := newClock(), 0
+	a, _ := newAuth(t, Options{Issuer: "https://id.example", Audience: "b", Now: at.now, Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+		asked++
+		at.pass(retryProvider)
+		return nil, errors.New("no answer")
+	})}})
+	raw := sign(t, jwt.SigningMethodRS256, rsaKey(), jwt.MapClaims{"iss": "https://id.example", "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}, nil)
+	try := func() {
+		t.Helper()
+		if _, err := a.Authenticate(request("Authorization: Bearer " + raw)); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+			t.Error(err)
+		}
+	}
+	try()
+	try()
+	if asked != 1 {
+		t.Errorf("a provider that hangs was asked %d times at once", asked)
+	}
+	at.pass(retryProvider)
+	if try(); asked != 2 {
+		t.Errorf("after the pause it was asked %d times", asked)
 	}
 }
 

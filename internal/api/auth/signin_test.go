@@ -110,6 +110,11 @@ func TestCodes(t *testing.T) {
 	token, _ := w.signIn("code", used)
 	w.wantUser(token, "operator")
 	refused("replayed", used)
+	whole := code()
+	if status, _ := w.ask("POST", login+"?code=", "", `{"code":"`+whole+`"}`); status != http.StatusBadRequest {
+		t.Errorf("with an unknown parameter: %d", status)
+	}
+	w.signIn("code", whole)
 	late := code()
 	w.pass(5 * time.Minute)
 	refused("expired", late)

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,8 @@ type Question struct {
 	Network   belljar.NetworkSpec // in force
 	// SessionTimeout is that of runs in the run's session which set none: it was approved with the session.
 	SessionTimeout float64
+
+	imageNames []string // that an image has here which the request names by its digest
 }
 
 // inSession reports whether the request has its sandbox already, which was approved with its session.
@@ -57,7 +60,7 @@ func subjects() []subject {
 		{name: "network", asked: askedNetwork},
 		{name: "image", asked: askedImage, is: func(q Question, pattern string) bool {
 			ref := askedImage(q)
-			return ref != "" && (pattern == ref || standsFor(pattern, ref))
+			return ref != "" && mayBe(pattern, ref, q.imageNames)
 		}},
 		{name: "secrets", asked: askedSecrets},
 		{name: "git", asked: askedGit},
@@ -325,6 +328,7 @@ func (r *Rules) Approval(q Question) (*belljar.Approval, error) {
 		}
 		a.Network = q.Network
 	}
+	q.imageNames = r.namesOf(context.Background(), askedImage(q))
 	if a.Reasons = r.Approvals.Reasons(q); len(a.Reasons) == 0 {
 		return nil, nil
 	}

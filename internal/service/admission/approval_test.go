@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -67,6 +68,54 @@ func TestApprovalReasons(t *testing.T) {
 	} {
 		if got := test.rules.Reasons(test.q); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// named are images that are here, by their digests.
+type named struct {
+	Images
+	names map[string][]string
+}
+
+func (n named) Get(_ context.Context, ref string) (belljar.Image, error) {
+	_, digest, _ := strings.Cut(ref, "sha256:")
+	if names, ok := n.names[digest]; ok {
+		return belljar.Image{Names: names}, nil
+	}
+	return belljar.Image{}, &belljar.Error{Code: belljar.CodeImageUnavailable}
+}
+
+// A digest in place of a name, or next to it, leads around no rule about an image.
+func TestApprovalOfADigest(t *testing.T) {
+	here, other, untagged := strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64)
+	nothing, err := Policy{}.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, images := range map[string]map[string]bool{
+		"image=python:3.12": {
+			"python:3.12": true, "python:3.11": false, "python:3.12@sha256:" + here: true, "python@sha256:" + here: true, "sha256:" + here: true,
+			"python:3.12@sha256:" + other: true, "python@sha256:" + other: true, "sha256:" + other: true, "node@sha256:" + other: false,
+			"node@sha256:" + here: true, "sha256:" + untagged: true, "python@sha256:" + untagged: true,
+		},
+		"image=python:*":                  {"sha256:" + here: true, "sha256:" + other: true, "node@sha256:" + other: false},
+		"image=node:*":                    {"sha256:" + here: false, "python@sha256:" + here: false, "sha256:" + other: true, "sha256:" + untagged: false},
+		"image=node@sha256:" + here:       {"node@sha256:" + here: true, "node@sha256:" + other: false},
+		"image=sha256:" + here:            {"sha256:" + here: true, "sha256:" + other: false},
+		"image=" + runtime.HostRef:        {"sha256:" + here: false, "sha256:" + other: false, "python:3.12": false},
+		"image=docker.io/library/python*": {"python@sha256:" + other: true},
+	} {
+		r := &Rules{Egress: nothing, Approvals: rulesOf(t, rule), Images: named{names: map[string][]string{
+			here: {"docker.io/library/python:3.12"}, untagged: {"docker.io/library/python@sha256:" + untagged},
+		}}}
+		for image, asks := range images {
+			a, err := r.Approval(Question{
+				Caller: belljar.Caller{ID: "ann"}, Run: &belljar.RunSpec{}, Placement: &placement.Placement{Image: runtime.Root{Ref: image}},
+			})
+			if err != nil || (a != nil) != asks {
+				t.Errorf("%s, %s: %v, %v", rule, image, a, err)
+			}
 		}
 	}
 }

@@ -46,12 +46,20 @@ const someAllowed = 8
 // allowsDigest reports whether the policy allows an image by its digest: because of what it is called here. The tag that a
 // reference may have besides is only the caller's claim.
 func (r *Rules) allowsDigest(ctx context.Context, ref string) bool {
+	return slices.ContainsFunc(r.namesOf(ctx, ref), r.allows)
+}
+
+// namesOf returns what an image is called here that is named by its digest, none for one that is not here.
+func (r *Rules) namesOf(ctx context.Context, ref string) []string {
 	parsed, err := reference.Parse(ref)
 	if err != nil || parsed.Digest == "" {
-		return false
+		return nil
 	}
 	here, err := r.Images.Get(ctx, ref)
-	return err == nil && slices.ContainsFunc(here.Names, r.allows)
+	if err != nil {
+		return nil
+	}
+	return here.Names
 }
 
 // allows reports whether the policy allows a name.
@@ -91,6 +99,31 @@ func standsFor(pattern, ref string) bool {
 	}
 	ok, err := doublestar.Match(tag, r.Tag)
 	return err == nil && ok
+}
+
+// mayBe reports whether an image is one that a pattern stands for, or may be, for rules that a digest must not lead around. names is what
+// an image is called here that is named by its digest. Without a tag here it may have any of its repository, or of any if it says none.
+func mayBe(pattern, ref string, names []string) bool {
+	all := slices.Concat([]string{ref}, names)
+	if slices.ContainsFunc(all, func(name string) bool { return pattern == name || standsFor(pattern, name) }) {
+		return true
+	}
+	if pattern == runtime.HostRef || strings.Contains(pattern, "sha256:") {
+		return false
+	}
+	repository, _ := splitPattern(pattern)
+	anywhere, within := true, false
+	for _, name := range all {
+		r, err := reference.Parse(name)
+		if err != nil || r.Digest == "" {
+			return false // its tag is known
+		}
+		if r.Repository != "" {
+			ok, err := doublestar.Match(repository, r.Repository)
+			anywhere, within = false, within || err == nil && ok
+		}
+	}
+	return anywhere || within
 }
 
 // splitPattern completes a pattern and takes its tag off.

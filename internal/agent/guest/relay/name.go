@@ -115,11 +115,21 @@ func (r *Relay) place(text string) error {
 		n = &name{text: text, addr: nameAddr(len(r.names)), listeners: map[uint16]net.Listener{}}
 	}
 	if err := r.serve(n); err != nil {
+		if r.names[text] == nil { // the next name gets the address
+			n.close()
+		}
 		return err
 	}
 	r.names[text] = n
 	n.asked = time.Now()
 	return nil
+}
+
+// close closes the listeners of a name.
+func (n *name) close() {
+	for _, l := range n.listeners {
+		l.Close()
+	}
 }
 
 // nameAddr is the address of the nth name.

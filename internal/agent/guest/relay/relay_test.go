@@ -281,22 +281,88 @@ func TestRelayBoundsQuestions(t *testing.T) {
 
 // query asks once, and returns the code of the reply.
 func query(name string) (rcode byte, err error) {
-	q := []byte{0, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
-	for label := range strings.SplitSeq(name, ".") {
-		q = append(append(q, byte(len(label))), label...)
-	}
-	q = append(q, 0, 0, 1, 0, 1)
 	c, err := net.Dial("udp", "127.0.0.53:53")
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
+	return queryOver(c, name)
+}
+
+func queryOver(c net.Conn, name string) (rcode byte, err error) {
+	q := []byte{0, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	for label := range strings.SplitSeq(name, ".") {
+		q = append(append(q, byte(len(label))), label...)
+	}
+	q = append(q, 0, 0, 1, 0, 1)
 	if _, err := c.Write(q); err != nil {
 		return 0, err
 	}
 	var reply [512]byte
 	_, err = c.Read(reply[:])
 	return reply[3] & 15, err
+}
+
+// A name for which there are too few descriptors leaves no listener behind: the next name gets its address.
+func TestRelayFewDescriptors(t *testing.T) {
+	c := start(t)
+	opened := make(chan string, 1)
+	relay(t, c, func(r *agent.Relay, a wire.Ask) {
+		if a.Open != nil {
+			opened <- a.Open.Host
+		}
+		_ = r.Answer(wire.Answer{ID: a.ID, OK: a.Open == nil})
+	}, 80, 443)
+	conn, err := net.Dial("udp", "127.0.0.53:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	giveBack := leaveDescriptors(t, 1)
+	rcode, err := queryOver(conn, "a.example")
+	giveBack()
+	if rcode != 3 || err != nil {
+		t.Errorf("with one descriptor for two ports: code %d, %v", rcode, err)
+	}
+	list, err := lookup(t, "b.example", "udp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dial(t, list[0], 80); <-opened != "b.example" {
+		t.Error("a connection to b.example is one to the name that failed")
+	}
+}
+
+// leaveDescriptors takes all descriptors of the process but a few.
+func leaveDescriptors(t *testing.T, few int) (giveBack func()) {
+	t.Helper()
+	var usual unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: usual.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var taken []int
+	for {
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		taken = append(taken, fd)
+	}
+	free := func(list []int) {
+		for _, fd := range list {
+			_ = unix.Close(fd)
+		}
+	}
+	free(taken[:few])
+	return func() {
+		free(taken[few:])
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // A program that has taken an address or a port only stands in its own way.
