@@ -97,6 +97,10 @@ func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
 			}
 			err = &os.PathError{Op: "mkdir", Path: dir, Err: err}
 		}
+		// A controller that was withdrawn is ENOENT as well, and stays so.
+		if limit := (*LimitError)(nil); errors.As(err, &limit) && exists(filepath.Dir(limit.File)) {
+			return "", err
+		}
 		// Another process may have swept the empty folders of an installation that it shares with us, at any moment.
 		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) || !exists(hi.parent) {
 			return "", err
@@ -118,6 +122,7 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 	for dirs[0] != hi.parent {
 		dirs = slices.Insert(dirs, 0, filepath.Dir(dirs[0]))
 	}
+	complete := true
 	for i, dir := range dirs {
 		if i > 0 {
 			if err := h.kernel.mkdir(dir); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -135,16 +140,19 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 			}
 		} else {
 			for _, controller := range hi.controllers {
-				if err := h.enable(dir, controller); err != nil && l.asks(controller) {
+				err := h.enable(dir, controller)
+				if err != nil && l.asks(controller) {
 					return err
 				}
+				complete = complete && err == nil
 			}
 		}
 		if err := h.share(hi, dir, i); err != nil {
 			return err
 		}
 	}
-	h.made[above] = true
+	// Else a group that asks for more would miss the controller's files, with no hint why, and however long ago the cause is gone.
+	h.made[above] = complete
 	return nil
 }
 

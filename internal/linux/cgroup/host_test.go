@@ -399,3 +399,28 @@ func TestBadNames(t *testing.T) {
 		}
 	}
 }
+
+func TestAControllerThatCouldNotBeTurnedOnIsTriedAgain(t *testing.T) {
+	f := wholeV2(t)
+	control := "/sys/fs/cgroup/cgroup.subtree_control"
+	f.refuse[control] = unix.EINVAL // as with cpu, while a group has real-time processes
+	h := f.discover()
+	if err := h.Prepare("i"); err != nil {
+		t.Fatal(err)
+	}
+	var refused *LimitError
+	if _, err := h.Create(Spec{Installation: "i", ID: "s", Limits: allLimits}); !errors.As(err, &refused) || refused.Hint == "" {
+		t.Errorf("%v, want the file that refused and a hint", err)
+	}
+	delete(f.refuse, control)
+	if _, err := h.Create(Spec{Installation: "i", ID: "s", Limits: allLimits}); !errors.As(err, &refused) || !errors.Is(err, unix.ENOENT) {
+		t.Errorf("%v, want that the folder below has no such controller", err)
+	}
+	for _, dir := range []string{"belljar", "belljar/i"} { // which the kernel does
+		f.put("/sys/fs/cgroup/"+dir+"/cgroup.controllers", "cpu memory pids")
+	}
+	fakeCreate(t, h, Spec{Installation: "i", ID: "s", Limits: allLimits})
+	if got := f.get("/sys/fs/cgroup/belljar/i/s/cpu.max"); got == "max 100000" {
+		t.Errorf("cpu.max %q", got)
+	}
+}
