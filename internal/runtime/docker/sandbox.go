@@ -114,7 +114,7 @@ func (s *sandbox) paused(ctx context.Context, want bool, err error) error {
 	}
 	got, lookErr := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	switch {
-	case cerrdefs.IsNotFound(lookErr), lookErr == nil && !got.Container.State.Running:
+	case cerrdefs.IsNotFound(lookErr), lookErr == nil && (got.Container.State == nil || !got.Container.State.Running):
 		return runtime.ErrGone
 	case lookErr == nil && got.Container.State.Paused == want:
 		return nil
