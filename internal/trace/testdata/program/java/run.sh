@@ -5,8 +5,8 @@ keep() {
   shift
   "$@" >"out/$name.txt" 2>&1
 }
-javac -d classes com/example/Main.java
+javac -d classes com/example/Main.java com/example/Wrap.java
 java -Xss256k -XX:MaxJavaStackTraceDepth=20 -XX:TieredStopAtLevel=1 -cp classes com.example.Main 2>/dev/null
-keep wrap java com/example/Wrap.java
+keep wrap java -cp classes com.example.Wrap
 keep javac javac -d classes Broken.java
 keep launcher java Single.java
