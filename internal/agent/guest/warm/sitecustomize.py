@@ -98,9 +98,9 @@ def spare():
 
 def enlarge():
     """Puts the heap into large pages: a process with fewer pages ends sooner. Only what was preloaded may bring the way to ask for it."""
-    ctypes = sys.modules.get("ctypes")
-    if ctypes:
-        madvise, size = ctypes.CDLL(None).madvise, 2 << 20
+    try:
+        ctypes, size = sys.modules["ctypes"], 2 << 20
+        madvise = ctypes.CDLL(None).madvise
         with open("/proc/self/maps") as maps:
             for line in maps:
                 area, mode, _, device, _ = line.split(maxsplit=5)[:5]
@@ -108,6 +108,8 @@ def enlarge():
                 begin, end = -(-begin // size) * size, end // size * size
                 if mode == "rw-p" and device == "00:00" and begin < end:
                     madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), 25)  # MADV_COLLAPSE
+    except Exception:  # there is none, or a module of the user's has its name
+        pass
 
 
 def receive(sock):
