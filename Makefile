@@ -105,7 +105,7 @@ LIBRARIES := python3-pandas python3-matplotlib python3-pil ipython3
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
-@set -e; umask 022; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
+@set -e; umask 022; dir=$$(mktemp -d -p "$$GOTMPDIR"); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
 $(EAGER) $(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS="$$dir"; set -x; failed=0; $(1) \
 [ $$failed = 0 ]
 endef
