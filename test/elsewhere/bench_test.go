@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// everywhere starts a server with each source of workspaces, the local one first. Each has a folder many of 1,000 files, and a terminal.
-func everywhere(b *testing.B) (names []string, servers map[string]*belljar, terminals map[string]string) {
+// everywhere starts a server with each source of workspaces, the local one first. Each has a folder many of 1,000 files, and a terminal, whose
+// session it also returns.
+func everywhere(b *testing.B) (names []string, servers map[string]*belljar, terminals map[string]front, sessions map[string]string) {
 	far := start(b)
 	_, sprite := newSprite(b)
 	names, servers, terminals = []string{"local", "sandbox", "remote", "sprite"}, map[string]*belljar{
@@ -18,14 +19,15 @@ func everywhere(b *testing.B) (names []string, servers map[string]*belljar, term
 		"sandbox": start(b),
 		"remote":  start(b, "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL="+far.URL, "SANDBOX_WORKSPACE_KEY="+far.Key),
 		"sprite":  start(b, sprite...),
-	}, map[string]string{}
+	}, map[string]front{}
+	sessions = map[string]string{}
 	for name, s := range servers {
 		shell, m := s.front("pty")
-		shell.say("mkdir many; cd many; i=0; while [ $i -lt 1000 ]; do : > f$i; i=$((i+1)); done; echo al''l\n")
+		shell.say("mkdir many; cd many; i=0; while [ $i -lt 1000 ]; do : > f$i; i=$((i+1)); done; stty -echo; echo al''l\n")
 		shell.shows("all")
-		terminals[name] = m["session_id"].(string)
+		terminals[name], sessions[name] = shell, m["session_id"].(string)
 	}
-	return names, servers, terminals
+	return names, servers, terminals, sessions
 }
 
 // inTurns measures something with each server in turns, so that all have the same machine, and reports it in milliseconds and as a ratio to
@@ -55,16 +57,22 @@ func inTurns(b *testing.B, names []string, do func(name string)) {
 
 // BenchmarkWorkspaces measures what front ends wait for, with each source of workspaces. docs/specification.md has its figures.
 func BenchmarkWorkspaces(b *testing.B) {
-	names, servers, terminals := everywhere(b)
+	names, servers, terminals, sessions := everywhere(b)
 	b.Run("tree", func(b *testing.B) {
 		inTurns(b, names, func(name string) { servers[name].want(200, "f999", "GET", "/workspace/api/tree?path=many", "") })
 	})
 	b.Run("ready", func(b *testing.B) {
 		inTurns(b, names, func(name string) { servers[name].want(200, "root", "GET", "/workspace/api/project", "") })
 	})
+	b.Run("echo", func(b *testing.B) { // a terminal's input to its output
+		inTurns(b, names, func(name string) {
+			terminals[name].say("echo x''.\n")
+			terminals[name].shows("x.")
+		})
+	})
 	b.Run("reattach", func(b *testing.B) {
 		inTurns(b, names, func(name string) {
-			f, m := servers[name].front(fmt.Sprintf("pty?resume=false&session_id=%s", terminals[name]))
+			f, m := servers[name].front(fmt.Sprintf("pty?resume=false&session_id=%s", sessions[name]))
 			if m["resumed"] != true {
 				b.Fatal(m)
 			}
