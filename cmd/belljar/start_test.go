@@ -7,17 +7,19 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/belljar/belljar/test/build"
 )
 
 // TestStart bounds what packages allocate before main, because every command pays for it. The bytes are the same on every
 // machine; the time is not.
 func TestStart(t *testing.T) {
 	const most = 1700 << 10
-	self, err := os.Executable()
+	built, err := build.Into(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := exec.Command(self, "-test.run=^$")
+	start := exec.Command(built.Belljar, "version")
 	start.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	var stderr strings.Builder
 	start.Stderr = &stderr
