@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -17,8 +18,9 @@ import (
 	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
-// screen calls prompted when the prompt is shown.
+// screen calls prompted when the prompt is shown. Like a file, it can be written to by two goroutines: after a signal, one still reads.
 type screen struct {
+	sync.Mutex
 	bytes.Buffer
 	prompted func()
 }
@@ -27,6 +29,8 @@ func (s *screen) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte(">>>")) {
 		s.prompted()
 	}
+	s.Lock()
+	defer s.Unlock()
 	return s.Buffer.Write(p)
 }
 
@@ -60,6 +64,8 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 	if after, err := term.GetState(slave); err != nil || !reflect.DeepEqual(after, before) {
 		t.Errorf("the terminal was %+v, and is %+v: %v", before, after, err)
 	}
+	out.Lock()
+	defer out.Unlock()
 	if shown := out.Bytes(); !bytes.HasSuffix(shown, []byte("\x1b[?2004l")) {
 		t.Errorf("pastes are still bracketed: %q", shown)
 	}

@@ -8,9 +8,12 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The tests' tiny programs: this binary, started again inside a group.
@@ -42,8 +45,17 @@ func tiny(what string, args []string) int {
 		n, _ = strconv.Atoi(args[0])
 	}
 	switch what {
-	case "allocate", "hold": // touch n MiB, and keep them until standard input ends
-		b := make([]byte, n<<20)
+	case "allocate", "hold": // touch n MiB, or so much that there are n MiB, and keep them until standard input ends
+		if what == "hold" {
+			status, _ := os.ReadFile("/proc/self/status")
+			_, own, _ := strings.Cut(string(status), "RssAnon:")
+			kib, _ := strconv.Atoi(strings.Fields(own)[0])
+			n -= kib >> 10 // the race detector's are many
+		}
+		b, err := unix.Mmap(-1, 0, n<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // it shadows the heap
+		if err != nil {
+			panic(err)
+		}
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
 		}

@@ -143,7 +143,7 @@ func TestDroppedFields(t *testing.T) {
 	// An engine has the same setting by default, which is checked, or the field has no effect on the sandbox.
 	harmless := []string{
 		"AttachStderr", "AttachStdin", "AttachStdout", "HostConfig.ConsoleSize", "HostConfig.IpcMode", "HostConfig.ReadonlyPaths",
-		"HostConfig.RestartPolicy.Name", "HostConfig.Runtime", "HostConfig.ShmSize",
+		"HostConfig.RestartPolicy.Name", "HostConfig.Runtime", "HostConfig.ShmSize", "HostConfig.Sysctls.net.ipv4.ip_unprivileged_port_start",
 	}
 	places := leaves(proxy.asked, nil)
 	if len(places) < 35 {

@@ -440,15 +440,17 @@ func TestRootlessEngine(t *testing.T) {
 	}
 	s := spec(engine.Busybox(t))
 	box := create(t, r, s)
-	e := command(t, box, `id -G | wc -w; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map | head -1; grep CapBnd /proc/self/status; ulimit -u
-		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/file && cat /workspace/file`)
-	e.Rlimits = map[string]uint64{"nproc": uint64(s.Limits.NProc)}
+	nproc := s.Limits.NProc // and the agent's own tasks, which have the same user
+	e := command(t, box, fmt.Sprintf(`id -G | wc -w; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map | head -1; grep CapBnd /proc/self/status
+		[ $(ulimit -u) -ge %d ] && [ $(ulimit -u) -lt %d ] && echo limited
+		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/file && cat /workspace/file`, nproc, nproc+100))
+	e.Rlimits = map[string]uint64{"nproc": uint64(nproc)}
 	p, err := host.New(box.Dial).Exec(within(t, patience), e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	want := fmt.Sprintf("1\nmapped\n 0 61502 1\nCapBnd:\t0000000000000000\n%d\nx\n", s.Limits.NProc)
+	want := "1\nmapped\n 0 61502 1\nCapBnd:\t0000000000000000\nlimited\nx\n"
 	if out, exit := follow(t, p); out != want || exit.Code != 0 {
 		t.Errorf("%q, %+v", out, exit)
 	}
