@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -71,8 +72,14 @@ func (p *parked) forkInto(l *launcher) error {
 	}
 	e.pid, e.keeper = pid, p.e.keeper
 	p.mu.Lock()
-	p.children[pid] = e
+	orphaned := p.children == nil
+	if !orphaned {
+		p.children[pid] = e
+	}
 	p.mu.Unlock()
+	if orphaned {
+		return errors.New("the interpreter's keeper has ended")
+	}
 	return e.group.Add(pid)
 }
 
