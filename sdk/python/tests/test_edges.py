@@ -322,6 +322,37 @@ async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: py
         done.set()
 
 
+async def test_input_that_is_held_in_silence(connect: Any, stage: Any) -> None:
+    """A hold on which nothing is called answers pings, and knows the end of a run from that of a connection."""
+
+    def act(a: Any) -> None:
+        a.request()
+        a.answer(200, {"id": "r1", "phase": "running", "interactive": True})
+
+    for code, lost in ((1000, False), (1001, True), (1013, True)):
+        answered = threading.Event()
+
+        def asks(a: Any, code: int = code, answered: threading.Event = answered) -> None:
+            shake(a)
+            a.say(frame({"type": "stdout", "encoding": "utf8", "data": "x", "seq": 1}), frame(b"there?", ws.PING))
+            while len(a.buf) < 12:
+                a.more()
+            assert a.buf[0] == 0x80 | ws.PONG
+            answered.set()
+            a.say(frame(code.to_bytes(2, "big"), ws.CLOSE))
+            a.gone()
+
+        stdin = await got(connect(stage(act, asks).url).runs.stdin("r1"))
+        assert await asyncio.to_thread(answered.wait, LONG)
+        if lost:
+            with pytest.raises(b.UnreachableError):
+                await got(stdin.end())
+        else:
+            await got(stdin.end())
+        assert stdin.reason == ("connection_lost" if lost else "run_ended")
+        await got(stdin.close())
+
+
 async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from belljar._async import incoming as one
     from belljar._sync import incoming as two

@@ -164,6 +164,21 @@ def aside(do: Callable[..., _T], *args: Any) -> _T:
 
 
 
+class Beside:
+    """Work beside the caller's, in a thread that does not keep the program from ending."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self._thread = threading.Thread(target=do, name="belljar-listens", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float) -> None:
+        """Waits for its end, for so many seconds at most."""
+        self._thread.join(timeout)
+
+
+Event = threading.Event
+
+
 class Leaving:
     """What is still to be done for calls that were given up."""
 

@@ -99,12 +99,17 @@ class AsyncSocket:
             self._asked = self._said
             await self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
 
+    async def leave(self) -> None:
+        """Says goodbye behind all that was sent."""
+        if not self._gone:
+            self._gone = True
+            await self._wire.send(ws.encode(ws.CLOSE, (1000).to_bytes(2, "big")), PARTING)
+
     async def close(self) -> None:
-        """Says goodbye behind all that was sent, waits for the answer a little, and cuts the connection."""
+        """Says goodbye, waits for the answer a little, and cuts the connection."""
         try:
             if not self._gone:
-                self._gone = True
-                await self._wire.send(ws.encode(ws.CLOSE, (1000).to_bytes(2, "big")), PARTING)
+                await self.leave()
                 until = time.monotonic() + PARTING
                 while time.monotonic() < until:
                     message = self._decoder.next()
