@@ -121,6 +121,18 @@ async def test_input_that_is_not_read_excuses_a_missing_pong(connect: Any, kind:
     assert await heard(PING, HELLO) == (True, [ws.PONG])
 
 
+@pytest.mark.parametrize("kind, wired", [(Socket, Wire), (AsyncSocket, SlowWire)])
+async def test_a_message_that_is_sent_in_part_is_the_last(connect: Any, kind: Any, wired: Any) -> None:
+    class Stuck(wired):  # type: ignore[misc]
+        def send(self, data: bytes, timeout: float) -> None:
+            raise TimeoutError
+
+    wire = Stuck()
+    with pytest.raises(Passing):
+        await got(kind(connect("http://x")._transport, wire, ws.Decoder(b"")).send(ws.BINARY, b"typed"))
+    assert wire.closed
+
+
 async def test_a_server_that_reads_nothing_more(connect: Any, stage: Any) -> None:
     over = threading.Event()
     s = stage(lambda a: (a.head(), over.wait(LONG)))

@@ -46,6 +46,7 @@ class AsyncSocket:
         try:
             await self._wire.send(ws.encode(kind, data), self._transport.silence if timeout is None else timeout)
         except OSError as e:
+            self.cut()  # a part of it may have been sent
             raise self._transport.broken(e, "the connection broke") from e
         self._said += 1
 
