@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import weakref
 from typing import Any, Optional
@@ -12,6 +13,7 @@ from conftest import LONG, got
 
 import belljar as b
 from belljar import _websocket as ws
+from belljar import _wire
 from belljar._async.socket import AsyncSocket
 from belljar._retry import Passing
 from belljar._sync.socket import Socket
@@ -64,6 +66,12 @@ async def test_a_connection_of_another_loop() -> None:
     for _ in range(2):
         AsyncWire(line).close()
     assert gone() is None
+
+
+def test_a_time_without_end() -> None:
+    one, two = socket.socketpair()
+    with one, two:
+        _wire.Wire(one, False)._ready(True, float("inf"))
 
 
 class Wire:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional, TypeVar
 from ._address import Address
 
 PIECE = 64 << 10  # bytes that are read at once
+LONGEST = 2e6  # seconds that can be waited for at once
 _T = TypeVar("_T")
 
 
@@ -62,7 +63,7 @@ class Wire:
 
     def _ready(self, write: bool, until: Optional[float]) -> None:
         """Waits until the socket can be read, or written."""
-        wait = None if until is None else max(until - time.monotonic(), 0.0)
+        wait = None if until is None else min(max(until - time.monotonic(), 0.0), LONGEST)
         fd = self._sock.fileno()
         if fd < 0:
             raise ConnectionResetError("the connection is closed")
