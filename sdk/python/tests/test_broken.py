@@ -98,6 +98,17 @@ def _session(client: Any) -> Any:
     return kind(client.sessions, {"session_id": "s1", "state": "active"})
 
 
+async def test_what_would_remove_another_is_not_repeated(connect: Any, stage: Any) -> None:
+    for remove in (
+        lambda c: c.images.remove("x"), lambda c: c.images.prune(all=True), lambda c: c.secrets.remove("x"), lambda c: c.snapshots.remove("x"),
+        lambda c: c.templates.remove("x"), lambda c: c.volumes.remove("x"),
+    ):  # fmt: skip
+        s = stage(cut(b""), ok({"images": []}))
+        with pytest.raises(b.UnreachableError):
+            await got(remove(connect(s.url)))
+        assert len(s.requests) == 1
+
+
 async def test_a_closed_idle_connection_does_no_harm(connect: Any, stage: Any) -> None:
     closed = threading.Event()
 
