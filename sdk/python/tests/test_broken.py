@@ -243,6 +243,9 @@ async def test_keys_that_cannot_be_sent(connect: Any, stage: Any) -> None:
 async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
     s = stage(forever=ok(RUN))
     client = connect(s.url)
+    for etag in ('"a"\r\nX-Other: y', "“a”"):
+        with pytest.raises(b.InvalidRequestError, match="If-Match"):
+            await got(_session(client).files.write("f", b"", if_match=etag))
     for how in ({}, {"command": ["a"], "code": "b"}, {"command": ["a"], "stdin": b"\xff"}, {"command": ["\ud800"]}, {"command": ["a"], "timeout": float("nan")}):
         with pytest.raises(b.InvalidRequestError):
             await got(client.run(**how))

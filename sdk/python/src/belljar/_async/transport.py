@@ -59,6 +59,9 @@ class Ask:
             self.headers["Idempotency-Key"] = key
         if body is not None:
             self.headers["Content-Type"] = "application/json"
+        for name, value in self.headers.items():
+            if not clean(value) or not value.isascii():
+                raise InvalidRequestError(f"{name} has characters that cannot be sent", details={"field": name})
         if source is not None and source.whole is not None:
             self.raw, self.source = source.whole, None
         self.again = (method != "POST" or key is not None) if again is None else again
