@@ -15,6 +15,7 @@ from conftest import Stage, each, error, got
 
 import belljar as b
 from belljar import _retry
+from belljar._address import Address
 from belljar._async import transport as one
 from belljar._sync import transport as two
 
@@ -177,7 +178,7 @@ async def test_503_is_tried_three_times(connect: Any, stage: Any) -> None:
         (302, b"", "text/plain", b.InternalError), (401, b"", "text/plain", b.UnauthorizedError), (418, b"{}", "application/json", b.InternalError),
         (500, {"error": {"code": "internal", "message": "m", "details": {"request_id": "x"}, "hint": "h"}}, "application/json", b.InternalError),
         (400, error("of_the_future"), "application/json", b.BelljarError), (200, [], "application/json", b.InternalError), (409, error("conflict", details=[1]), "application/json", b.ConflictError),
-        (422, error("image_invalid"), "application/json", b.ImageInvalidError), (504, error("timeout"), "application/json", TimeoutError),
+        (409, b"<html>", "text/html", b.ConflictError), (422, error("image_invalid"), "application/json", b.ImageInvalidError), (504, error("timeout"), "application/json", TimeoutError),
     ],
 )  # fmt: skip
 async def test_failures_are_typed(connect: Any, stage: Any, status: int, body: Any, kind: str, want: type[BaseException]) -> None:
@@ -186,6 +187,7 @@ async def test_failures_are_typed(connect: Any, stage: Any, status: int, body: A
     with pytest.raises(want) as e:
         await got(client.runs.get("r1"))
     assert isinstance(e.value, b.BelljarError) and e.value.message
+    assert not isinstance(e.value, b.IdempotencyConflictError)
     if body != []:
         assert e.value.status == status and e.value.request_id == "q7"
     if isinstance(body, dict) and "error" in body:
@@ -219,11 +221,17 @@ async def test_a_silent_server_is_given_up(connect: Any, stage: Any) -> None:
         await got(client.me())
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@h", "http://h/?q", "http://h\r\nX: y/", "http://h:99999", "unix:"])
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@h", "http://h/?q", "http://h\r\nX: y/", "http://h:99999", "unix:", "http://h..x", "http://" + "h" * 64, "http://h/\udcff"])
 async def test_addresses_that_are_none(connect: Any, url: str) -> None:
     with pytest.raises(b.InvalidRequestError) as e:
         connect(url)
     assert e.value.hint and isinstance(e.value, ValueError)
+
+
+def test_an_address_beyond_ascii() -> None:
+    found = Address("http://Bücher:8080/ü")
+    assert (found.host, found.authority, found.base) == ("xn--bcher-kva", "xn--bcher-kva:8080", "/%C3%BC")
+    assert Address("https://[::1]:8443/x").authority == "[::1]:8443"
 
 
 async def test_keys_that_cannot_be_sent(connect: Any, stage: Any) -> None:
