@@ -158,6 +158,24 @@ async def test_a_refused_request_that_is_not_repeatable_is_sent_again(connect: A
     assert len(s.requests) == 2
 
 
+async def test_a_request_that_reached_nobody_is_sent_again(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = stage(once(200, ME), ok({"ok": True}))
+    client = connect(s.url)
+    await got(client.me())
+    kind = one.AsyncWire if isinstance(client, b.AsyncBelljar) else two.Wire
+    usual = kind.dial
+    refusals = [ConnectionRefusedError("nobody listens"), TimeoutError("nobody answers")]
+
+    def dial(*args: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return usual(*args)
+
+    monkeypatch.setattr(kind, "dial", dial)
+    await got(_session(client).files.rename("a", "b"))
+    assert len(s.requests) == 2 and not refusals
+
+
 async def test_503_is_tried_three_times(connect: Any, stage: Any) -> None:
     s = stage(forever=once(503, error("runtime_unavailable", "starting"), "Retry-After: 0\r\n"))
     client = connect(s.url)

@@ -253,6 +253,7 @@ class Transport:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
                 raise failure.error from e  # more likely a wrong address than one that will be right in a moment
+            failure.refused = True
             raise failure from e
 
     def broken(self, cause: BaseException, message: str) -> Passing:
