@@ -285,6 +285,13 @@ async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
     assert not [r for r in s.requests if r.startswith(b"POST")]
 
 
+async def test_an_image_in_a_session_is_for_the_server_to_refuse(connect: Any, stage: Any) -> None:
+    s = stage(forever=ok(RUN))
+    await got(connect(s.url).run(["true"], session="s1", image="other"))
+    sent = json.loads(s.requests[0].partition(b"\r\n\r\n")[2])
+    assert (sent["session_id"], sent["base_image"]) == ("s1", "other")
+
+
 async def test_a_closed_client(connect: Any, stage: Any) -> None:
     client = connect(stage(ok(ME)).url)
     await got(client.close())
