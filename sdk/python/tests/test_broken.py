@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -283,6 +284,22 @@ async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
             with pytest.raises(TypeError, match=match):
                 await got(write(contents))
     assert not [r for r in s.requests if r.startswith(b"POST")]
+
+
+async def test_a_close_that_is_cancelled_closes_all_the_same(stage: Any) -> None:
+    client = b.AsyncBelljar(stage(ok(ME)).url)
+    await client.me()
+    never = asyncio.Event()
+    client._transport.leaving.start(never.wait)
+    closing = asyncio.create_task(client.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert not client._transport._idle
+    with pytest.raises(b.CanceledError):
+        await client.me()
+    never.set()
 
 
 async def test_an_image_in_a_session_is_for_the_server_to_refuse(connect: Any, stage: Any) -> None:

@@ -303,10 +303,12 @@ class AsyncTransport:
 
     async def close(self) -> None:
         """Closes the connections that nobody uses; who uses one ends what he is at."""
-        await self.leaving.wait()
-        self.cut()
-        if self.local is not None:
-            await aside(self.local.close)
+        try:
+            await self.leaving.wait()
+        finally:  # also of a task that is cancelled while it waits
+            self.cut()
+            if self.local is not None:
+                await aside(self.local.close)
 
     def cut(self) -> None:
         """Closes the idle connections, and those in use once they are idle."""

@@ -304,10 +304,12 @@ class Transport:
 
     def close(self) -> None:
         """Closes the connections that nobody uses; who uses one ends what he is at."""
-        self.leaving.wait()
-        self.cut()
-        if self.local is not None:
-            aside(self.local.close)
+        try:
+            self.leaving.wait()
+        finally:  # also of a task that is cancelled while it waits
+            self.cut()
+            if self.local is not None:
+                aside(self.local.close)
 
     def cut(self) -> None:
         """Closes the idle connections, and those in use once they are idle."""
