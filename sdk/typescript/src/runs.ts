@@ -212,7 +212,7 @@ export class Runs {
       id ??= (await this.#connection.json<StartedRun>(this.#asked(spec, key, 0), bound)).id;
       await this.cancel(id, bound);
     };
-    cancel().catch(() => {}); // the run's own timeout ends it then
+    this.#connection.leave(cancel()); // if that fails, the run's own timeout ends it
   }
 }
 

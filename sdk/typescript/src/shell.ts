@@ -209,5 +209,5 @@ function abandon(connection: Connection, ask: Ask, runId: string | undefined): v
     }
     if (runId !== undefined) await connection.json({ method: "POST", path: route("runs", runId, "cancel") }, bound);
   };
-  cancel().catch(() => {}); // the command's own timeout ends it then
+  connection.leave(cancel()); // if that fails, the command's own timeout ends it
 }

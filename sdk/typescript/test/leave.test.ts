@@ -1,0 +1,30 @@
+// What is given up, and what is said wrongly.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { TimeoutError } from "belljar-sdk";
+import { client, fake, json, within } from "./world.js";
+
+test("a client that closes has cancelled what was given up before", async (t) => {
+  const run = { id: "r7", run_id: "r7", phase: "running" };
+  const cancelled: string[] = [];
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/cancel")) {
+      cancelled.push(request.url!);
+      return json(response, 200, { run_id: "r7", phase: "running" });
+    }
+    if (request.url!.includes("wait=30s")) return; // it takes its time
+    if (request.url!.endsWith("/shell")) {
+      response.writeHead(200, { "Content-Type": "text/event-stream" }).write('event: start\ndata: {"run_id":"r7"}\n\n');
+      return;
+    }
+    json(response, 201, run);
+  });
+  const one = client(t, server.url);
+  await assert.rejects(one.run(["sleep", "600"], { timeoutMs: 50 }), TimeoutError);
+  await within("the end", one.close());
+  assert.equal(cancelled.length, 1);
+  const two = client(t, server.url);
+  await assert.rejects(two.sessions.use("s").exec("sleep 600", { signal: AbortSignal.timeout(50) }), TimeoutError);
+  await within("the end", two.close());
+  assert.equal(cancelled.length, 2);
+});
