@@ -94,8 +94,9 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
         if (done) controller.close();
         else controller.enqueue(value);
       },
-      async cancel() {
-        await pieces.return();
+      cancel: async () => {
+        this.#opened.close(); // a piece that is waited for comes no more
+        await pieces.return().catch(() => {});
       },
     });
   }

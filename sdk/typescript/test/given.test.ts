@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TimeoutError } from "belljar-sdk";
-import { client, fake, json, within } from "./world.js";
+import { client, fake, json, until, within } from "./world.js";
 
 test("a client that closes has cancelled what was given up before", async (t) => {
   const run = { id: "r7", run_id: "r7", phase: "running" };
@@ -27,4 +27,14 @@ test("a client that closes has cancelled what was given up before", async (t) =>
   await assert.rejects(two.sessions.use("s").exec("sleep 600", { signal: AbortSignal.timeout(50) }), TimeoutError);
   await within("the end", two.close());
   assert.equal(cancelled.length, 2);
+});
+
+test("a stream that is cancelled while its server says nothing is left at once", async (t) => {
+  const server = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/octet-stream" }).write("first"));
+  const stream = await client(t, server.url, { silenceMs: Infinity }).sessions.use("s").files.open("f");
+  const reader = stream.readable().getReader();
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), "first");
+  await new Promise((resolve) => setImmediate(resolve)); // the next piece is waited for
+  await within("the cancellation", reader.cancel(), 20_000);
+  await until("the connection's end", () => server.sockets.size === 0);
 });
