@@ -67,3 +67,15 @@ export function newKey(): string {
   const bytes = source ? source.getRandomValues(new Uint8Array(16)) : Uint8Array.from({ length: 16 }, () => Math.random() * 256);
   return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 }
+
+/**
+ * keyOf is an Idempotency-Key that can be sent: the given one, or a new one.
+ * @internal
+ */
+export function keyOf(given: string | undefined): string {
+  if (!given) return newKey();
+  if (given.length > 128 || !/^[\x20-\x7e]*$/.test(given)) {
+    throw invalid("Idempotency-Key", "an Idempotency-Key is at most 128 printable characters of ASCII");
+  }
+  return given;
+}

@@ -208,6 +208,10 @@ export class Connection {
     const { method } = ask;
     const url = this.url(ask.path, ask.query);
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
+    for (const [name, value] of Object.entries(headers)) {
+      // A transport would report it as a failure of the network.
+      if (/[^\t\x20-\x7e\x80-\xff]/.test(value)) throw invalid(name, `${name} has characters that cannot be sent`);
+    }
     let body = ask.body;
     let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
     let sending = true;

@@ -1,7 +1,7 @@
 // What is given up, and what is said wrongly.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { TimeoutError } from "belljar-sdk";
+import { Belljar, InvalidRequestError, TimeoutError } from "belljar-sdk";
 import { client, fake, json, until, within } from "./world.js";
 
 test("a client that closes has cancelled what was given up before", async (t) => {
@@ -37,4 +37,26 @@ test("a stream that is cancelled while its server says nothing is left at once",
   await new Promise((resolve) => setImmediate(resolve)); // the next piece is waited for
   await within("the cancellation", reader.cancel(), 20_000);
   await until("the connection's end", () => server.sockets.size === 0);
+});
+
+test("what cannot be sent is refused before, and an empty key is none", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, { id: "r1", phase: "completed", exit_code: 0, stdout: "", stderr: "" }));
+  const belljar = client(t, server.url);
+  const session = belljar.sessions.use("s");
+  for (const ask of [
+    ...["schlüssel", "a\nb", "x".repeat(129)].map((idempotencyKey) => () => belljar.run(["true"], { idempotencyKey })),
+    () => belljar.runs.start(["true"], { idempotencyKey: "ü" }),
+    () => belljar.sessions.create({}, { idempotencyKey: "ü" }),
+    () => session.exec("true", { idempotencyKey: "ü" }),
+    () => session.files.write("a", "b", { ifMatch: "“a”" }),
+    () => belljar.request("GET", "/x", { headers: { "X-Y": "a\nb" } }),
+    () => session.terminal({ command: ["echo", "\ud800"] }),
+    () => session.terminal({ name: "\ud800" }),
+  ]) {
+    await assert.rejects(async () => ask(), InvalidRequestError, String(ask));
+  }
+  assert.throws(() => new Belljar({ baseUrl: "http://x", source: "a\nb" }), InvalidRequestError);
+  assert.equal(server.asked.length, 0);
+  await belljar.run(["true"], { idempotencyKey: "" });
+  assert.ok(server.asked[0]!.headers["idempotency-key"]);
 });
