@@ -82,7 +82,7 @@ export class Belljar {
       headers: headersOf(options),
       patienceMs: Math.max(options.patienceMs ?? 30_000, 0),
       maxRetries: Math.max(options.maxRetries ?? 8, 0),
-      silenceMs: options.silenceMs ?? 60_000,
+      silenceMs: Math.min(options.silenceMs ?? 60_000, 2 ** 31 - 1), // what a timer can wait for
       transport: async () => {
         if (options.transport) return options.transport;
         const own = !options.fetch && (onNode || socketPath !== undefined);

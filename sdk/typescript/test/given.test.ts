@@ -1,8 +1,13 @@
 // What is given up, and what is said wrongly.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { Belljar, InvalidRequestError, TimeoutError } from "belljar-sdk";
-import { client, fake, json, until, within } from "./world.js";
+import { frame } from "./wire.js";
+import { atEnd, client, fake, json, until, within } from "./world.js";
 
 test("a client that closes has cancelled what was given up before", async (t) => {
   const run = { id: "r7", run_id: "r7", phase: "running" };
@@ -59,4 +64,18 @@ test("what cannot be sent is refused before, and an empty key is none", async (t
   assert.equal(server.asked.length, 0);
   await belljar.run(["true"], { idempotencyKey: "" });
   assert.ok(server.asked[0]!.headers["idempotency-key"]);
+});
+
+test("a silence without end is no silence", async (t) => {
+  const server = createServer().on("upgrade", (request, stream) => {
+    const accept = createHash("sha1").update(request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
+    stream.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    const greeting = JSON.stringify({ type: "session", session_id: "p", terminal: { terminal_id: "t1" } });
+    setTimeout(() => stream.write(frame(0x81, greeting)), 200).unref();
+    atEnd(t, () => stream.destroy());
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  atEnd(t, () => server.close());
+  const belljar = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, { silenceMs: Infinity, maxRetries: 0 });
+  assert.equal((await within("the greeting", belljar.terminals.attach({ id: "t1" }))).id, "t1");
 });
