@@ -116,7 +116,7 @@ test("a terminal takes input", async () => {
   editor.open(join(folder, "ask.sh"), "shellscript", readFileSync(join(folder, "ask.sh"), "utf8"));
   await vscode.commands.executeCommand("belljar.runInTerminal");
   const terminal = editor.terminals[4];
-  for (const key of "annx\x7f\r") terminal.pty.handleInput(key);
+  for (const key of ["a", "n", "\x1b[A", "\x1bOP", "\x1b[3~", "\x1b[200~nx\x1b[201~", "\x1b", "\x7f", "\r"]) terminal.pty.handleInput(key);
   await editor.until("the program answers", () => /hello ann\r\n/.test(terminal.text));
   assert.equal((await ended(5)).exit_code, 0);
 });
