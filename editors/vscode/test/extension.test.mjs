@@ -1,7 +1,7 @@
 // The bundle of the extension with its real language client and the real belljar lsp, in an editor that the tests are (vscode.cjs).
 // BELLJAR_BIN is the program.
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire, Module } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -168,6 +168,20 @@ test("a server that goes away is said so, and a run that is lost has ended for t
   assert.deepEqual([item.contextValue, item.description], ["run.ended", "running when it was lost"]);
   await vscode.commands.executeCommand("belljar.showLog", run);
   assert.match(editor.terminals.at(-1).text, /no answer[^]*it is gone/);
+  assert.deepEqual(editor.errors, []);
+});
+
+test("a server that is replaced while it starts does not stay", async () => {
+  const slow = join(root, "slow"), started = () => (existsSync(`${slow}.pids`) ? readFileSync(`${slow}.pids`, "utf8").split("\n").slice(0, -1).map(Number) : []);
+  writeFileSync(slow, `#!/bin/sh\n[ "$1" = version ] || { echo $$ >>${slow}.pids; until [ -e ${slow}.go ]; do sleep 0.05; done; }\nexec ${program} "$@"\n`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = slow;
+  delete editor.settings["tldw.sandbox.serverUrl"];
+  const first = vscode.commands.executeCommand("belljar.setApiKey");
+  await editor.until("the first is starting", () => started().length === 1);
+  const second = vscode.commands.executeCommand("belljar.setApiKey");
+  writeFileSync(`${slow}.go`, "");
+  await Promise.all([first, second]);
+  await editor.until("one is left", () => started().filter((pid) => existsSync(`/proc/${pid}`)).length === 1);
   assert.deepEqual(editor.errors, []);
 });
 
