@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { Belljar, InvalidRequestError, TimeoutError } from "belljar-sdk";
+import { Belljar, InvalidRequestError, RuntimeUnavailableError, TimeoutError } from "belljar-sdk";
 import { frame } from "./wire.js";
 import { atEnd, client, fake, json, until, within } from "./world.js";
 
@@ -64,6 +64,19 @@ test("what cannot be sent is refused before, and an empty key is none", async (t
   assert.equal(server.asked.length, 0);
   await belljar.run(["true"], { idempotencyKey: "" });
   assert.ok(server.asked[0]!.headers["idempotency-key"]);
+});
+
+test("what would remove another thing is not repeated", async (t) => {
+  const server = await fake(t, (_, response) => void response.destroy());
+  const belljar = client(t, server.url);
+  for (const remove of [
+    () => belljar.images.remove("x"), () => belljar.images.prune({ all: true }), () => belljar.secrets.remove("x"), () => belljar.snapshots.remove("x"),
+    () => belljar.templates.remove("x"), () => belljar.volumes.remove("x"),
+  ]) {
+    const before = server.asked.length;
+    await assert.rejects(remove(), RuntimeUnavailableError, String(remove));
+    assert.equal(server.asked.length, before + 1, String(remove));
+  }
 });
 
 test("a silence without end is no silence", async (t) => {
