@@ -11,6 +11,14 @@ export function utf8(text: string): Uint8Array {
 }
 
 /**
+ * textOf is the text that bytes are as UTF-8. What begins with U+FEFF keeps it: who writes it back changes nothing.
+ * @internal
+ */
+export function textOf(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+}
+
+/**
  * wellFormed is a text that is to be sent. An encoder would send U+FFFD in place of half a surrogate pair, without a word.
  * @internal
  */

@@ -1,4 +1,4 @@
-import { bytesOf } from "./bytes.js";
+import { bytesOf, textOf } from "./bytes.js";
 import type { Opened } from "./connection.js";
 import { join } from "./connection.js";
 import { told } from "./backoff.js";
@@ -82,7 +82,7 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
 
   /** text is all of it as UTF-8. */
   async text(): Promise<string> {
-    return new TextDecoder().decode(await this.bytes());
+    return textOf(await this.bytes());
   }
 
   /** readable is the same as a web stream. */

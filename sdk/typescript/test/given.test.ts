@@ -79,6 +79,13 @@ test("what would remove another thing is not repeated", async (t) => {
   }
 });
 
+test("a text keeps the mark that it begins with", async (t) => {
+  const text = "\ufeffmarked";
+  const server = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(text));
+  const { files } = client(t, server.url).sessions.use("s");
+  assert.deepEqual([await files.text("f"), await (await files.open("f")).text()], [text, text]);
+});
+
 test("a silence without end is no silence", async (t) => {
   const server = createServer().on("upgrade", (request, stream) => {
     const accept = createHash("sha1").update(request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
