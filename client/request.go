@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -145,6 +146,20 @@ func checkText(body []byte) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "a name or a text of the request is not UTF-8", Hint: "send other bytes in a file"}
 }
 
+// checkHeader refuses values that package http would not send: its error looks like one of the network.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return &belljar.Error{
+					Code: belljar.CodeInvalidRequest, Message: name + " has characters that cannot be sent", Details: map[string]any{"field": name},
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // attempt sends a request once, with a body in JSON unless that is nil, and returns a successful response.
 func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Response, error) {
 	ctx, w := watch(ctx, c.opts.Silence+r.longer)
@@ -169,6 +184,10 @@ func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Res
 		req.Header.Set("Content-Type", "application/json")
 	}
 	c.authorize(req.Header)
+	if err := checkHeader(req.Header); err != nil {
+		w.end()
+		return nil, err
+	}
 	w.start()
 	resp, err := c.http.Do(req)
 	if err != nil {

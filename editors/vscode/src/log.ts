@@ -4,6 +4,9 @@ import type { LogNote, TruncatedNote } from "./protocol.js";
 /** How many terminals of runs that have ended stay. */
 const mostTerminals = 5;
 
+/** What arrows and other such keys send, and what stands around a text that is pasted. A line has no use for it. */
+const keys = /\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?/gsu;
+
 /** What a terminal does with what is typed. */
 export interface Keyboard {
   reads(): boolean; // whether the run reads input
@@ -42,7 +45,7 @@ class LogTerminal implements vscode.Pseudoterminal {
 
   /** A line is sent when it is complete, as from a terminal in its usual mode. */
   handleInput(data: string): void {
-    for (const c of data) {
+    for (const c of data.replace(keys, "")) {
       if (c === "\x03") this.keyboard.interrupt();
       else if (!this.keyboard.reads()) continue;
       else if (c === "\r") {

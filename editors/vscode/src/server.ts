@@ -17,7 +17,6 @@ const mostRestarts = 4, restartsWithin = 180_000; // ms
 
 /** The language server, started when it is first needed. */
 export class Server {
-  private client: LanguageClient | undefined;
   private starting: Promise<LanguageClient> | undefined;
   private ends: number[] = []; // when it ended by itself
 
@@ -25,17 +24,19 @@ export class Server {
 
   /** Starts the server; the same one for all callers. */
   start(): Promise<LanguageClient> {
-    this.starting ??= this.begin().catch((err: unknown) => {
-      this.starting = undefined;
+    if (this.starting) return this.starting;
+    const starting = this.begin().catch((err: unknown) => {
+      if (this.starting === starting) this.starting = undefined;
       throw err;
     });
-    return this.starting;
+    return (this.starting = starting);
   }
 
   async stop(): Promise<void> {
-    const client = this.client;
-    this.client = this.starting = undefined;
-    if (client) await client.dispose();
+    const { starting } = this;
+    this.starting = undefined;
+    const client = await starting?.catch(() => undefined); // one that is still starting must not stay
+    await client?.dispose();
   }
 
   async restart(): Promise<void> {
@@ -57,7 +58,7 @@ export class Server {
     const now = Date.now();
     this.ends = [...this.ends.filter((at) => now - at < restartsWithin), now];
     if (this.ends.length <= mostRestarts) return { action: CloseAction.Restart };
-    this.client = this.starting = undefined;
+    this.starting = undefined;
     this.ends = [];
     this.output.error(`belljar lsp ended ${mostRestarts + 1} times in ${restartsWithin / 60_000} minutes. It is started again with the next command.`);
     this.output.show(true);
@@ -88,7 +89,6 @@ export class Server {
     client.onNotification("belljar/log", (note: LogNote) => this.listener.onLog(note));
     client.onNotification("belljar/logTruncated", (note: TruncatedNote) => this.listener.onTruncated(note));
     await client.start();
-    this.client = client;
     return client;
   }
 }

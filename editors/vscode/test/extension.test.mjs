@@ -1,7 +1,7 @@
 // The bundle of the extension with its real language client and the real belljar lsp, in an editor that the tests are (vscode.cjs).
 // BELLJAR_BIN is the program.
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire, Module } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -114,7 +114,7 @@ test("a terminal takes input", async () => {
   editor.open(join(folder, "ask.sh"), "shellscript", readFileSync(join(folder, "ask.sh"), "utf8"));
   await vscode.commands.executeCommand("belljar.runInTerminal");
   const terminal = editor.terminals[4];
-  for (const key of "annx\x7f\r") terminal.pty.handleInput(key);
+  for (const key of ["a", "n", "\x1b[A", "\x1bOP", "\x1b[3~", "\x1b[200~nx\x1b[201~", "\x1b", "\x7f", "\r"]) terminal.pty.handleInput(key);
   await editor.until("the program answers", () => /hello ann\r\n/.test(terminal.text));
   assert.equal((await ended(5)).exit_code, 0);
 });
@@ -166,6 +166,20 @@ test("a server that goes away is said so, and a run that is lost has ended for t
   assert.deepEqual([item.contextValue, item.description], ["run.ended", "running when it was lost"]);
   await vscode.commands.executeCommand("belljar.showLog", run);
   assert.match(editor.terminals.at(-1).text, /no answer[^]*it is gone/);
+  assert.deepEqual(editor.errors, []);
+});
+
+test("a server that is replaced while it starts does not stay", async () => {
+  const slow = join(root, "slow"), started = () => (existsSync(`${slow}.pids`) ? readFileSync(`${slow}.pids`, "utf8").split("\n").slice(0, -1).map(Number) : []);
+  writeFileSync(slow, `#!/bin/sh\n[ "$1" = version ] || { echo $$ >>${slow}.pids; until [ -e ${slow}.go ]; do sleep 0.05; done; }\nexec ${program} "$@"\n`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = slow;
+  delete editor.settings["tldw.sandbox.serverUrl"];
+  const first = vscode.commands.executeCommand("belljar.setApiKey");
+  await editor.until("the first is starting", () => started().length === 1);
+  const second = vscode.commands.executeCommand("belljar.setApiKey");
+  writeFileSync(`${slow}.go`, "");
+  await Promise.all([first, second]);
+  await editor.until("one is left", () => started().filter((pid) => existsSync(`/proc/${pid}`)).length === 1);
   assert.deepEqual(editor.errors, []);
 });
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -15,6 +16,7 @@ from conftest import Stage, each, error, got
 
 import belljar as b
 from belljar import _retry
+from belljar._address import Address
 from belljar._async import transport as one
 from belljar._sync import transport as two
 
@@ -98,6 +100,17 @@ def _session(client: Any) -> Any:
     return kind(client.sessions, {"session_id": "s1", "state": "active"})
 
 
+async def test_what_would_remove_another_is_not_repeated(connect: Any, stage: Any) -> None:
+    for remove in (
+        lambda c: c.images.remove("x"), lambda c: c.images.prune(all=True), lambda c: c.secrets.remove("x"), lambda c: c.snapshots.remove("x"),
+        lambda c: c.templates.remove("x"), lambda c: c.volumes.remove("x"),
+    ):  # fmt: skip
+        s = stage(cut(b""), ok({"images": []}))
+        with pytest.raises(b.UnreachableError):
+            await got(remove(connect(s.url)))
+        assert len(s.requests) == 1
+
+
 async def test_a_closed_idle_connection_does_no_harm(connect: Any, stage: Any) -> None:
     closed = threading.Event()
 
@@ -146,6 +159,24 @@ async def test_a_refused_request_that_is_not_repeatable_is_sent_again(connect: A
     assert len(s.requests) == 2
 
 
+async def test_a_request_that_reached_nobody_is_sent_again(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = stage(once(200, ME), ok({"ok": True}))
+    client = connect(s.url)
+    await got(client.me())
+    kind = one.AsyncWire if isinstance(client, b.AsyncBelljar) else two.Wire
+    usual = kind.dial
+    refusals = [ConnectionRefusedError("nobody listens"), TimeoutError("nobody answers")]
+
+    def dial(*args: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return usual(*args)
+
+    monkeypatch.setattr(kind, "dial", dial)
+    await got(_session(client).files.rename("a", "b"))
+    assert len(s.requests) == 2 and not refusals
+
+
 async def test_503_is_tried_three_times(connect: Any, stage: Any) -> None:
     s = stage(forever=once(503, error("runtime_unavailable", "starting"), "Retry-After: 0\r\n"))
     client = connect(s.url)
@@ -166,7 +197,7 @@ async def test_503_is_tried_three_times(connect: Any, stage: Any) -> None:
         (302, b"", "text/plain", b.InternalError), (401, b"", "text/plain", b.UnauthorizedError), (418, b"{}", "application/json", b.InternalError),
         (500, {"error": {"code": "internal", "message": "m", "details": {"request_id": "x"}, "hint": "h"}}, "application/json", b.InternalError),
         (400, error("of_the_future"), "application/json", b.BelljarError), (200, [], "application/json", b.InternalError), (409, error("conflict", details=[1]), "application/json", b.ConflictError),
-        (422, error("image_invalid"), "application/json", b.ImageInvalidError), (504, error("timeout"), "application/json", TimeoutError),
+        (409, b"<html>", "text/html", b.ConflictError), (422, error("image_invalid"), "application/json", b.ImageInvalidError), (504, error("timeout"), "application/json", TimeoutError),
     ],
 )  # fmt: skip
 async def test_failures_are_typed(connect: Any, stage: Any, status: int, body: Any, kind: str, want: type[BaseException]) -> None:
@@ -175,6 +206,7 @@ async def test_failures_are_typed(connect: Any, stage: Any, status: int, body: A
     with pytest.raises(want) as e:
         await got(client.runs.get("r1"))
     assert isinstance(e.value, b.BelljarError) and e.value.message
+    assert not isinstance(e.value, b.IdempotencyConflictError)
     if body != []:
         assert e.value.status == status and e.value.request_id == "q7"
     if isinstance(body, dict) and "error" in body:
@@ -208,11 +240,17 @@ async def test_a_silent_server_is_given_up(connect: Any, stage: Any) -> None:
         await got(client.me())
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@h", "http://h/?q", "http://h\r\nX: y/", "http://h:99999", "unix:"])
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@h", "http://h/?q", "http://h\r\nX: y/", "http://h:99999", "unix:", "http://h..x", "http://" + "h" * 64, "http://h/\udcff"])
 async def test_addresses_that_are_none(connect: Any, url: str) -> None:
     with pytest.raises(b.InvalidRequestError) as e:
         connect(url)
     assert e.value.hint and isinstance(e.value, ValueError)
+
+
+def test_an_address_beyond_ascii() -> None:
+    found = Address("http://Bücher:8080/ü")
+    assert (found.host, found.authority, found.base) == ("xn--bcher-kva", "xn--bcher-kva:8080", "/%C3%BC")
+    assert Address("https://[::1]:8443/x").authority == "[::1]:8443"
 
 
 async def test_keys_that_cannot_be_sent(connect: Any, stage: Any) -> None:
@@ -232,6 +270,9 @@ async def test_keys_that_cannot_be_sent(connect: Any, stage: Any) -> None:
 async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
     s = stage(forever=ok(RUN))
     client = connect(s.url)
+    for etag in ('"a"\r\nX-Other: y', "“a”"):
+        with pytest.raises(b.InvalidRequestError, match="If-Match"):
+            await got(_session(client).files.write("f", b"", if_match=etag))
     for how in ({}, {"command": ["a"], "code": "b"}, {"command": ["a"], "stdin": b"\xff"}, {"command": ["\ud800"]}, {"command": ["a"], "timeout": float("nan")}):
         with pytest.raises(b.InvalidRequestError):
             await got(client.run(**how))
@@ -243,6 +284,29 @@ async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
             with pytest.raises(TypeError, match=match):
                 await got(write(contents))
     assert not [r for r in s.requests if r.startswith(b"POST")]
+
+
+async def test_a_close_that_is_cancelled_closes_all_the_same(stage: Any) -> None:
+    client = b.AsyncBelljar(stage(ok(ME)).url)
+    await client.me()
+    never = asyncio.Event()
+    client._transport.leaving.start(never.wait)
+    closing = asyncio.create_task(client.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert not client._transport._idle
+    with pytest.raises(b.CanceledError):
+        await client.me()
+    never.set()
+
+
+async def test_an_image_in_a_session_is_for_the_server_to_refuse(connect: Any, stage: Any) -> None:
+    s = stage(forever=ok(RUN))
+    await got(connect(s.url).run(["true"], session="s1", image="other"))
+    sent = json.loads(s.requests[0].partition(b"\r\n\r\n")[2])
+    assert (sent["session_id"], sent["base_image"]) == ("s1", "other")
 
 
 async def test_a_closed_client(connect: Any, stage: Any) -> None:

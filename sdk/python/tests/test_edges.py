@@ -190,6 +190,7 @@ async def test_terminals_that_break(connect: Any, stage: Any) -> None:
         lambda a: greet(a, frame({"type": "later", "x": 1}), output, frame({"type": "error", "code": "internal", "message": "broken"}),
                         frame((1011).to_bytes(2, "big"), ws.CLOSE)),
         lambda a: greet(a, frame((4009).to_bytes(2, "big") + b"slow", ws.CLOSE)),
+        lambda a: greet(a, output, frame((1013).to_bytes(2, "big") + b"no pong", ws.CLOSE)),
         lambda a: greet(a, b"\x83\x00"),
         lambda a: (greet(a, output + exit), a.gone()),
     )  # fmt: skip
@@ -205,9 +206,12 @@ async def test_terminals_that_break(connect: Any, stage: Any) -> None:
             while True:
                 assert await got(terminal.read(LONG)) == b"\xff"
         await got(terminal.close())
-    terminal = await got(client.terminals.attach("t1"))
-    assert await got(terminal.read(LONG)) == b"" and terminal.reason == "overflow"
-    await got(terminal.close())
+    for left in (b"", b"\xff"):
+        terminal = await got(client.terminals.attach("t1"))
+        if left:
+            assert await got(terminal.read(LONG)) == left
+        assert await got(terminal.read(LONG)) == b"" and terminal.reason == "overflow"
+        await got(terminal.close())
     terminal = await got(client.terminals.attach("t1"))
     with pytest.raises(b.InternalError):
         await got(terminal.read(LONG))
@@ -320,6 +324,37 @@ async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: py
         assert time.monotonic() - begun < LONG
         assert not wire.usable
         done.set()
+
+
+async def test_input_that_is_held_in_silence(connect: Any, stage: Any) -> None:
+    """A hold on which nothing is called answers pings, and knows the end of a run from that of a connection."""
+
+    def act(a: Any) -> None:
+        a.request()
+        a.answer(200, {"id": "r1", "phase": "running", "interactive": True})
+
+    for code, lost in ((1000, False), (1001, True), (1013, True)):
+        answered = threading.Event()
+
+        def asks(a: Any, code: int = code, answered: threading.Event = answered) -> None:
+            shake(a)
+            a.say(frame({"type": "stdout", "encoding": "utf8", "data": "x", "seq": 1}), frame(b"there?", ws.PING))
+            while len(a.buf) < 12:
+                a.more()
+            assert a.buf[0] == 0x80 | ws.PONG
+            answered.set()
+            a.say(frame(code.to_bytes(2, "big"), ws.CLOSE))
+            a.gone()
+
+        stdin = await got(connect(stage(act, asks).url).runs.stdin("r1"))
+        assert await asyncio.to_thread(answered.wait, LONG)
+        if lost:
+            with pytest.raises(b.UnreachableError):
+                await got(stdin.end())
+        else:
+            await got(stdin.end())
+        assert stdin.reason == ("connection_lost" if lost else "run_ended")
+        await got(stdin.close())
 
 
 async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

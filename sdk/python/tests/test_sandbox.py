@@ -206,6 +206,17 @@ async def test_servers_of_others(kind: Any, stage: Any, prefix: str, detail: boo
     assert len([r for r in s.requests if b" /thread" in r.split(b"\r\n")[0]]) == (1 if prefix == "" else len(s.requests))
 
 
+async def test_a_failure_does_not_say_where_the_api_is(kind: Any, stage: Any) -> None:
+    s = stage(lambda a: a.request(), lambda a: (a.request(), a.answer(401, b"", "Connection: close\r\n", kind="text/plain")), forever=foreign("", False, []))
+    client = kind("remote", s.url, patience=0.0)
+    for failure in (b.UnreachableError, b.UnauthorizedError):
+        with pytest.raises(failure):
+            await got(client.get_or_create_session("u", "t"))
+    assert (await got(client.get_or_create_session("u", "t")))["session_id"] == "s0"
+    client.session_id = None
+    await got(client.close())
+
+
 async def test_a_command_is_never_sent_twice(kind: Any, stage: Any) -> None:
     s = stage(lambda a: (a.request(), a.answer(200, {"session_id": "s1", "status": "active"}, "Connection: close\r\n")), lambda a: a.request())
     client = kind("remote", s.url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import weakref
 from typing import Any, Optional
@@ -12,6 +13,7 @@ from conftest import LONG, got
 
 import belljar as b
 from belljar import _websocket as ws
+from belljar import _wire
 from belljar._async.socket import AsyncSocket
 from belljar._retry import Passing
 from belljar._sync.socket import Socket
@@ -64,6 +66,12 @@ async def test_a_connection_of_another_loop() -> None:
     for _ in range(2):
         AsyncWire(line).close()
     assert gone() is None
+
+
+def test_a_time_without_end() -> None:
+    one, two = socket.socketpair()
+    with one, two:
+        _wire.Wire(one, False)._ready(True, float("inf"))
 
 
 class Wire:
@@ -119,6 +127,18 @@ async def test_input_that_is_not_read_excuses_a_missing_pong(connect: Any, kind:
     assert await heard(None, PONG, None, None, HELLO, typed=True) == (False, [ws.BINARY, ws.PING, ws.PING])
     assert await heard(None, None, PING, HELLO, busy=True) == (True, [])
     assert await heard(PING, HELLO) == (True, [ws.PONG])
+
+
+@pytest.mark.parametrize("kind, wired", [(Socket, Wire), (AsyncSocket, SlowWire)])
+async def test_a_message_that_is_sent_in_part_is_the_last(connect: Any, kind: Any, wired: Any) -> None:
+    class Stuck(wired):  # type: ignore[misc]
+        def send(self, data: bytes, timeout: float) -> None:
+            raise TimeoutError
+
+    wire = Stuck()
+    with pytest.raises(Passing):
+        await got(kind(connect("http://x")._transport, wire, ws.Decoder(b"")).send(ws.BINARY, b"typed"))
+    assert wire.closed
 
 
 async def test_a_server_that_reads_nothing_more(connect: Any, stage: Any) -> None:

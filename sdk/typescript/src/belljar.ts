@@ -82,7 +82,7 @@ export class Belljar {
       headers: headersOf(options),
       patienceMs: Math.max(options.patienceMs ?? 30_000, 0),
       maxRetries: Math.max(options.maxRetries ?? 8, 0),
-      silenceMs: options.silenceMs ?? 60_000,
+      silenceMs: Math.min(options.silenceMs ?? 60_000, 2 ** 31 - 1), // what a timer can wait for
       transport: async () => {
         if (options.transport) return options.transport;
         const own = !options.fetch && (onNode || socketPath !== undefined);
@@ -228,8 +228,8 @@ function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: strin
 function headersOf(options: BelljarOptions): Record<string, string> {
   const key = options.apiKey ?? (options.token === undefined ? environment("BELLJAR_API_KEY") : undefined);
   if (key !== undefined && options.token !== undefined) throw invalid("token", "give an API key or a token, not both");
-  for (const secret of [key, options.token]) {
-    if (secret !== undefined && !/^[\x20-\x7e]*$/.test(secret)) throw invalid("apiKey", "the API key is not a line of plain characters");
+  for (const [field, name, text] of [["apiKey", "the API key", key], ["apiKey", "the API key", options.token], ["source", "the source", options.source]] as const) {
+    if (text !== undefined && !/^[\x20-\x7e]*$/.test(text)) throw invalid(field, `${name} is not a line of plain characters`);
   }
   return {
     ...(key ? { "X-API-KEY": key } : {}),

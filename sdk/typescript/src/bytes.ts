@@ -11,6 +11,14 @@ export function utf8(text: string): Uint8Array {
 }
 
 /**
+ * textOf is the text that bytes are as UTF-8. What begins with U+FEFF keeps it: who writes it back changes nothing.
+ * @internal
+ */
+export function textOf(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+}
+
+/**
  * wellFormed is a text that is to be sent. An encoder would send U+FFFD in place of half a surrogate pair, without a word.
  * @internal
  */
@@ -66,4 +74,16 @@ export function newKey(): string {
   if (typeof source?.randomUUID === "function") return source.randomUUID();
   const bytes = source ? source.getRandomValues(new Uint8Array(16)) : Uint8Array.from({ length: 16 }, () => Math.random() * 256);
   return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+/**
+ * keyOf is an Idempotency-Key that can be sent: the given one, or a new one.
+ * @internal
+ */
+export function keyOf(given: string | undefined): string {
+  if (!given) return newKey();
+  if (given.length > 128 || !/^[\x20-\x7e]*$/.test(given)) {
+    throw invalid("Idempotency-Key", "an Idempotency-Key is at most 128 printable characters of ASCII");
+  }
+  return given;
 }

@@ -54,6 +54,7 @@ const slowest = 16; // bytes a millisecond, of an upload that cannot be watched
 export class Connection {
   readonly #closing = new AbortController();
   readonly #calls = new Set<Call>(); // that go on
+  readonly #leaving = new Set<Promise<void>>(); // what is still to be done for calls that were given up
   #transport: Promise<Transport> | undefined;
   #met = false;
   /** exited is why a local server will not answer any more; undefined if it may. */
@@ -207,6 +208,10 @@ export class Connection {
     const { method } = ask;
     const url = this.url(ask.path, ask.query);
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
+    for (const [name, value] of Object.entries(headers)) {
+      // A transport would report it as a failure of the network.
+      if (/[^\t\x20-\x7e\x80-\xff]/.test(value)) throw invalid(name, `${name} has characters that cannot be sent`);
+    }
     let body = ask.body;
     let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
     let sending = true;
@@ -309,8 +314,15 @@ export class Connection {
     return this.#closing.signal;
   }
 
-  /** close ends every call and closes every connection. */
+  /** leave notes what is still to be done for a call that was given up. Nobody is left to hear of its failure. */
+  leave(work: Promise<void>): void {
+    const done = work.catch(() => {}).finally(() => this.#leaving.delete(done));
+    this.#leaving.add(done);
+  }
+
+  /** close ends every call and closes every connection, once what was given up is done. */
   async close(): Promise<void> {
+    if (this.#leaving.size > 0) await Promise.all(this.#leaving);
     this.#closing.abort(closing);
     for (const call of this.#calls) call.stop(closing);
     const transport = await this.#transport?.catch(() => undefined); // one that could not be made needs no closing

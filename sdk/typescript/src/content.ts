@@ -1,4 +1,4 @@
-import { bytesOf } from "./bytes.js";
+import { bytesOf, textOf } from "./bytes.js";
 import type { Opened } from "./connection.js";
 import { join } from "./connection.js";
 import { told } from "./backoff.js";
@@ -82,7 +82,7 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
 
   /** text is all of it as UTF-8. */
   async text(): Promise<string> {
-    return new TextDecoder().decode(await this.bytes());
+    return textOf(await this.bytes());
   }
 
   /** readable is the same as a web stream. */
@@ -94,8 +94,9 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
         if (done) controller.close();
         else controller.enqueue(value);
       },
-      async cancel() {
-        await pieces.return();
+      cancel: async () => {
+        this.#opened.close(); // a piece that is waited for comes no more
+        await pieces.return().catch(() => {});
       },
     });
   }

@@ -1,4 +1,4 @@
-import { base64, bytesOf, newKey, unbase64, utf8 } from "./bytes.js";
+import { base64, bytesOf, newKey, textOf, unbase64, utf8 } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { queryOf, route, type Ask, type Connection } from "./connection.js";
 import { blobOf, bodyOf, ByteStream, type Content } from "./content.js";
@@ -109,7 +109,7 @@ export class Files {
 
   /** text returns a file as UTF-8. */
   async text(path: string, options: CallOptions = {}): Promise<string> {
-    return new TextDecoder().decode(await this.read(path, options));
+    return textOf(await this.read(path, options));
   }
 
   /** open opens a file of any size, to be read as it comes. */

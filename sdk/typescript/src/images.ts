@@ -55,12 +55,12 @@ export class Images {
 
   /** remove takes a name from an image, and with its last name, or by its digest, removes the image. For operators. */
   async remove(ref: string, options?: CallOptions): Promise<void> {
-    await this.#connection.json({ method: "DELETE", path: route("images"), query: { ref } }, options);
+    await this.#connection.json({ method: "DELETE", path: route("images"), query: { ref }, once: true }, options);
   }
 
   /** prune removes images that no sandbox uses: `all` of them, those unused for so long, or until so many bytes are left. For operators. */
   prune(bounds: ImagePrune, options?: CallOptions): Promise<ImagePruned> {
-    return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, longerMs: 60_000 }, options);
+    return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, once: true, longerMs: 60_000 }, options);
   }
 
   // follow asks for an image and reads how it comes along.

@@ -1,4 +1,4 @@
-import { unbase64, utf8 } from "./bytes.js";
+import { textOf, unbase64, utf8 } from "./bytes.js";
 import { join } from "./connection.js";
 import type { Result, Run, RunFailure, StartedRun } from "./types.js";
 
@@ -79,7 +79,7 @@ export class Output {
 
   /** text has U+FFFD where the bytes are no UTF-8. */
   get text(): string {
-    return (this.#text ??= new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.#bytes));
+    return (this.#text ??= textOf(this.#bytes!));
   }
 }
 

@@ -1,4 +1,4 @@
-import { base64, bytesOf, newKey } from "./bytes.js";
+import { base64, bytesOf, keyOf } from "./bytes.js";
 import type { Call, CallOptions } from "./call.js";
 import { route, type Ask, type Connection } from "./connection.js";
 import { invalid } from "./error.js";
@@ -64,8 +64,8 @@ export class Runs {
    * run runs a program to its end. Given up by its signal, or out of time, it cancels the run: nobody else knows of it.
    */
   async run(spec: RunSpec | string[], options: RunOptions = {}): Promise<RunResult> {
+    const key = keyOf(options.idempotencyKey);
     const call = this.#connection.call(options);
-    const key = options.idempotencyKey ?? newKey();
     let sent: string | undefined;
     let started: StartedRun | undefined;
     try {
@@ -86,7 +86,7 @@ export class Runs {
   async start(spec: RunSpec | string[], options: StartOptions = {}): Promise<StartedRun> {
     const call = this.#connection.call(options);
     try {
-      return await this.#start(call, spec, options.idempotencyKey ?? newKey(), 0);
+      return await this.#start(call, spec, keyOf(options.idempotencyKey), 0);
     } finally {
       call.end();
     }
@@ -212,7 +212,7 @@ export class Runs {
       id ??= (await this.#connection.json<StartedRun>(this.#asked(spec, key, 0), bound)).id;
       await this.cancel(id, bound);
     };
-    cancel().catch(() => {}); // the run's own timeout ends it then
+    this.#connection.leave(cancel()); // if that fails, the run's own timeout ends it
   }
 }
 

@@ -1,5 +1,5 @@
 import { sleep } from "./backoff.js";
-import { newKey } from "./bytes.js";
+import { keyOf } from "./bytes.js";
 import type { Call, CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import { PolicyDeniedError } from "./error.js";
@@ -107,7 +107,7 @@ export class Sessions {
       const state = await this.#connection.json<T>(
         {
           method: "POST", path, json: { ...spec, spec_version: spec.spec_version ?? "1.1" },
-          headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
+          headers: { "Idempotency-Key": keyOf(options.idempotencyKey) },
           longerMs: 1000 * (
             Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0) +
             (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0) +

@@ -1,4 +1,4 @@
-import { newKey } from "./bytes.js";
+import { keyOf } from "./bytes.js";
 import { Passing } from "./backoff.js";
 import { foreign, type Call, type CallOptions } from "./call.js";
 import { kindOf, route, type Ask, type Connection } from "./connection.js";
@@ -80,10 +80,11 @@ interface Chunk {
  * @internal
  */
 export async function exec(connection: Connection, session: string, cmd: string, options: ExecOptions): Promise<ExecResult> {
+  const key = keyOf(options.idempotencyKey);
   const call = connection.call({ signal: options.signal });
   const ask: Ask = {
     method: "POST", path: route("sessions", session, "shell"), longerMs: 60_000,
-    headers: { Accept: "text/event-stream", "Idempotency-Key": options.idempotencyKey ?? newKey() },
+    headers: { Accept: "text/event-stream", "Idempotency-Key": key },
     json: { cmd, timeout_ms: options.timeoutMs, separate: options.separate, stdin: options.stdin },
   };
   const command = new Command(connection, call, options.onOutput);
@@ -209,5 +210,5 @@ function abandon(connection: Connection, ask: Ask, runId: string | undefined): v
     }
     if (runId !== undefined) await connection.json({ method: "POST", path: route("runs", runId, "cancel") }, bound);
   };
-  cancel().catch(() => {}); // the command's own timeout ends it then
+  connection.leave(cancel()); // if that fails, the command's own timeout ends it
 }

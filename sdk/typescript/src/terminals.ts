@@ -1,3 +1,4 @@
+import { wellFormed } from "./bytes.js";
 import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import type { Doorway } from "./socket.js";
@@ -38,8 +39,8 @@ export class Terminals {
     for (const name of ["cols", "rows", "shared"] as const) {
       if (spec[name] !== undefined) query.set(name, String(spec[name]));
     }
-    if (spec.name !== undefined) query.set("session_name", spec.name);
-    for (const word of spec.command ?? []) query.append("command", word);
+    if (spec.name !== undefined) query.set("session_name", wellFormed("name", spec.name));
+    for (const word of spec.command ?? []) query.append("command", wellFormed("command", word));
     return Terminal.attach(this.#doorway, route("sessions", sessionId, "terminals"), query, options);
   }
 

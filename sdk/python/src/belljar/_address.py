@@ -37,9 +37,14 @@ class Address:
         self.tls = parts.scheme == "https"
         self.host, self.port = host, port or (443 if self.tls else 80)
         self.authority, self.base = parts.netloc, parts.path
-        if not (self.authority + self.base).isascii():
-            self.authority = self.authority.encode("idna").decode("ascii")
-            self.base = quote(self.base, safe="/%")
+        try:
+            ascii = host.encode("idna").decode("ascii")  # which is what is connected to
+            if ascii != host:
+                self.host, self.authority = ascii, ascii if port is None else f"{ascii}:{port}"
+            if not self.base.isascii():
+                self.base = quote(self.base, safe="/%")
+        except UnicodeError:
+            raise _wrong(text) from None
         self.proxy = _proxy.find(self.tls, self.host, self.port)
 
     @property

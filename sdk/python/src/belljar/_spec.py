@@ -76,7 +76,7 @@ def run(
     return given({
         "spec_version": SPEC,
         "session_id": session,
-        "base_image": None if session else image or default(more),
+        "base_image": image if session else image or default(more),
         "command": None if command is None else argv(command),
         "code": code,
         "language": language,

@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional, TypeVar
 from ._address import Address
 
 PIECE = 64 << 10  # bytes that are read at once
+LONGEST = 2e6  # seconds that can be waited for at once
 _T = TypeVar("_T")
 
 
@@ -62,7 +63,7 @@ class Wire:
 
     def _ready(self, write: bool, until: Optional[float]) -> None:
         """Waits until the socket can be read, or written."""
-        wait = None if until is None else max(until - time.monotonic(), 0.0)
+        wait = None if until is None else min(max(until - time.monotonic(), 0.0), LONGEST)
         fd = self._sock.fileno()
         if fd < 0:
             raise ConnectionResetError("the connection is closed")
@@ -162,6 +163,21 @@ def aside(do: Callable[..., _T], *args: Any) -> _T:
     return do(*args)
 
 
+
+
+class Beside:
+    """Work beside the caller's, in a thread that does not keep the program from ending."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self._thread = threading.Thread(target=do, name="belljar-listens", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float) -> None:
+        """Waits for its end, for so many seconds at most."""
+        self._thread.join(timeout)
+
+
+Event = threading.Event
 
 
 class Leaving:

@@ -233,6 +233,20 @@ async def aside(do: Callable[..., _T], *args: Any) -> _T:
 
 
 
+class AsyncBeside:
+    """Work beside the caller's."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self._task = asyncio.get_running_loop().create_task(do())
+
+    async def wait(self, timeout: float) -> None:
+        """Waits for its end, for so many seconds at most."""
+        await asyncio.wait({self._task}, timeout=timeout)
+
+
+AsyncEvent = asyncio.Event
+
+
 class AsyncLeaving:
     """What is still to be done for calls that were given up, behind their back."""
 

@@ -31,7 +31,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalServer> {
   });
   let ready: Ready;
   try {
-    ready = await answer(child, options.startTimeoutMs ?? 30_000);
+    ready = await answer(child, Math.min(options.startTimeoutMs ?? 30_000, 2 ** 31 - 1));
   } catch (error) {
     child.kill("SIGKILL");
     await gone;

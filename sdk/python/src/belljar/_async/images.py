@@ -62,14 +62,14 @@ class AsyncImages:
 
     async def remove(self, ref: str) -> None:
         """Takes a name from an image, and with its last one, or by its digest, the image. For operators."""
-        await self._transport.ask(Ask("DELETE", path("images"), values={"ref": ref}))
+        await self._transport.ask(Ask("DELETE", path("images"), values={"ref": ref}, again=False))
 
     async def prune(
         self, *, unused_sec: Optional[float] = None, keep_bytes: Optional[int] = None, all: Optional[bool] = None
     ) -> types.ImagePruned:
         """Removes images that no sandbox uses: all of them, those unused for so long, or until so many bytes are left. For operators."""
         body = _spec.given({"unused_sec": unused_sec, "keep_bytes": keep_bytes, "all": all})
-        return cast("types.ImagePruned", await self._transport.ask(Ask("POST", path("images", "prune"), body, again=True), "images"))
+        return cast("types.ImagePruned", await self._transport.ask(Ask("POST", path("images", "prune"), body), "images"))
 
     async def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], object]]) -> types.Image:
         async def take(incoming: AsyncIncoming) -> types.Image:

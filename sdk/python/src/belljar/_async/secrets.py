@@ -29,4 +29,4 @@ class AsyncSecrets:
 
     async def remove(self, name: str, *, shared: bool = False) -> None:
         """Removes a secret. Runs and sessions that have it keep it."""
-        await self._transport.ask(Ask("DELETE", path("secrets", name), values={"shared": "true"} if shared else None))
+        await self._transport.ask(Ask("DELETE", path("secrets", name), values={"shared": "true"} if shared else None, again=False))

@@ -39,7 +39,7 @@ class AsyncSnapshots:
 
     async def remove(self, id: str) -> None:
         """Removes a snapshot. Sessions and runs that were made of it keep their files."""
-        await self._transport.ask(Ask("DELETE", path("snapshots", id)))
+        await self._transport.ask(Ask("DELETE", path("snapshots", id), again=False))
 
     async def export(self, id: str) -> bytes:
         """A snapshot as a tar archive, whose SHA-256 is its digest."""

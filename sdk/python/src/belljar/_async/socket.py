@@ -46,6 +46,7 @@ class AsyncSocket:
         try:
             await self._wire.send(ws.encode(kind, data), self._transport.silence if timeout is None else timeout)
         except OSError as e:
+            self.cut()  # a part of it may have been sent
             raise self._transport.broken(e, "the connection broke") from e
         self._said += 1
 
@@ -99,12 +100,17 @@ class AsyncSocket:
             self._asked = self._said
             await self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
 
+    async def leave(self) -> None:
+        """Says goodbye behind all that was sent."""
+        if not self._gone:
+            self._gone = True
+            await self._wire.send(ws.encode(ws.CLOSE, (1000).to_bytes(2, "big")), PARTING)
+
     async def close(self) -> None:
-        """Says goodbye behind all that was sent, waits for the answer a little, and cuts the connection."""
+        """Says goodbye, waits for the answer a little, and cuts the connection."""
         try:
             if not self._gone:
-                self._gone = True
-                await self._wire.send(ws.encode(ws.CLOSE, (1000).to_bytes(2, "big")), PARTING)
+                await self.leave()
                 until = time.monotonic() + PARTING
                 while time.monotonic() < until:
                     message = self._decoder.next()

@@ -11,6 +11,7 @@ from .._address import path
 from .._body import gathered
 from .._retry import Passing
 from .._spec import base64
+from .._wire_async import AsyncBeside, AsyncEvent, pause
 from ..errors import BelljarError, ConflictError, PayloadTooLargeError, QuotaExceededError, UnreachableError
 from .socket import AsyncSocket
 from .transport import AsyncTransport
@@ -28,7 +29,10 @@ class AsyncStdin:
     def __init__(self, socket: AsyncSocket) -> None:
         self._socket = socket
         self._told: dict[str, Any] = {}  # by the server, of the reason
-        self.reason = ""  # why the input has ended: client, run_ended, or the limit that was broken
+        self.reason = ""  # why the input has ended: client, run_ended, connection_lost, or the limit that was broken
+        self._over = AsyncEvent()  # set with the reason
+        self._left = False
+        self._beside = AsyncBeside(self._listen)
 
     @classmethod
     async def open(cls, transport: AsyncTransport, id: str, run: dict[str, Any]) -> AsyncStdin:
@@ -43,15 +47,14 @@ class AsyncStdin:
         """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
         raw = gathered(data)
         for at in range(0, len(raw), PIECE):
-            await self._glance(0.0)
+            await pause(0.0)  # what has come is heard first
             await self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     async def end(self) -> None:
         """Closes the program's input for everybody, and returns when the server has done so."""
         if not self.reason:
             await self._say({"type": "stdin_close"})
-        while not self.reason:
-            await self._glance(None)
+        await self._over.wait()
         if self.reason not in ("client", "run_ended"):
             raise _refusal(self.reason, self._told)
 
@@ -63,34 +66,44 @@ class AsyncStdin:
         except Passing as failure:
             raise failure.error from failure.__cause__
 
-    async def _glance(self, timeout: Optional[float]) -> None:
-        """Reads what the server says of the input, until it says nothing for so long."""
-        while not self.reason:
-            try:
-                message = await self._socket.receive(timeout)
-            except Passing as failure:
-                self.reason = "connection_lost"
-                raise failure.error from failure.__cause__
-            if message is None:
-                return
-            if message.kind == ws.CLOSE:
-                self.reason = "run_ended"
-            elif message.kind == ws.TEXT:
+    async def _listen(self) -> None:
+        """Reads what the server says, to its end: it takes a client for gone that reads neither pings nor output."""
+        reason = "connection_lost"
+        try:
+            while True:
+                message = await self._socket.receive()
+                if message is not None and message.kind == ws.CLOSE:
+                    reason = "run_ended" if message.code == 1000 else reason
+                    return
+                if message is None or message.kind != ws.TEXT:
+                    continue
                 frame = json.loads(message.data)
                 event = frame.get("event") if frame.get("type") == "event" else ""
                 if event == "stdin_closed":
                     self._told = frame.get("data") or {}
-                    self.reason = str(self._told.get("reason") or "client")
+                    self._end(str(self._told.get("reason") or "client"))
                 elif event == "end":
-                    self.reason = "run_ended"
+                    reason = "run_ended"
+                    return
+        except (Passing, BelljarError, ValueError, AttributeError):
+            self._socket.cut()
+        finally:
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if not self._left:
+            self.reason = self.reason or reason
+        self._over.set()
 
     async def close(self) -> None:
         """Gives up this hold, once the program has taken what was written, or does not for ten seconds. Its input stays open."""
         try:
             if not self.reason:
                 await self._say({"type": "stdin", "encoding": "utf8", "data": ""}, PARTING)  # behind it, the agent has taken the rest
-            await self._socket.close()
-        except BelljarError:
+            self._left = True
+            await self._socket.leave()
+            await self._beside.wait(PARTING)
+        except (BelljarError, OSError):
             pass
         finally:
             self._socket.cut()

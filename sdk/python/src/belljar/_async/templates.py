@@ -37,4 +37,4 @@ class AsyncTemplates:
 
     async def remove(self, name: str, *, shared: bool = False) -> None:
         """Removes a template with its files, or the shared one (operators only)."""
-        await self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None))
+        await self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None, again=False))

@@ -59,6 +59,9 @@ class Ask:
             self.headers["Idempotency-Key"] = key
         if body is not None:
             self.headers["Content-Type"] = "application/json"
+        for name, value in self.headers.items():
+            if not clean(value) or not value.isascii():
+                raise InvalidRequestError(f"{name} has characters that cannot be sent", details={"field": name})
         if source is not None and source.whole is not None:
             self.raw, self.source = source.whole, None
         self.again = (method != "POST" or key is not None) if again is None else again
@@ -249,6 +252,7 @@ class AsyncTransport:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
                 raise failure.error from e  # more likely a wrong address than one that will be right in a moment
+            failure.refused = True
             raise failure from e
 
     def broken(self, cause: BaseException, message: str) -> Passing:
@@ -299,10 +303,12 @@ class AsyncTransport:
 
     async def close(self) -> None:
         """Closes the connections that nobody uses; who uses one ends what he is at."""
-        await self.leaving.wait()
-        self.cut()
-        if self.local is not None:
-            await aside(self.local.close)
+        try:
+            await self.leaving.wait()
+        finally:  # also of a task that is cancelled while it waits
+            self.cut()
+            if self.local is not None:
+                await aside(self.local.close)
 
     def cut(self) -> None:
         """Closes the idle connections, and those in use once they are idle."""

@@ -31,4 +31,4 @@ class AsyncVolumes:
 
     async def remove(self, name: str) -> None:
         """Removes a volume with its files; ConflictError while a session or run has it."""
-        await self._transport.ask(Ask("DELETE", path("volumes", name)))
+        await self._transport.ask(Ask("DELETE", path("volumes", name), again=False))

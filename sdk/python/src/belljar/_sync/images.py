@@ -63,14 +63,14 @@ class Images:
 
     def remove(self, ref: str) -> None:
         """Takes a name from an image, and with its last one, or by its digest, the image. For operators."""
-        self._transport.ask(Ask("DELETE", path("images"), values={"ref": ref}))
+        self._transport.ask(Ask("DELETE", path("images"), values={"ref": ref}, again=False))
 
     def prune(
         self, *, unused_sec: Optional[float] = None, keep_bytes: Optional[int] = None, all: Optional[bool] = None
     ) -> types.ImagePruned:
         """Removes images that no sandbox uses: all of them, those unused for so long, or until so many bytes are left. For operators."""
         body = _spec.given({"unused_sec": unused_sec, "keep_bytes": keep_bytes, "all": all})
-        return cast("types.ImagePruned", self._transport.ask(Ask("POST", path("images", "prune"), body, again=True), "images"))
+        return cast("types.ImagePruned", self._transport.ask(Ask("POST", path("images", "prune"), body), "images"))
 
     def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], object]]) -> types.Image:
         def take(incoming: Incoming) -> types.Image:

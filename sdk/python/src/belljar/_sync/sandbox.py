@@ -227,7 +227,7 @@ class SandboxClient:
             except BelljarError as e:
                 if len(self._prefixes) > 1 and prefix != self._prefixes[-1] and _elsewhere(e):
                     continue
-                if not _elsewhere(e):
+                if e.status in (404, 405) and not _elsewhere(e):
                     self._prefixes = [prefix]
                 raise
             self._prefixes = [prefix]

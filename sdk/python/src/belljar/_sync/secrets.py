@@ -30,4 +30,4 @@ class Secrets:
 
     def remove(self, name: str, *, shared: bool = False) -> None:
         """Removes a secret. Runs and sessions that have it keep it."""
-        self._transport.ask(Ask("DELETE", path("secrets", name), values={"shared": "true"} if shared else None))
+        self._transport.ask(Ask("DELETE", path("secrets", name), values={"shared": "true"} if shared else None, again=False))

@@ -40,7 +40,7 @@ class Snapshots:
 
     def remove(self, id: str) -> None:
         """Removes a snapshot. Sessions and runs that were made of it keep their files."""
-        self._transport.ask(Ask("DELETE", path("snapshots", id)))
+        self._transport.ask(Ask("DELETE", path("snapshots", id), again=False))
 
     def export(self, id: str) -> bytes:
         """A snapshot as a tar archive, whose SHA-256 is its digest."""

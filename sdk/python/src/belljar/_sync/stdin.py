@@ -12,6 +12,7 @@ from .._address import path
 from .._body import gathered
 from .._retry import Passing
 from .._spec import base64
+from .._wire import Beside, Event, pause
 from ..errors import BelljarError, ConflictError, PayloadTooLargeError, QuotaExceededError, UnreachableError
 from .socket import Socket
 from .transport import Transport
@@ -29,7 +30,10 @@ class Stdin:
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
         self._told: dict[str, Any] = {}  # by the server, of the reason
-        self.reason = ""  # why the input has ended: client, run_ended, or the limit that was broken
+        self.reason = ""  # why the input has ended: client, run_ended, connection_lost, or the limit that was broken
+        self._over = Event()  # set with the reason
+        self._left = False
+        self._beside = Beside(self._listen)
 
     @classmethod
     def open(cls, transport: Transport, id: str, run: dict[str, Any]) -> Stdin:
@@ -44,15 +48,14 @@ class Stdin:
         """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
         raw = gathered(data)
         for at in range(0, len(raw), PIECE):
-            self._glance(0.0)
+            pause(0.0)  # what has come is heard first
             self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     def end(self) -> None:
         """Closes the program's input for everybody, and returns when the server has done so."""
         if not self.reason:
             self._say({"type": "stdin_close"})
-        while not self.reason:
-            self._glance(None)
+        self._over.wait()
         if self.reason not in ("client", "run_ended"):
             raise _refusal(self.reason, self._told)
 
@@ -64,34 +67,44 @@ class Stdin:
         except Passing as failure:
             raise failure.error from failure.__cause__
 
-    def _glance(self, timeout: Optional[float]) -> None:
-        """Reads what the server says of the input, until it says nothing for so long."""
-        while not self.reason:
-            try:
-                message = self._socket.receive(timeout)
-            except Passing as failure:
-                self.reason = "connection_lost"
-                raise failure.error from failure.__cause__
-            if message is None:
-                return
-            if message.kind == ws.CLOSE:
-                self.reason = "run_ended"
-            elif message.kind == ws.TEXT:
+    def _listen(self) -> None:
+        """Reads what the server says, to its end: it takes a client for gone that reads neither pings nor output."""
+        reason = "connection_lost"
+        try:
+            while True:
+                message = self._socket.receive()
+                if message is not None and message.kind == ws.CLOSE:
+                    reason = "run_ended" if message.code == 1000 else reason
+                    return
+                if message is None or message.kind != ws.TEXT:
+                    continue
                 frame = json.loads(message.data)
                 event = frame.get("event") if frame.get("type") == "event" else ""
                 if event == "stdin_closed":
                     self._told = frame.get("data") or {}
-                    self.reason = str(self._told.get("reason") or "client")
+                    self._end(str(self._told.get("reason") or "client"))
                 elif event == "end":
-                    self.reason = "run_ended"
+                    reason = "run_ended"
+                    return
+        except (Passing, BelljarError, ValueError, AttributeError):
+            self._socket.cut()
+        finally:
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if not self._left:
+            self.reason = self.reason or reason
+        self._over.set()
 
     def close(self) -> None:
         """Gives up this hold, once the program has taken what was written, or does not for ten seconds. Its input stays open."""
         try:
             if not self.reason:
                 self._say({"type": "stdin", "encoding": "utf8", "data": ""}, PARTING)  # behind it, the agent has taken the rest
-            self._socket.close()
-        except BelljarError:
+            self._left = True
+            self._socket.leave()
+            self._beside.wait(PARTING)
+        except (BelljarError, OSError):
             pass
         finally:
             self._socket.cut()

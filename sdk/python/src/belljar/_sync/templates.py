@@ -38,4 +38,4 @@ class Templates:
 
     def remove(self, name: str, *, shared: bool = False) -> None:
         """Removes a template with its files, or the shared one (operators only)."""
-        self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None))
+        self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None, again=False))

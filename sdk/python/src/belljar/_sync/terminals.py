@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .. import types
 
 PIECE = 32 << 10  # bytes of input in one message
-REASONS = {1000: "exit", 1001: "shutdown", 4004: "closed", 4008: "timeout", 4009: "overflow", 4010: "replaced"}
+REASONS = {1000: "exit", 1001: "shutdown", 1013: "overflow", 4004: "closed", 4008: "timeout", 4009: "overflow", 4010: "replaced"}
 
 
 class Terminal:
@@ -32,8 +32,8 @@ class Terminal:
 
     Iterate over it, or call :meth:`read`, for what the program prints; the first piece may be what was there before.
     ``raw`` is the terminal as the server told of it. ``exit_code`` is there once its program has ended, and ``reason``
-    says why nothing more comes: exit, closed, timeout, replaced (somebody else attached), overflow (the reader was too
-    slow: attach again) or shutdown (the server stops: attach again).
+    says why nothing more comes: exit, closed, timeout, replaced (somebody else attached), overflow (nobody has read
+    for a minute, or too slowly: attach again) or shutdown (the server stops: attach again).
     """
 
     def __init__(self, transport: Transport, socket: Socket) -> None:

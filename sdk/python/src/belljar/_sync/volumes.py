@@ -32,4 +32,4 @@ class Volumes:
 
     def remove(self, name: str) -> None:
         """Removes a volume with its files; ConflictError while a session or run has it."""
-        self._transport.ask(Ask("DELETE", path("volumes", name)))
+        self._transport.ask(Ask("DELETE", path("volumes", name), again=False))

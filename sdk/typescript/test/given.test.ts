@@ -1,0 +1,101 @@
+// What is given up, and what is said wrongly.
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { Belljar, InvalidRequestError, RuntimeUnavailableError, TimeoutError } from "belljar-sdk";
+import { frame } from "./wire.js";
+import { atEnd, client, fake, json, until, within } from "./world.js";
+
+test("a client that closes has cancelled what was given up before", async (t) => {
+  const run = { id: "r7", run_id: "r7", phase: "running" };
+  const cancelled: string[] = [];
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/cancel")) {
+      cancelled.push(request.url!);
+      return json(response, 200, { run_id: "r7", phase: "running" });
+    }
+    if (request.url!.includes("wait=30s")) return; // it takes its time
+    if (request.url!.endsWith("/shell")) {
+      response.writeHead(200, { "Content-Type": "text/event-stream" }).write('event: start\ndata: {"run_id":"r7"}\n\n');
+      return;
+    }
+    json(response, 201, run);
+  });
+  const one = client(t, server.url);
+  await assert.rejects(one.run(["sleep", "600"], { timeoutMs: 50 }), TimeoutError);
+  await within("the end", one.close());
+  assert.equal(cancelled.length, 1);
+  const two = client(t, server.url);
+  await assert.rejects(two.sessions.use("s").exec("sleep 600", { signal: AbortSignal.timeout(50) }), TimeoutError);
+  await within("the end", two.close());
+  assert.equal(cancelled.length, 2);
+});
+
+test("a stream that is cancelled while its server says nothing is left at once", async (t) => {
+  const server = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/octet-stream" }).write("first"));
+  const stream = await client(t, server.url, { silenceMs: Infinity }).sessions.use("s").files.open("f");
+  const reader = stream.readable().getReader();
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), "first");
+  await new Promise((resolve) => setImmediate(resolve)); // the next piece is waited for
+  await within("the cancellation", reader.cancel(), 20_000);
+  await until("the connection's end", () => server.sockets.size === 0);
+});
+
+test("what cannot be sent is refused before, and an empty key is none", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, { id: "r1", phase: "completed", exit_code: 0, stdout: "", stderr: "" }));
+  const belljar = client(t, server.url);
+  const session = belljar.sessions.use("s");
+  for (const ask of [
+    ...["schlüssel", "a\nb", "x".repeat(129)].map((idempotencyKey) => () => belljar.run(["true"], { idempotencyKey })),
+    () => belljar.runs.start(["true"], { idempotencyKey: "ü" }),
+    () => belljar.sessions.create({}, { idempotencyKey: "ü" }),
+    () => session.exec("true", { idempotencyKey: "ü" }),
+    () => session.files.write("a", "b", { ifMatch: "“a”" }),
+    () => belljar.request("GET", "/x", { headers: { "X-Y": "a\nb" } }),
+    () => session.terminal({ command: ["echo", "\ud800"] }),
+    () => session.terminal({ name: "\ud800" }),
+  ]) {
+    await assert.rejects(async () => ask(), InvalidRequestError, String(ask));
+  }
+  assert.throws(() => new Belljar({ baseUrl: "http://x", source: "a\nb" }), InvalidRequestError);
+  assert.equal(server.asked.length, 0);
+  await belljar.run(["true"], { idempotencyKey: "" });
+  assert.ok(server.asked[0]!.headers["idempotency-key"]);
+});
+
+test("what would remove another thing is not repeated", async (t) => {
+  const server = await fake(t, (_, response) => void response.destroy());
+  const belljar = client(t, server.url);
+  for (const remove of [
+    () => belljar.images.remove("x"), () => belljar.images.prune({ all: true }), () => belljar.secrets.remove("x"), () => belljar.snapshots.remove("x"),
+    () => belljar.templates.remove("x"), () => belljar.volumes.remove("x"),
+  ]) {
+    const before = server.asked.length;
+    await assert.rejects(remove(), RuntimeUnavailableError, String(remove));
+    assert.equal(server.asked.length, before + 1, String(remove));
+  }
+});
+
+test("a text keeps the mark that it begins with", async (t) => {
+  const text = "\ufeffmarked";
+  const server = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(text));
+  const { files } = client(t, server.url).sessions.use("s");
+  assert.deepEqual([await files.text("f"), await (await files.open("f")).text()], [text, text]);
+});
+
+test("a silence without end is no silence", async (t) => {
+  const server = createServer().on("upgrade", (request, stream) => {
+    const accept = createHash("sha1").update(request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
+    stream.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    const greeting = JSON.stringify({ type: "session", session_id: "p", terminal: { terminal_id: "t1" } });
+    setTimeout(() => stream.write(frame(0x81, greeting)), 200).unref();
+    atEnd(t, () => stream.destroy());
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  atEnd(t, () => server.close());
+  const belljar = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, { silenceMs: Infinity, maxRetries: 0 });
+  assert.equal((await within("the greeting", belljar.terminals.attach({ id: "t1" }))).id, "t1");
+});
