@@ -100,6 +100,7 @@ func openAt(t *kernel.Task, folder int32, name string, flags uint32) (*vfs.FileD
 	}
 	defer place.DecRef(t)
 	there := place.VirtualDentry()
-	return fs.OpenAt(t, t.Credentials(), &vfs.PathOperation{Root: root, Start: there, Path: fspath.Parse(".")},
+	// Without a name: "." would have to be searched for, which opening a folder needs no right to.
+	return fs.OpenAt(t, t.Credentials(), &vfs.PathOperation{Root: root, Start: there},
 		&vfs.OpenOptions{Flags: flags | linux.O_LARGEFILE})
 }

@@ -26,7 +26,7 @@ func (x *index) image(r *record) belljar.Image {
 	return belljar.Image{
 		Ref: r.ref(), Names: append([]string{}, r.Names...), Digest: r.Digest, Source: r.Source, Platform: r.Platform,
 		Bytes: r.Bytes, Layers: len(r.Layers), Config: r.Config, CreatedAt: r.Created, AddedAt: r.Added,
-		LastUsedAt: stamped(filepath.Join(dir, stampFile)).Truncate(time.Minute), InUse: held(filepath.Join(dir, lockFile)),
+		LastUsedAt: stamped(filepath.Join(dir, stampFile)).Truncate(time.Minute), InUse: x.held(r),
 	}
 }
 
@@ -34,6 +34,13 @@ func (x *index) image(r *record) belljar.Image {
 func (x *index) present(r *record) bool {
 	_, err := os.Lstat(filepath.Join(x.folder(r), rootFolder))
 	return err == nil
+}
+
+// held reports whether an image is used.
+func (x *index) held(r *record) bool {
+	x.looking.Lock()
+	defer x.looking.Unlock()
+	return held(filepath.Join(x.folder(r), lockFile))
 }
 
 // known returns the image of a digest if it is here as a whole.
@@ -54,7 +61,7 @@ func (x *index) known(digest string) (*record, error) {
 func (x *index) uses(v *view) map[*record]time.Time {
 	used := make(map[*record]time.Time, len(v.records))
 	for _, r := range v.records {
-		if held(filepath.Join(x.folder(r), lockFile)) {
+		if x.held(r) {
 			x.touch(r)
 		}
 		used[r] = stamped(filepath.Join(x.folder(r), stampFile))

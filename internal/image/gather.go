@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,6 +20,7 @@ const layersAtOnce = 3
 func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report func(belljar.ImageProgress)) ([]*heldLayer, error) {
 	first := map[string]int{} // layer → where it is first
 	held := make([]*heldLayer, len(sources))
+	var sum total
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(layersAtOnce)
 	for i, src := range sources {
@@ -40,33 +42,36 @@ func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report f
 			if !made {
 				report(belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Done: src.Size, Total: src.Size, Shared: true})
 			}
-			return nil
+			return ls.fits(sum.add(h.stats))
 		})
 	}
 	if err := group.Wait(); err != nil {
 		release(held)
 		return nil, err
 	}
-	var bytes int64
-	files := 0
 	for i, src := range sources {
-		if held[i] == nil {
-			held[i] = held[first[src.Id]]
-			continue
-		}
-		bytes += held[i].stats.Bytes
-		files += entries(held[i].stats)
-	}
-	if err := ls.fits(bytes, files); err != nil {
-		release(held)
-		return nil, err
+		held[i] = held[first[src.Id]]
 	}
 	return held, nil
 }
 
-func entries(s layer.Stats) int { return s.Files + s.Folders + s.Symlinks + s.HardLinks + s.Whiteouts }
+// total is what the layers of an image have together, of those that are here.
+type total struct {
+	mu    sync.Mutex
+	bytes int64
+	files int
+}
 
-// fits refuses an image that is too large as a whole; each of its layers may have been small enough.
+// add adds a layer and returns what there is then.
+func (t *total) add(s layer.Stats) (bytes int64, files int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bytes += s.Bytes
+	t.files += s.Files + s.Folders + s.Symlinks + s.HardLinks + s.Whiteouts
+	return t.bytes, t.files
+}
+
+// fits refuses an image that is too large as a whole, before the rest of it is unpacked; each of its layers may have been small enough.
 func (ls *layers) fits(bytes int64, files int) error {
 	switch {
 	case bytes > ls.o.MaxBytes:

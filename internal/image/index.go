@@ -23,8 +23,9 @@ import (
 type index struct {
 	*disk
 	path    string
-	most    int64    // bytes that it may grow to
-	touched sync.Map // folder of an image → when its use was last written
+	most    int64      // bytes that it may grow to
+	touched sync.Map   // folder of an image → when its use was last written
+	looking sync.Mutex // held to look whether an image is used, which takes its lock for a moment
 
 	mu   sync.Mutex
 	last *view

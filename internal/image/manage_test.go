@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -297,6 +298,25 @@ func TestLastUse(t *testing.T) {
 			t.Errorf("after %v: %v, want %v (%v)", step.after, img.LastUsedAt, want, err)
 		}
 	}
+}
+
+// TestListsAtOnce: requests that look at an image at once do not take each other for its users.
+func TestListsAtOnce(t *testing.T) {
+	s := open(t, image.Options{})
+	importTree(t, s, "a", "f", "a")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 300 {
+				img, err := s.Get(t.Context(), "a")
+				if err != nil || img.InUse {
+					t.Errorf("in use: %v, %v", img.InUse, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestTwoStores: what one process does the other one sees at once.

@@ -3,6 +3,7 @@
 package image_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -87,6 +88,24 @@ func TestPullFaultNames(t *testing.T) {
 		if e := errorOf(err); name == "layer" && !strings.Contains(e.Message, "layer sha256:") {
 			t.Errorf("%s", e.Message)
 		}
+	}
+}
+
+// TestTooLargeAsAWhole: of an image whose layers are too large together no more is fetched and unpacked once that shows.
+func TestTooLargeAsAWhole(t *testing.T) {
+	var layers [][]byte
+	for i := range 12 {
+		layers = append(layers, tarOf(t, fmt.Sprintf("f%d", i), strings.Repeat("\x00", 700<<10)))
+	}
+	h := newHub(t)
+	b := build(t, spec{layers: layers, pack: "gzip"})
+	h.put("app:latest", b)
+	s := open(t, image.Options{MaxBytes: 1 << 20}, h)
+	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
+	wantError(t, err, belljar.CodeImageInvalid, "more than 1048576 bytes of files")
+	// Two are too large. Of the three at a time the first makes room for one more.
+	if n := h.count("/blobs/") - h.count(digest(b.config)); n > 4 {
+		t.Errorf("%d of %d layers were fetched", n, len(layers))
 	}
 }
 

@@ -187,11 +187,11 @@ func (w *window) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Seek continues from where it is; a tar reader skips files so.
+// Seek continues from where it is, at the end of the file at most; a tar reader skips files so, by the sizes that they claim to have.
 func (w *window) Seek(offset int64, whence int) (int64, error) {
-	if whence != io.SeekCurrent || offset < 0 && w.at+offset < 0 {
+	if whence != io.SeekCurrent || offset < 0 {
 		return 0, errors.ErrUnsupported
 	}
-	w.at += offset
+	w.at += min(offset, w.size-w.at)
 	return w.at, nil
 }

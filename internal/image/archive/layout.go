@@ -42,7 +42,7 @@ func (a *Archive) fromLayout(ctx context.Context, index *io.SectionReader, name 
 	if err != nil {
 		return manifest.Image{}, err
 	}
-	l := &layout{archive: a, blobs: blobs}
+	l := &layout{ctx: ctx, archive: a, blobs: blobs}
 	images, all, err := l.images(list, name)
 	if err != nil {
 		return manifest.Image{}, err
@@ -58,9 +58,14 @@ func (a *Archive) fromLayout(ctx context.Context, index *io.SectionReader, name 
 
 // layout is an OCI layout in an archive.
 type layout struct {
+	ctx     context.Context // of the import
 	archive *Archive
 	blobs   map[string]member
+	read    int64 // bytes of manifests and configs
 }
+
+// mostRead bounds what is read of manifests and configs. A few kilobytes can unpack to an archive that has gigabytes of them read.
+const mostRead = 32 * manifest.MaxManifest
 
 // images are the layout's by digest, for this platform; if one of them is called name, that one alone. all are the names
 // of all.
@@ -85,7 +90,7 @@ func (l *layout) images(list *manifest.Manifest, name string) (found map[string]
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		entries, n := groups[key], entryName(groups[key][0])
-		choose := &manifest.Chooser{Want: l.archive.Platform, Name: cmpOr(n, "in the archive"), Manifest: l.read, Config: l.config}
+		choose := &manifest.Chooser{Want: l.archive.Platform, Name: cmpOr(n, "in the archive"), Manifest: l.manifest, Config: l.config}
 		var m manifest.Chosen
 		if len(entries) == 1 && entries[0].Platform == nil {
 			m, err = choose.Resolve(entries[0].Digest, -1, nil)
@@ -139,11 +144,17 @@ func entryName(d manifest.Descriptor) string {
 	return ""
 }
 
-// read returns a manifest or another small blob.
-func (l *layout) read(digest string) ([]byte, string, error) {
+// manifest returns a manifest or another small blob.
+func (l *layout) manifest(digest string) ([]byte, string, error) {
+	if err := l.ctx.Err(); err != nil {
+		return nil, "", err
+	}
 	r, err := l.blob(digest)
 	if err != nil {
 		return nil, "", err
+	}
+	if l.read += min(r.Size(), manifest.MaxManifest); l.read > mostRead {
+		return nil, "", fault.TooLarge("manifests", mostRead, "its manifests and configs have more than %d bytes", mostRead)
 	}
 	data, err := small(r, digest, manifest.MaxManifest)
 	if err == nil && reference.DigestOf(data) != digest {
@@ -153,7 +164,7 @@ func (l *layout) read(digest string) ([]byte, string, error) {
 }
 
 func (l *layout) config(d manifest.Descriptor) ([]byte, error) {
-	data, _, err := l.read(d.Digest)
+	data, _, err := l.manifest(d.Digest)
 	return data, err
 }
 
@@ -187,7 +198,7 @@ func (l *layout) image(digest string, c *candidate, name string) (out manifest.I
 	if out.Names, err = namesOf(name, c.names); err != nil {
 		return out, err
 	}
-	data, _, err := l.read(c.m.Config.Digest)
+	data, _, err := l.manifest(c.m.Config.Digest)
 	if err != nil {
 		return out, err
 	}

@@ -33,7 +33,7 @@ var (
 // images are those of the engine.
 type images struct {
 	*engine
-	imports sync.Mutex // held while an image is imported
+	importing chan struct{} // has room for the one import at a time
 
 	mu   sync.Mutex
 	byID map[string]image // by id or digest
@@ -56,18 +56,33 @@ func (i *images) rootOf(ctx context.Context, root runtime.Root, f *facts) (image
 	case root.Digest == "":
 		return image{}, &runtime.StepError{Step: stepImage, Err: errors.New("an unpacked image without a digest cannot be identified on an engine")}
 	}
-	name := imported(root.Digest)
+	if img, err := i.given(ctx, root, f); !errors.Is(err, runtime.ErrNoImage) {
+		return img, err
+	}
+	select {
+	case i.importing <- struct{}{}:
+		defer func() { <-i.importing }()
+	case <-ctx.Done():
+		return image{}, context.Cause(ctx)
+	}
+	img, err := i.given(ctx, root, f) // by another caller, meanwhile
+	if errors.Is(err, runtime.ErrNoImage) {
+		if err = i.give(ctx, root, imported(root.Digest)); err == nil {
+			img, err = i.given(ctx, root, f)
+		}
+	}
+	return img, err
+}
+
+// given finds an image that the engine was given. [runtime.ErrNoImage] if it was not.
+func (i *images) given(ctx context.Context, root runtime.Root, f *facts) (image, error) {
 	if img, ok := i.known(root.Digest); ok {
 		return img, nil
 	}
-	i.imports.Lock()
-	defer i.imports.Unlock()
+	name := imported(root.Digest)
 	img, labels, err := i.inspect(ctx, name, f)
-	if errors.Is(err, runtime.ErrNoImage) || err == nil && labels[labelImage] != root.Digest {
-		if err := i.give(ctx, root, name); err != nil {
-			return image{}, err
-		}
-		img, _, err = i.inspect(ctx, name, f)
+	if err == nil && labels[labelImage] != root.Digest {
+		err = fmt.Errorf("%w: %s is another one", runtime.ErrNoImage, name)
 	}
 	if err != nil {
 		return image{}, err

@@ -2,14 +2,18 @@ package docker
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // A sandbox whose engine has been given up is not waited for once more: the engine is asked once, and what is left there is
@@ -38,5 +42,61 @@ func TestDestroyOnALostEngine(t *testing.T) {
 	}
 	if n := asked.Load(); n != 1 {
 		t.Errorf("the engine was asked %d times", n)
+	}
+}
+
+// Destroy returns when the container is gone, whatever becomes of the connection to it, and does not wait for figures.
+func TestDestroyReturns(t *testing.T) {
+	for name, mute := range map[string]bool{"its connection stays open": false, "the engine does not say how it is": true} {
+		t.Run(name, func(t *testing.T) {
+			var gone atomic.Bool
+			over := make(chan struct{}) // of the test
+			l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				switch {
+				case strings.HasSuffix(q.URL.Path, "/_ping"):
+				case q.Method == http.MethodDelete:
+					gone.Store(true)
+					w.WriteHeader(http.StatusNoContent)
+				case mute && !gone.Load():
+					select {
+					case <-q.Context().Done():
+					case <-over:
+					}
+				default:
+					w.WriteHeader(http.StatusNotFound)
+				}
+			}))
+			server.Listener.Close()
+			server.Listener = l
+			server.Start()
+			t.Cleanup(server.Close)
+			r, err := New(Options{
+				Host: "unix://" + l.Addr().String(), Patience: 3 * time.Second,
+				Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close() })
+			t.Cleanup(func() { close(over) })
+			ours, theirs := net.Pipe()
+			t.Cleanup(func() { theirs.Close() })
+			s := r.sandbox("s", "c1", true, 1)
+			r.watch(s, wire.NewMuxHost(ours))
+			destroyed := make(chan error, 1)
+			go func() { destroyed <- s.Destroy(t.Context()) }()
+			select {
+			case err := <-destroyed:
+				if exit := s.Exit(); err != nil || exit == nil || exit.Reason != runtime.ExitDestroyed {
+					t.Errorf("%v, %v", exit, err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("it does not return")
+			}
+		})
 	}
 }

@@ -30,6 +30,9 @@ type sandbox struct {
 	stderr    tail
 	meter     meter
 
+	removed chan struct{} // closed once Destroy has removed its container
+	once    sync.Once
+
 	mu        sync.Mutex // guards what follows
 	id        string     // changes when it is claimed
 	destroyed bool       // Destroy was called
@@ -42,7 +45,9 @@ var (
 )
 
 func (r *Runtime) sandbox(id, container string, detached bool, pids int) *sandbox {
-	return &sandbox{Link: runtime.NewLink(errClosed, errAway), rt: r, id: id, container: container, detached: detached, pids: pids}
+	return &sandbox{
+		Link: runtime.NewLink(errClosed, errAway), rt: r, id: id, container: container, detached: detached, pids: pids, removed: make(chan struct{}),
+	}
 }
 
 // ID implements [runtime.Sandbox].
@@ -72,6 +77,7 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	if err := remove(ctx, s.container); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)
 	}
+	s.once.Do(func() { close(s.removed) })
 	select {
 	case <-s.Gone():
 	case <-s.Left():

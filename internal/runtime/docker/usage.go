@@ -66,19 +66,19 @@ func (m *meter) ready(s *sandbox) {
 	s.rt.watches.Add(1)
 	go func() {
 		defer s.rt.watches.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), s.rt.answering())
-		defer cancel()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.look(ctx, s)
+		m.look(context.Background(), s)
 	}()
 }
 
-// look finds the cgroups, once.
+// look finds the cgroups, once. It does not wait for an engine that hangs.
 func (m *meter) look(ctx context.Context, s *sandbox) {
 	if m.looked || !s.rt.local() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.rt.answering())
+	defer cancel()
 	got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
 		m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true

@@ -160,7 +160,8 @@ func (vs *volumes) sweepFills(ctx context.Context) error {
 	}
 	var errs []error
 	for _, item := range got.Items {
-		if time.Since(time.Unix(item.Created, 0)) > halfMade {
+		// Those are never started: one that was has the label of its image, which may say anything.
+		if item.State == container.StateCreated && time.Since(time.Unix(item.Created, 0)) > halfMade {
 			errs = append(errs, vs.destroy(ctx, item.ID))
 		}
 	}

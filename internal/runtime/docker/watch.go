@@ -31,6 +31,7 @@ func (s *sandbox) live(host *wire.MuxHost) {
 		closing := false
 		select {
 		case <-host.Done():
+		case <-s.removed: // its connection may outlast it, where what stands before the engine has lost it
 		case <-s.rt.closing:
 			closing = true
 		}

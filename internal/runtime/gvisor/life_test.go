@@ -368,6 +368,18 @@ func TestInodes(t *testing.T) {
 	}
 }
 
+// A folder that may be read and not searched is listed, as on Linux, also by a program that follows no links.
+func TestListsWithoutSearch(t *testing.T) {
+	box, err := open(t, t.TempDir()).Create(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Destroy(context.Background())
+	if out := run(t, box, "mkdir d && touch d/x && chmod 444 d && find d"); out != "d\nd/x\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 // What belljar-runsc is not is said, and nothing is made with it.
 func TestProgramIsMissing(t *testing.T) {
 	other, err := exec.LookPath("go")

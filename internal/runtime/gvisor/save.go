@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,6 +194,8 @@ func fits(was, is template) error {
 		return differ("the user", was.User, is.User)
 	case was.Workspace != is.Workspace:
 		return differ("a workspace of", sized(was.Workspace), sized(is.Workspace))
+	case !slices.Equal(was.Layers, is.Layers):
+		return errors.New("it was saved with other packages, or other installations of them")
 	}
 	return differ("the limits", [3]int{was.TmpMB, was.Inodes, was.Pids}, [3]int{is.TmpMB, is.Inodes, is.Pids})
 }

@@ -1,0 +1,81 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/system"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// An engine takes its time for an image that it is given. An image that it has needs not wait for that, and a caller that goes does not.
+func TestImportKeepsNoOtherWaiting(t *testing.T) {
+	root := func(digit string) runtime.Root {
+		return runtime.Root{Ref: digit, Dir: t.TempDir(), Digest: "sha256:" + strings.Repeat(digit, 64)}
+	}
+	slow, there, gone := root("a"), root("b"), root("c")
+	begun, over := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case strings.HasSuffix(q.URL.Path, "/_ping"):
+		case strings.HasSuffix(q.URL.Path, "/images/create"):
+			close(begun)
+			<-over
+			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasSuffix(q.URL.Path, "/"+imported(there.Digest)+"/json"):
+			json.NewEncoder(w).Encode(map[string]any{"Id": "sha256:1", "Config": map[string]any{"Labels": map[string]string{labelImage: there.Digest}}})
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	r, err := New(Options{
+		Host:  "tcp://" + server.Listener.Addr().String(),
+		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	f := &facts{Info: system.Info{Architecture: "x86_64"}}
+	ask := func(ctx context.Context, root runtime.Root) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.rootOf(ctx, root, f)
+			done <- err
+		}()
+		return done
+	}
+	within := func(done <-chan error) error {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(20 * time.Second):
+			return errors.New("it waits")
+		}
+	}
+	first := ask(t.Context(), slow)
+	<-begun
+	if err := within(ask(t.Context(), there)); err != nil {
+		t.Errorf("an image that the engine has: %v", err)
+	}
+	left := errors.New("the caller has left")
+	ctx, leave := context.WithCancelCause(t.Context())
+	waiting := ask(ctx, gone)
+	leave(left)
+	if err := within(waiting); err == nil || err.Error() == "it waits" {
+		t.Errorf("a caller that has left: %v", err)
+	}
+	close(over)
+	if err := within(first); err == nil {
+		t.Error("the engine has failed, and the image is there")
+	}
+}

@@ -1,0 +1,37 @@
+package docker
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An image may have any label, and its containers have it, too. They are not taken for remains of ours.
+func TestSweepSparesLabelsOfImages(t *testing.T) {
+	var removed []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case q.Method == http.MethodDelete:
+			removed = append(removed, q.URL.Path[strings.LastIndex(q.URL.Path, "/")+1:])
+		case strings.HasSuffix(q.URL.Path, "/containers/json") && strings.Contains(q.URL.Query().Get("filters"), labelAgent):
+			io.WriteString(w, `[{"Id":"fill","Created":1,"State":"created"},{"Id":"sandbox","Created":1,"State":"running"},{"Id":"other","Created":1,"State":"exited"}]`)
+		case strings.HasSuffix(q.URL.Path, "/containers/json"):
+			io.WriteString(w, "[]")
+		}
+	}))
+	t.Cleanup(server.Close)
+	r, err := New(Options{
+		Host:  "tcp://" + server.Listener.Addr().String(),
+		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if _, err := r.Sweep(t.Context()); err != nil || !slices.Equal(removed, []string{"fill"}) {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+}
