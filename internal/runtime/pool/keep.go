@@ -35,30 +35,29 @@ func (p *Pool) Warm(specs ...runtime.Spec) {
 	p.notify()
 }
 
-// take returns a ready sandbox of a kind, nil if there is none, and remembers that it was asked for.
-func (p *Pool) take(blank runtime.Spec) *entry {
+// take returns a ready sandbox for a spec, nil if there is none, and as what it can be claimed. It remembers that the kind was asked for.
+func (p *Pool) take(spec runtime.Spec) (e *entry, as runtime.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil
+		return nil, spec
 	}
 	p.asked = time.Now()
-	k := p.learn(blank)
-	if k == nil {
-		p.stats.Misses++
-		return nil
-	}
-	k.used = p.asked
-	k.asked++
 	p.notify()
-	if len(k.ready) == 0 {
-		p.stats.Misses++
-		return nil
+	k := p.learn(p.claimer.Blank(spec))
+	if k != nil {
+		k.used = p.asked
+		k.asked++
 	}
-	e := k.ready[0]
-	k.ready = k.ready[1:]
-	e.free()
-	return e
+	e = k.first()
+	if e == nil && spec.Park != nil { // one without an interpreter that waits is better than none
+		spec.Park = nil
+		e = p.kinds[keyOf(p.claimer.Blank(spec))].first()
+	}
+	if e == nil {
+		p.stats.Misses++
+	}
+	return e, spec
 }
 
 // claimed counts what became of a sandbox that was taken.

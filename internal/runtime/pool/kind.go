@@ -30,6 +30,17 @@ func keyOf(blank runtime.Spec) string {
 	return string(text)
 }
 
+// first takes the oldest entry of those that are ready; nil if there is none, as of no kind.
+func (k *kind) first() *entry {
+	if k == nil || len(k.ready) == 0 {
+		return nil
+	}
+	e := k.ready[0]
+	k.ready = k.ready[1:]
+	e.free()
+	return e
+}
+
 // remove takes an entry from those that are ready; false if it was taken already.
 func (k *kind) remove(e *entry) bool {
 	i := slices.Index(k.ready, e)

@@ -193,14 +193,8 @@ func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 		return p.Runtime.Create(ctx, spec) // it lives longer than its sandbox, and cannot be made ahead
 	}
 	defer p.rest()
-	e := p.take(p.claimer.Blank(spec))
-	if e == nil && spec.Park != nil { // one without an interpreter that waits is better than none
-		plain := spec
-		plain.Park = nil
-		e = p.take(p.claimer.Blank(plain))
-	}
-	if e != nil {
-		box, err := p.claim(ctx, e, spec)
+	if e, as := p.take(spec); e != nil {
+		box, err := p.claim(ctx, e, as)
 		p.claimed(err)
 		if err == nil {
 			return box, nil

@@ -185,6 +185,26 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
+// Where no interpreter waits in a ready sandbox, one without does.
+func TestReadyWithoutAnInterpreter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newStub(), pool.Options{Size: 1})
+		parked := spec(1)
+		parked.Park = &runtime.Park{Argv: []string{"python3"}}
+		p.Warm(spec(1))
+		later(time.Second)
+		create(t, p, parked)
+		figures(t, p, "size 1 ready 0 hits 1 misses 0")
+		parked.ID = belljar.NewID()
+		create(t, p, parked)
+		figures(t, p, "size 2 ready 0 hits 1 misses 1")
+		later(time.Second)
+		parked.ID = belljar.NewID()
+		create(t, p, parked)
+		figures(t, p, "size 2 ready 1 hits 2 misses 1")
+	})
+}
+
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -85,6 +86,9 @@ func (s *stub) Claim(_ context.Context, from string, spec runtime.Spec) (runtime
 	}
 	delete(s.boxes, from)
 	err := s.spoil
+	if made := s.creates[b.boot-1]; !reflect.DeepEqual(s.Blank(spec), s.Blank(made)) {
+		err = errors.New("it was made for something else")
+	}
 	if s.boxes[spec.ID] != nil {
 		err = errors.New("exists")
 	}
