@@ -142,6 +142,13 @@ func (p *Pool) next(now time.Time) (c task) {
 	}
 	for _, k := range p.ranked() {
 		want := min(p.opts.Size, room)
+		if k.tries > 0 { // it may never work, and takes no more room from others than a try needs
+			want = min(want, len(k.ready)+1)
+		}
+		if now.Before(k.pause) {
+			want = min(want, len(k.ready))
+			soonest(k.pause)
+		}
 		room -= want
 		for len(k.ready) > 0 {
 			e, why := k.ready[0], dropAged
@@ -212,7 +219,7 @@ func (p *Pool) fill(k *kind) {
 	}
 	if err == nil {
 		if err = ping(ctx, e.box); err != nil {
-			err = errors.Join(err, e.box.Destroy(ctx))
+			p.destroy(e)
 		}
 	}
 	if err == nil && spec.Park != nil {
@@ -232,8 +239,8 @@ func (p *Pool) fill(k *kind) {
 	}
 	if err != nil {
 		p.mu.Lock()
-		first := p.tries == 0
-		p.failed()
+		first := k.tries == 0
+		p.failed(k)
 		p.mu.Unlock()
 		if first {
 			p.log.Warn("cannot create a ready sandbox; retrying", "err", err)
@@ -260,18 +267,18 @@ func here(spec runtime.Spec) error {
 	return nil
 }
 
-// failed begins a pause after a birth that did not work. The caller holds mu.
-func (p *Pool) failed() {
+// failed begins a pause of a kind after a birth that did not work. The caller holds mu.
+func (p *Pool) failed(k *kind) {
 	p.stats.Failures++
-	p.pause = time.Now().Add(min(pauseFirst<<min(p.tries, 16), pauseMost))
-	p.tries++
+	k.pause = time.Now().Add(min(pauseFirst<<min(k.tries, 16), pauseMost))
+	k.tries++
 }
 
 // put adds a ready entry; false if it is no longer needed.
 func (p *Pool) put(e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tries = 0
+	e.kind.tries = 0
 	p.clear()
 	p.stats.Births++
 	p.stats.BirthTime += time.Since(e.born)

@@ -19,6 +19,8 @@ type kind struct {
 	asked int       // number of requests
 	used  time.Time // time of the last request
 	ready []*entry  // the oldest first
+	pause time.Time // until then none is made: it did not work
+	tries int       // births that failed, since the last that did not
 }
 
 // keyOf returns the key of a kind.

@@ -315,6 +315,34 @@ func TestBirthsThatFail(t *testing.T) {
 	})
 }
 
+// A kind of which none can be made takes nothing from others, however often it is asked for.
+func TestKindThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		p := start(t, s, pool.Options{Size: 2, Max: 2})
+		p.Warm(spec(1))
+		later(time.Second)
+		s.set(func() { s.flawed = 9 })
+		create(t, p, spec(1))
+		create(t, p, spec(1))
+		for range 5 {
+			if _, err := p.Create(t.Context(), spec(9)); err == nil {
+				t.Fatal("it was made")
+			}
+			later(time.Minute)
+		}
+		if got := p.Stats(); got.Ready == 0 || got.Failures < 4 || got.Failures > 10 {
+			t.Errorf("%+v", got)
+		}
+		s.set(func() { s.flawed = 0 })
+		later(2 * time.Minute)
+		create(t, p, spec(9))
+		if got := p.Stats(); got.Hits != 3 {
+			t.Errorf("a kind that can be made again: %+v", got)
+		}
+	})
+}
+
 // Ready sandboxes do not hinder other requests.
 func TestMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,6 +29,7 @@ type stub struct {
 	deaf    bool  // agents do not answer
 	keeps   error // of Destroy
 	room    int   // for so many boxes; 0 is any number
+	flawed  int64 // a kind of which none can be made
 }
 
 type box struct {
@@ -66,6 +67,8 @@ func (s *stub) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 	switch {
 	case s.refuse != nil:
 		return nil, s.refuse
+	case s.flawed != 0 && s.flawed == spec.Workspace.Bytes:
+		return nil, errors.New("it cannot be made")
 	case s.room > 0 && len(s.boxes) >= s.room:
 		return nil, fmt.Errorf("make %s: %w", spec.ID, runtime.ErrFull)
 	case s.boxes[spec.ID] != nil:
