@@ -55,11 +55,16 @@ func newWatch(g Group) *watch {
 	return &watch{Group: g, files: filesOf(g.Version), event: -1, fdUsage: -1, fdLimit: -1, fdBoth: -1, fdStat: -1, proc: -1}
 }
 
-// open takes what a look needs.
+// open takes what a look needs, or nothing.
 func (w *watch) open() (err error) {
 	if w.fdUsage >= 0 {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			w.release()
+		}
+	}()
 	if w.fdUsage, err = open(w.Dir, w.usage, unix.O_RDONLY); err != nil {
 		return err
 	}
