@@ -68,11 +68,18 @@ func memoryLimit(version int, dir string) (int64, bool) {
 	return n, err == nil && n < none
 }
 
+// socketPart is the part of an installation's bound that may wait in the sockets of all its groups on v1: less than makes the kernel press
+// the sockets of the whole host (net.ipv4.tcp_mem).
+const socketPart = 20
+
 // bind sets the bound of the installation whose top folder dir is. The caller holds the lock.
 func (h *Host) bind(hi *hierarchy, dir string) error {
 	want := pages(h.bound.Memory)
 	if want == 0 || !slices.Contains(hi.controllers, Memory) {
 		return nil
+	}
+	if err := h.kernel.sockets(hi.version, dir, max(want/socketPart, socketBytes)); err != nil && !errors.Is(err, unix.EBUSY) {
+		return err
 	}
 	is, has := memoryLimit(hi.version, dir)
 	switch {
@@ -85,7 +92,7 @@ func (h *Host) bind(hi *hierarchy, dir string) error {
 	case h.keeps(hi, dir, want):
 		return nil
 	}
-	err := h.kernel.limit(hi.version, dir, Memory, Limits{Memory: want})
+	err := h.kernel.memory(hi.version, dir, want)
 	if errors.Is(err, unix.EBUSY) {
 		return nil // more than that is in use already, and in v1 the kernel refuses
 	}

@@ -84,6 +84,24 @@ func TestBoundIsLowered(t *testing.T) {
 	}
 }
 
+// What waits in the sockets of one group leaves room for those of others, and never takes what presses the sockets of the host.
+func TestBoundOfSockets(t *testing.T) {
+	for bound, want := range map[int64]string{100 * mega: "67108864", 20 << 30: "1073741824"} {
+		f := wholeV1(t)
+		boundTo(t, f, Bound{Memory: bound}, "i/native", "s")
+		const dir = "/sys/fs/cgroup/memory/outer/us/belljar/i"
+		if got := f.get(dir + "/memory.kmem.tcp.limit_in_bytes"); got != want {
+			t.Errorf("of %d bytes, %s may wait in all sockets, want %s", bound, got, want)
+		}
+		// An earlier version gave all groups what one may have.
+		f.put(dir+"/memory.kmem.tcp.limit_in_bytes", "67108864")
+		boundTo(t, f, Bound{Memory: bound}, "i/native", "other")
+		if got := f.get(dir + "/memory.kmem.tcp.limit_in_bytes"); got != want {
+			t.Errorf("of %d bytes, %s may wait in all sockets then", bound, got)
+		}
+	}
+}
+
 // A bound of an installation without groups is that of the process that makes the next.
 func TestBoundOfAnEmptyInstallation(t *testing.T) {
 	f := wholeV2(t)

@@ -63,7 +63,9 @@ func (k kernel) relimit(f Folder, bytes int64) (err error) {
 	for range 10 {
 		err = unix.EINVAL
 		if f.Version == 1 {
-			err = k.raise(f.Path, bytes)
+			if err = k.raise(f.Path, bytes); err == nil {
+				err = k.sockets(f.Version, f.Path, min(bytes, socketBytes))
+			}
 		}
 		if errors.Is(err, unix.EINVAL) {
 			err = k.limit(f.Version, f.Path, Memory, Limits{Memory: bytes})

@@ -60,8 +60,9 @@ func TestChangeV1(t *testing.T) {
 		}
 		return plain(name, value)
 	}
-	now := allLimits
-	for _, next := range []Limits{otherLimits, allLimits, allLimits, otherLimits} {
+	now, little := allLimits, otherLimits
+	little.Memory = 14 << 20 // less than may ever wait in sockets
+	for _, next := range []Limits{otherLimits, allLimits, little, little, otherLimits} {
 		if err := g.Change(now, next); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +71,9 @@ func TestChangeV1(t *testing.T) {
 			if got := number(name); got != pages(now.Memory) {
 				t.Errorf("%s is %d, want %d", name, got, pages(now.Memory))
 			}
+		}
+		if got := number("memory.kmem.tcp.limit_in_bytes"); got != min(pages(now.Memory), socketBytes) {
+			t.Errorf("%d bytes may wait in sockets, with %d of memory", got, now.Memory)
 		}
 		if got := f.get("/sys/fs/cgroup/pids/belljar/i/s/pids.max"); got != strconv.FormatInt(now.Pids, 10) {
 			t.Errorf("pids.max is %s, want %d", got, now.Pids)

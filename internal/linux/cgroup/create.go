@@ -280,30 +280,45 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 			return fail("cpu.cfs_quota_us", "", err)
 		}
 	case Memory:
-		bytes := strconv.FormatInt(pages(l.Memory), 10)
-		names := map[int][3]string{1: {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes}, 2: {"memory.max", "memory.swap.max", "0"}}[version]
-		if err := k.set(dir, names[0], bytes); err != nil {
-			return fail(names[0], "", err)
+		if err := k.memory(version, dir, l.Memory); err != nil {
+			return err
 		}
-		err := k.set(dir, names[1], names[2])
-		if errors.Is(err, unix.ENOENT) { // no swap accounting: the capability states what that means
-			if version == 1 {
-				err = k.set(dir, "memory.swappiness", "0")
-			} else {
-				err = nil
-			}
-		}
-		if err != nil {
-			return fail(names[1], "", err)
-		}
+		return k.sockets(version, dir, min(l.Memory, socketBytes))
+	}
+	return nil
+}
+
+// memory sets the limit of memory, and of swap.
+func (k kernel) memory(version int, dir string, most int64) error {
+	bytes := strconv.FormatInt(pages(most), 10)
+	names := map[int][3]string{1: {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes}, 2: {"memory.max", "memory.swap.max", "0"}}[version]
+	if err := k.set(dir, names[0], bytes); err != nil {
+		return &LimitError{Limit: Memory, File: filepath.Join(dir, names[0]), Err: err}
+	}
+	err := k.set(dir, names[1], names[2])
+	if errors.Is(err, unix.ENOENT) { // no swap accounting: the capability states what that means
 		if version == 1 {
-			// What waits in sockets is charged apart there, and to no group until it has a limit. A kernel without the file has none.
-			most := strconv.FormatInt(min(pages(l.Memory), socketBytes), 10)
-			if err := k.set(dir, "memory.kmem.tcp.limit_in_bytes", most); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fail("memory.kmem.tcp.limit_in_bytes", "", err)
-			}
+			err = k.set(dir, "memory.swappiness", "0")
+		} else {
+			err = nil
 		}
-		// memory.oom.group is 0 in a new group: the kernel kills one process and not the sandbox.
+	}
+	if err != nil {
+		return &LimitError{Limit: Memory, File: filepath.Join(dir, names[1]), Err: err}
+	}
+	// memory.oom.group is 0 in a new group: the kernel kills one process and not the sandbox.
+	return nil
+}
+
+// sockets bounds what waits in sockets on v1, where it is charged apart, and to no group until it has a limit. A kernel without the file
+// has none.
+func (k kernel) sockets(version int, dir string, most int64) error {
+	if version != 1 {
+		return nil
+	}
+	const file = "memory.kmem.tcp.limit_in_bytes"
+	if err := k.set(dir, file, strconv.FormatInt(pages(most), 10)); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &LimitError{Limit: Memory, File: filepath.Join(dir, file), Err: err}
 	}
 	return nil
 }

@@ -102,7 +102,8 @@ func (f *fake) mkdir(dir string) error {
 
 func (f *fake) files(parent string) map[string]string {
 	v1 := map[string]map[string]string{
-		"memory":  {"memory.limit_in_bytes": "9223372036854771712", "memory.memsw.limit_in_bytes": "9223372036854771712", "memory.swappiness": "60"},
+		"memory": {"memory.limit_in_bytes": "9223372036854771712", "memory.memsw.limit_in_bytes": "9223372036854771712", "memory.swappiness": "60",
+			"memory.kmem.tcp.limit_in_bytes": "9223372036854771712"},
 		"pids":    {"pids.max": "max", "pids.events": "max 3", "pids.current": "2"},
 		"cpu":     {"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
 		"cpuacct": {"cpuacct.usage": "1500"},

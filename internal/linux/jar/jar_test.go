@@ -33,6 +33,13 @@ func TestMain(m *testing.M) {
 		bufio.NewReader(os.NewFile(uintptr(config.Lifeline), "lifeline")).ReadByte()
 		os.Exit(3)
 	}
+	if os.Getenv(notExecutable) != "" {
+		if err := sealExecutable(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	if point, err := strconv.Atoi(os.Getenv("BELLJAR_TEST_KILLED_AT")); err == nil {
 		fmt.Fprintln(os.Stderr, killedAt(os.Getenv("BELLJAR_TEST_DIR"), point))
 		os.Exit(1)

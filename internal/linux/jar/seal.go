@@ -23,7 +23,11 @@ type Sealed struct {
 
 // seal begins to copy a program into memory. It closes a program that can be closed when it has read it.
 func seal(program io.Reader) (*Sealed, error) {
-	fd, err := unix.MemfdCreate(AgentName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(AgentName, flags|unix.MFD_EXEC) // without it, a host may make it not executable for good (vm.memfd_noexec)
+	if err == unix.EINVAL {                                     // Linux before 6.3
+		fd, err = unix.MemfdCreate(AgentName, flags)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}

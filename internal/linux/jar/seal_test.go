@@ -4,7 +4,12 @@ package jar
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -46,4 +51,41 @@ func TestSealHeldPage(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, unix.EPERM)
 		}
 	}
+}
+
+// notExecutable is set in the environment of a process in a pid namespace of its own that makes memory files executable on demand only.
+const notExecutable = "BELLJAR_TEST_NOT_EXECUTABLE"
+
+// A host whose memory files are not executable unless that is asked for can execute the program.
+func TestSealIsExecutable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a setting of a pid namespace")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), notExecutable+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func sealExecutable() error {
+	err := os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // Linux before 6.3 has no such setting
+		return err
+	}
+	s, err := seal(strings.NewReader("program"))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	f, err := s.File()
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().Perm() != 0o555 {
+		err = fmt.Errorf("its mode is %v", info.Mode())
+	}
+	return err
 }

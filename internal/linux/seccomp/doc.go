@@ -13,8 +13,8 @@
 //   - clone3, from a command: ENOSYS, since its flags are in memory, which a filter cannot read; libraries fall back to clone.
 //     [Options].Clone3 is for a kernel that checks the flags itself.
 //   - A socket of another family than unix, inet, inet6 and NETLINK_ROUTE (which getifaddrs needs): EAFNOSUPPORT.
-//     An internet protocol that is not TCP, UDP, ICMP or MPTCP: EPROTONOSUPPORT; the rest are rarely used kernel modules
-//     that the first socket would load.
+//     An internet protocol that is not TCP, UDP or MPTCP: EPROTONOSUPPORT; the rest are rarely used kernel modules
+//     that the first socket would load, or ping's, whose queues no cgroup is charged for.
 //   - A BPF program: as a socket filter EPERM, as a seccomp filter of a command EINVAL, as on a kernel without seccomp filters.
 //     Queries of the available actions are allowed.
 //   - The calls of asynchronous I/O (io_setup and kin): ENOSYS; libraries fall back to threads.

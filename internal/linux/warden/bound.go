@@ -19,9 +19,12 @@ const (
 	shortest = 500 * time.Microsecond
 	restful  = time.Millisecond
 	longest  = 100 * time.Millisecond
-	// share is the least time between two looks at any of the groups, so that the warden takes a small part of one
-	// processor however many groups there are.
+	// share is the least time between two looks at any of the groups, and part how many times as long as a look that is at least
+	// where there are several: the warden takes a small part of its processors however many there are, and whatever a look takes.
 	share = 100 * time.Microsecond
+	part  = 8
+	// dearest is what counts of a look at most: its thread may have been away meanwhile.
+	dearest = time.Millisecond
 )
 
 // slack is how far above its bytes a group's programs may ever be.
@@ -36,15 +39,15 @@ func Limit(bytes int64) int64 { return bytes + slack(bytes)/4*3 }
 // is the time that the warden has to wake up.
 func Threshold(bytes int64) int64 { return bytes - slack(bytes)/2 }
 
-// next is the time to the next look at one of n groups whose programs hold that much.
-func next(bytes, held int64, grows bool, n int) time.Duration {
+// next is the time to the next look at one of n groups whose programs hold that much, where a look takes that long.
+func next(bytes, held int64, grows bool, n int, look time.Duration) time.Duration {
 	left := float64(bytes + slack(bytes)/2 - held)
 	d := time.Duration(left / pace * float64(time.Second))
 	least := restful
 	if grows {
 		least = shortest
 	}
-	return max(min(d, longest), least, time.Duration(n)*share)
+	return max(min(d, longest), least, time.Duration(n)*share, time.Duration(n-1)*part*look)
 }
 
 // pages rounds up to whole pages, as the kernel rounds down.

@@ -30,17 +30,20 @@ func TestNextLook(t *testing.T) {
 		bytes, held int64
 		grows       bool
 		n           int
+		look        time.Duration
 		want        time.Duration
 	}{
-		{512 * mib, 512*mib + 512*mib/40 - 64*mib, false, 1, 64 * mib * time.Second / pace},
-		{512 * mib, 512 * mib, false, 1, restful},
-		{512 * mib, 512*mib + 512*mib/40 - 12*mib, true, 1, 12 * mib * time.Second / pace},
-		{64 * mib, 64 * mib, true, 1, shortest},
-		{512 * mib, 600 * mib, true, 1, shortest},
-		{512 * mib, 600 * mib, true, 50, 50 * share},
-		{8192 * mib, 0, false, 1, longest},
+		{512 * mib, 512*mib + 512*mib/40 - 64*mib, false, 1, 10 * time.Microsecond, 64 * mib * time.Second / pace},
+		{512 * mib, 512 * mib, false, 1, 10 * time.Microsecond, restful},
+		{512 * mib, 512*mib + 512*mib/40 - 12*mib, true, 1, 10 * time.Microsecond, 12 * mib * time.Second / pace},
+		{64 * mib, 64 * mib, true, 1, 10 * time.Microsecond, shortest},
+		{512 * mib, 600 * mib, true, 1, 10 * time.Microsecond, shortest},
+		{512 * mib, 600 * mib, true, 50, 10 * time.Microsecond, 50 * share},
+		{8192 * mib, 0, false, 1, 10 * time.Microsecond, longest},
+		{64 * mib, 64 * mib, true, 1, 90 * time.Microsecond, shortest},
+		{64 * mib, 64 * mib, true, 10, 90 * time.Microsecond, 9 * part * 90 * time.Microsecond},
 	} {
-		if got := next(c.bytes, c.held, c.grows, c.n); got != c.want {
+		if got := next(c.bytes, c.held, c.grows, c.n, c.look); got != c.want {
 			t.Errorf("%d MiB of %d, %d groups: %v, want %v", c.held/mib, c.bytes/mib, c.n, got, c.want)
 		}
 	}

@@ -55,11 +55,16 @@ func newWatch(g Group) *watch {
 	return &watch{Group: g, files: filesOf(g.Version), event: -1, fdUsage: -1, fdLimit: -1, fdBoth: -1, fdStat: -1, proc: -1}
 }
 
-// open takes what a look needs.
+// open takes what a look needs, or nothing.
 func (w *watch) open() (err error) {
 	if w.fdUsage >= 0 {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			w.release()
+		}
+	}()
 	if w.fdUsage, err = open(w.Dir, w.usage, unix.O_RDONLY); err != nil {
 		return err
 	}
@@ -219,7 +224,8 @@ func mountsOf(root string) (paths [][]byte) {
 	return paths
 }
 
-// holdings adds up what the file systems of mounts hold. /workspace and /tmp, one after the other, may be the same.
+// holdings adds up what the file systems of mounts hold. /workspace and /tmp, one after the other, may be the same. A workspace that begins
+// with files is an overlay, which has the figures of the file system in memory over them.
 func holdings(mounts [][]byte) (total int64, err error) {
 	var last unix.Statfs_t
 	for i, path := range mounts {
@@ -227,7 +233,7 @@ func holdings(mounts [][]byte) (total int64, err error) {
 		if err := statfs(path, &st); err != nil {
 			return 0, err
 		}
-		if st.Type == unix.TMPFS_MAGIC && !(i > 0 && alike(&st, &last) && same(mounts[i-1], path)) {
+		if inMemory(&st) && !(i > 0 && alike(&st, &last) && (st.Type != last.Type || same(mounts[i-1], path))) {
 			total += int64(st.Blocks-st.Bfree)*st.Bsize + int64(st.Files-st.Ffree)*inodeBytes
 		}
 		last = st
@@ -235,9 +241,13 @@ func holdings(mounts [][]byte) (total int64, err error) {
 	return total, nil
 }
 
+func inMemory(st *unix.Statfs_t) bool {
+	return st.Type == unix.TMPFS_MAGIC || st.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
 // alike reports whether two mounts may be of one file system: it has one size.
 func alike(a, b *unix.Statfs_t) bool {
-	return a.Type == b.Type && a.Blocks == b.Blocks && a.Files == b.Files
+	return inMemory(a) && inMemory(b) && a.Blocks == b.Blocks && a.Files == b.Files
 }
 
 // same reports whether two paths lie in one file system.

@@ -28,8 +28,9 @@ type loop struct {
 	watched    map[string]*watch // by folder
 	events     map[int32]*watch  // by their event
 	tidied     time.Time
-	active     int  // groups that are looked at
-	nextIsSoon bool // a look is due within shortWait
+	active     int           // groups that are looked at
+	nextIsSoon bool          // a look is due within shortWait
+	cost       time.Duration // of a look, on average
 	buf        []byte
 }
 
@@ -109,7 +110,7 @@ func (l *loop) watch(g Group) error {
 			l.logger.Warn("watch memory", "cgroup", g.Dir, "error", err)
 		}
 	}
-	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active))
+	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active, l.cost))
 	l.watched[g.Dir] = one
 	l.notify()
 	return nil
@@ -227,7 +228,9 @@ func (l *loop) triggered(one *watch, now time.Time) {
 
 // step looks at one group and sets when to look again, or leaves that to the kernel's event.
 func (l *loop) step(one *watch) {
+	begin := time.Now()
 	charged, held, err := one.look(l.buf)
+	l.cost += (min(time.Since(begin), dearest) - l.cost) / 16
 	if gone(err) {
 		l.forget(one)
 		return
@@ -237,7 +240,7 @@ func (l *loop) step(one *watch) {
 		one.due = time.Now().Add(longest)
 		return
 	}
-	one.due = time.Now().Add(next(one.Bytes, held, charged > one.charged, l.active))
+	one.due = time.Now().Add(next(one.Bytes, held, charged > one.charged, l.active, l.cost))
 	one.charged = charged
 	if charged >= Threshold(one.Bytes)-slack(one.Bytes)/8 {
 		one.calm = 0

@@ -3,10 +3,12 @@
 package warden
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A watch begins without the threshold that another has left: the kernel slows programs that are above it.
@@ -28,5 +30,56 @@ func TestWatchRemovesTheThreshold(t *testing.T) {
 		if b, err := os.ReadFile(high); err != nil || !strings.HasPrefix(string(b), "max") {
 			t.Errorf("a watch over %d MiB leaves memory.high at %q (%v)", size/mib, b, err)
 		}
+	}
+}
+
+// A look that could not open all of its files, as where there are no descriptors left, is made again later.
+func TestLookAgain(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"memory.usage_in_bytes": "4096\n", "memory.stat": "cache 0\n"} {
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(in("memory.limit_in_bytes"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := newWatch(Group{Dir: dir, Version: 1, Bytes: 64 * mib})
+	defer w.end()
+	buf := make([]byte, 8<<10)
+	if _, _, err := w.look(buf); err == nil {
+		t.Fatal("a folder is a limit")
+	}
+	if err := errors.Join(os.Remove(in("memory.limit_in_bytes")), os.WriteFile(in("memory.limit_in_bytes"), []byte("4096\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if charged, _, err := w.look(buf); err != nil || charged != 4096 || w.max != Limit(64*mib) {
+		t.Errorf("charged %d, limit %d, %v", charged, w.max, err)
+	}
+}
+
+// Looks at many groups take a small part of a processor, whatever a look takes on this machine.
+func TestLooksAreRare(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"memory.usage_in_bytes": "67108864\n", "memory.limit_in_bytes": "73400320\n", "memory.stat": "cache 0\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWatch(Group{Dir: dir, Version: 1, Bytes: 64 * mib})
+	defer w.end()
+	l := &loop{active: 50, buf: make([]byte, 8<<10)}
+	for range 200 {
+		l.step(w)
+	}
+	if l.cost <= 0 || l.cost > dearest {
+		t.Errorf("a look takes %v", l.cost)
+	}
+	l.cost = dearest
+	before := time.Now()
+	l.step(w)
+	if wait := w.due.Sub(before); wait < 50*dearest { // less would be all of its time
+		t.Errorf("50 groups of which a look takes %v have the next after %v", dearest, wait)
 	}
 }

@@ -59,3 +59,32 @@ func TestNoOverlay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a workspace that begins with files holds is not its programs', as in any other.
+func TestMemoryOverFiles(t *testing.T) {
+	r, dir := open(t, t.TempDir()), t.TempDir()
+	needGroups(t, r)
+	for name, exec := range map[string]bool{"executable": true, "not executable": false} {
+		t.Run(name, func(t *testing.T) {
+			s := small()
+			s.Workspace.Bytes, s.Workspace.Exec, s.Workspace.Below = 96<<20, exec, runtime.Below{Dir: dir, Bytes: 4096, Files: 1}
+			box, err := r.Create(t.Context(), s)
+			if errors.Is(err, errors.ErrUnsupported) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, exit := script(t, box.Dial, hold(smallMB*8/10, "dd if=/dev/zero of=/workspace/f bs=4k count=16k 2>/dev/null; wc -c </workspace/f")); out != "67108864\n" {
+				t.Errorf("a program within its limit writes %q, %+v", out, exit)
+			}
+			u, err := box.Usage(t.Context())
+			if err != nil || u.Files == nil || *u.Files < 64<<20 || *u.Files > 66<<20 || *u.Memory > smallMB<<20 {
+				t.Errorf("files hold %+v, %v", u, err)
+			}
+			if out, exit := script(t, box.Dial, tooMuch); out != "" {
+				t.Errorf("a program above its limit: %q, %+v", out, exit)
+			}
+		})
+	}
+}

@@ -42,7 +42,8 @@ func cgroupFiles(t *testing.T, dir, id string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, f := range recordOf(t, dir, id).Cgroup {
-		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "cpu.max", "cpu.cfs_quota_us"} {
+		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes",
+			"pids.max", "cpu.max", "cpu.cfs_quota_us"} {
 			if text, err := os.ReadFile(filepath.Join(f.Path, name)); err == nil {
 				found[name] = strings.TrimSpace(string(text))
 			}

@@ -82,6 +82,15 @@ func (p *Pool) clear() {
 	p.left = nil
 }
 
+// destroyEach is destroy of several at once.
+func (p *Pool) destroyEach(list []*entry) {
+	var all sync.WaitGroup
+	for _, e := range list {
+		all.Go(func() { p.destroy(e) })
+	}
+	all.Wait()
+}
+
 // destroyAll destroys entries that have been taken.
 func destroyAll(list []*entry) error {
 	errs := make([]error, len(list))

@@ -10,7 +10,10 @@ import (
 // Await warms the pool for a spec and returns when a sandbox is ready for it; false if none can be made.
 func (p *Pool) Await(ctx context.Context, spec runtime.Spec) bool {
 	p.mu.Lock()
-	p.pause, p.tries = time.Time{}, 0 // what a test breaks is not the host's fault
+	p.pause = time.Time{} // what a test breaks is not the host's fault
+	for _, k := range p.kinds {
+		k.pause, k.tries = time.Time{}, 0
+	}
 	failures := p.stats.Failures
 	p.mu.Unlock()
 	p.Warm(spec)

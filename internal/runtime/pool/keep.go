@@ -35,30 +35,29 @@ func (p *Pool) Warm(specs ...runtime.Spec) {
 	p.notify()
 }
 
-// take returns a ready sandbox of a kind, nil if there is none, and remembers that it was asked for.
-func (p *Pool) take(blank runtime.Spec) *entry {
+// take returns a ready sandbox for a spec, nil if there is none, and as what it can be claimed. It remembers that the kind was asked for.
+func (p *Pool) take(spec runtime.Spec) (e *entry, as runtime.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil
+		return nil, spec
 	}
 	p.asked = time.Now()
-	k := p.learn(blank)
-	if k == nil {
-		p.stats.Misses++
-		return nil
-	}
-	k.used = p.asked
-	k.asked++
 	p.notify()
-	if len(k.ready) == 0 {
-		p.stats.Misses++
-		return nil
+	k := p.learn(p.claimer.Blank(spec))
+	if k != nil {
+		k.used = p.asked
+		k.asked++
 	}
-	e := k.ready[0]
-	k.ready = k.ready[1:]
-	e.free()
-	return e
+	e = k.first()
+	if e == nil && spec.Park != nil { // one without an interpreter that waits is better than none
+		spec.Park = nil
+		e = p.kinds[keyOf(p.claimer.Blank(spec))].first()
+	}
+	if e == nil {
+		p.stats.Misses++
+	}
+	return e, spec
 }
 
 // claimed counts what became of a sandbox that was taken.
@@ -143,6 +142,13 @@ func (p *Pool) next(now time.Time) (c task) {
 	}
 	for _, k := range p.ranked() {
 		want := min(p.opts.Size, room)
+		if k.tries > 0 { // it may never work, and takes no more room from others than a try needs
+			want = min(want, len(k.ready)+1)
+		}
+		if now.Before(k.pause) {
+			want = min(want, len(k.ready))
+			soonest(k.pause)
+		}
 		room -= want
 		for len(k.ready) > 0 {
 			e, why := k.ready[0], dropAged
@@ -213,7 +219,7 @@ func (p *Pool) fill(k *kind) {
 	}
 	if err == nil {
 		if err = ping(ctx, e.box); err != nil {
-			err = errors.Join(err, e.box.Destroy(ctx))
+			p.destroy(e)
 		}
 	}
 	if err == nil && spec.Park != nil {
@@ -233,8 +239,8 @@ func (p *Pool) fill(k *kind) {
 	}
 	if err != nil {
 		p.mu.Lock()
-		first := p.tries == 0
-		p.failed()
+		first := k.tries == 0
+		p.failed(k)
 		p.mu.Unlock()
 		if first {
 			p.log.Warn("cannot create a ready sandbox; retrying", "err", err)
@@ -261,18 +267,18 @@ func here(spec runtime.Spec) error {
 	return nil
 }
 
-// failed begins a pause after a birth that did not work. The caller holds mu.
-func (p *Pool) failed() {
+// failed begins a pause of a kind after a birth that did not work. The caller holds mu.
+func (p *Pool) failed(k *kind) {
 	p.stats.Failures++
-	p.pause = time.Now().Add(min(pauseFirst<<min(p.tries, 16), pauseMost))
-	p.tries++
+	k.pause = time.Now().Add(min(pauseFirst<<min(k.tries, 16), pauseMost))
+	k.tries++
 }
 
 // put adds a ready entry; false if it is no longer needed.
 func (p *Pool) put(e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tries = 0
+	e.kind.tries = 0
 	p.clear()
 	p.stats.Births++
 	p.stats.BirthTime += time.Since(e.born)

@@ -19,6 +19,8 @@ type kind struct {
 	asked int       // number of requests
 	used  time.Time // time of the last request
 	ready []*entry  // the oldest first
+	pause time.Time // until then none is made: it did not work
+	tries int       // births that failed, since the last that did not
 }
 
 // keyOf returns the key of a kind.
@@ -28,6 +30,17 @@ func keyOf(blank runtime.Spec) string {
 		return "" // it has invalid numbers, and Create refuses it
 	}
 	return string(text)
+}
+
+// first takes the oldest entry of those that are ready; nil if there is none, as of no kind.
+func (k *kind) first() *entry {
+	if k == nil || len(k.ready) == 0 {
+		return nil
+	}
+	e := k.ready[0]
+	k.ready = k.ready[1:]
+	e.free()
+	return e
 }
 
 // remove takes an entry from those that are ready; false if it was taken already.

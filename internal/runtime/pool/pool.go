@@ -86,8 +86,7 @@ type Pool struct {
 	kinds  map[string]*kind
 	made   uint64    // sandboxes so far, to name them
 	asked  time.Time // when a caller last asked for a sandbox, or got one
-	pause  time.Time // until then nothing is made: it did not work
-	tries  int       // births that failed, since the last that did not
+	pause  time.Time // until then nothing is made: there was no room
 	asleep bool      // the keeper has nothing to do
 	closed bool
 	left   []*entry // that could not be destroyed
@@ -157,14 +156,12 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 	}
 	p.notify()
 	p.mu.Unlock()
-	if err := destroyAll(left); err != nil {
-		p.log.Warn("ready sandboxes of a released image could not be destroyed", "digest", digest, "err", err)
-	}
+	p.destroyEach(left)
 	return len(left) > 0
 }
 
 // Yield implements [runtime.Yielder]. More is made when some time has passed.
-func (p *Pool) Yield() bool { return p.makeRoom() }
+func (p *Pool) Yield() bool { return p.makeRoom(pauseMost) }
 
 // Test implements [runtime.Tester], as far as the runtime below does.
 func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
@@ -193,14 +190,8 @@ func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 		return p.Runtime.Create(ctx, spec) // it lives longer than its sandbox, and cannot be made ahead
 	}
 	defer p.rest()
-	e := p.take(p.claimer.Blank(spec))
-	if e == nil && spec.Park != nil { // one without an interpreter that waits is better than none
-		plain := spec
-		plain.Park = nil
-		e = p.take(p.claimer.Blank(plain))
-	}
-	if e != nil {
-		box, err := p.claim(ctx, e, spec)
+	if e, as := p.take(spec); e != nil {
+		box, err := p.claim(ctx, e, as)
 		p.claimed(err)
 		if err == nil {
 			return box, nil
@@ -208,7 +199,7 @@ func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 		p.log.Warn("a ready sandbox could not be used", "sandbox", e.id, "err", err)
 	}
 	box, err := p.Runtime.Create(ctx, spec)
-	if errors.Is(err, runtime.ErrFull) && p.makeRoom() {
+	if errors.Is(err, runtime.ErrFull) && p.makeRoom(pauseFirst) {
 		return p.Runtime.Create(ctx, spec)
 	}
 	return box, err
@@ -235,16 +226,17 @@ func (p *Pool) claim(ctx context.Context, e *entry, spec runtime.Spec) (runtime.
 	return box, nil
 }
 
-// makeRoom destroys everything that is ready, for a sandbox that the host has no room for otherwise. False if there was
-// nothing.
-func (p *Pool) makeRoom() bool {
+// makeRoom destroys everything that is ready, for a sandbox that the host has no room for otherwise, and makes nothing during a pause. False
+// if there was nothing.
+func (p *Pool) makeRoom(pause time.Duration) bool {
 	p.mu.Lock()
-	p.failed()
-	left := p.takeAll(dropDisplaced)
-	p.mu.Unlock()
-	if err := destroyAll(left); err != nil {
-		p.log.Error("ready sandboxes could not be destroyed", "err", err)
+	if until := time.Now().Add(pause); until.After(p.pause) {
+		p.pause = until
 	}
+	left := p.takeAll(dropDisplaced)
+	p.notify()
+	p.mu.Unlock()
+	p.destroyEach(left)
 	return len(left) > 0
 }
 

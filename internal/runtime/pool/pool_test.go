@@ -185,6 +185,26 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
+// Where no interpreter waits in a ready sandbox, one without does.
+func TestReadyWithoutAnInterpreter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newStub(), pool.Options{Size: 1})
+		parked := spec(1)
+		parked.Park = &runtime.Park{Argv: []string{"python3"}}
+		p.Warm(spec(1))
+		later(time.Second)
+		create(t, p, parked)
+		figures(t, p, "size 1 ready 0 hits 1 misses 0")
+		parked.ID = belljar.NewID()
+		create(t, p, parked)
+		figures(t, p, "size 2 ready 0 hits 1 misses 1")
+		later(time.Second)
+		parked.ID = belljar.NewID()
+		create(t, p, parked)
+		figures(t, p, "size 2 ready 1 hits 2 misses 1")
+	})
+}
+
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -291,6 +311,34 @@ func TestBirthsThatFail(t *testing.T) {
 		later(2 * time.Minute)
 		if got := p.Stats().Ready; got != 2 {
 			t.Errorf("%d ready", got)
+		}
+	})
+}
+
+// A kind of which none can be made takes nothing from others, however often it is asked for.
+func TestKindThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		p := start(t, s, pool.Options{Size: 2, Max: 2})
+		p.Warm(spec(1))
+		later(time.Second)
+		s.set(func() { s.flawed = 9 })
+		create(t, p, spec(1))
+		create(t, p, spec(1))
+		for range 5 {
+			if _, err := p.Create(t.Context(), spec(9)); err == nil {
+				t.Fatal("it was made")
+			}
+			later(time.Minute)
+		}
+		if got := p.Stats(); got.Ready == 0 || got.Failures < 4 || got.Failures > 10 {
+			t.Errorf("%+v", got)
+		}
+		s.set(func() { s.flawed = 0 })
+		later(2 * time.Minute)
+		create(t, p, spec(9))
+		if got := p.Stats(); got.Hits != 3 {
+			t.Errorf("a kind that can be made again: %+v", got)
 		}
 	})
 }

@@ -61,6 +61,31 @@ func TestImageIsGone(t *testing.T) {
 	})
 }
 
+// What yields comes back by itself, and what could not be destroyed then is destroyed.
+func TestYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		p := start(t, s, pool.Options{})
+		p.Warm(of("sha256:a"))
+		later(time.Second)
+		s.set(func() { s.keeps = errors.New("away") })
+		if !p.Yield() || p.Yield() {
+			t.Error("it does not yield once")
+		}
+		s.set(func() { s.keeps = nil })
+		later(time.Second)
+		figures(t, p, "size 2 ready 0 hits 0 misses 0 displaced 2")
+		later(2 * time.Minute)
+		figures(t, p, "size 2 ready 2 hits 0 misses 0 displaced 2")
+		if n := len(s.living()); n != 2 {
+			t.Errorf("%d sandboxes live", n)
+		}
+		if got := p.Stats(); got.Failures != 0 {
+			t.Errorf("births that failed: %+v", got)
+		}
+	})
+}
+
 // What cannot be destroyed, as while an engine is away, is destroyed when sandboxes can be made again.
 func TestDestroyLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type stub struct {
 	deaf    bool  // agents do not answer
 	keeps   error // of Destroy
 	room    int   // for so many boxes; 0 is any number
+	flawed  int64 // a kind of which none can be made
 }
 
 type box struct {
@@ -65,6 +67,8 @@ func (s *stub) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 	switch {
 	case s.refuse != nil:
 		return nil, s.refuse
+	case s.flawed != 0 && s.flawed == spec.Workspace.Bytes:
+		return nil, errors.New("it cannot be made")
 	case s.room > 0 && len(s.boxes) >= s.room:
 		return nil, fmt.Errorf("make %s: %w", spec.ID, runtime.ErrFull)
 	case s.boxes[spec.ID] != nil:
@@ -85,6 +89,9 @@ func (s *stub) Claim(_ context.Context, from string, spec runtime.Spec) (runtime
 	}
 	delete(s.boxes, from)
 	err := s.spoil
+	if made := s.creates[b.boot-1]; !reflect.DeepEqual(s.Blank(spec), s.Blank(made)) {
+		err = errors.New("it was made for something else")
+	}
 	if s.boxes[spec.ID] != nil {
 		err = errors.New("exists")
 	}
