@@ -53,3 +53,16 @@ func TestPythonOrder(t *testing.T) {
 	n.wants("{'b': 1, 'a': {'z': 1, 'y': 2}}", "{'b': 1, 'a': {'z': 1, 'y': 2}}")
 	n.wants("{3, 1, 2}", "{1, 2, 3}")
 }
+
+// A cell that computes between two awaits is interrupted as one that awaits.
+func TestPythonInterruptedTask(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("x = 41", "")
+	l := n.exec(n.cell("import asyncio, time\nawait asyncio.sleep(0)\nprint('up', flush=True)\ntime.sleep(100)"))
+	n.follow(l, "up")
+	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {
+		t.Errorf("%+v", c)
+	}
+	n.wants("await asyncio.sleep(0, x)", "41")
+}

@@ -299,11 +299,11 @@ class Kernel:
         try:
             return self.loop.run_until_complete(task)
         except KeyboardInterrupt:
-            task.cancel()
-            try:
-                self.loop.run_until_complete(task)
-            except (asyncio.CancelledError, Exception):
-                pass
+            if task.cancel():  # else the interrupt has ended it, and no loop would stop for that again
+                try:
+                    self.loop.run_until_complete(task)
+                except (asyncio.CancelledError, Exception):
+                    pass
             raise
 
     def fail(self, e):
