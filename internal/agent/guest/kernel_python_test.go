@@ -66,3 +66,13 @@ func TestPythonInterruptedTask(t *testing.T) {
 	}
 	n.wants("await asyncio.sleep(0, x)", "41")
 }
+
+// Each cell warns, also of what an earlier one has warned.
+func TestPythonWarnings(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	for range 2 {
+		if c := n.run("import warnings\nwarnings.warn('careful')"); strings.Count(c.errs, "UserWarning: careful") != 1 {
+			t.Errorf("%+v", c)
+		}
+	}
+}

@@ -249,6 +249,7 @@ class Kernel:
         """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future
         cache(name, code)
+        self.ns.pop("__warningregistry__", None)  # what earlier cells have warned of, by line
         tree = None
         try:
             tree = compile(code, name, "exec", flags, True)
