@@ -3,6 +3,8 @@
 package guest_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,4 +77,18 @@ func TestPythonWarnings(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
+}
+
+// Files of the workspace with the names of Python's own modules do not keep a kernel from its work.
+func TestPythonNames(t *testing.T) {
+	h := begin(t, guest.Config{})
+	for _, name := range []string{"types.py", "token.py", "socket.py", "json.py", "mine.py"} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte("found = True"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := h.notebook(wire.KernelPython)
+	n.wants("1 + 1", "2")
+	n.wants("import mine\nmine.found", "True")
+	n.wants("import sys\nsys.path[0]", "''")
 }

@@ -545,4 +545,7 @@ def modules(word):
     return [n for n in names if n.startswith(word)][:200]
 
 
-Kernel().serve()
+KERNEL = Kernel()
+if HERE:
+    sys.path.insert(0, "")
+KERNEL.serve()

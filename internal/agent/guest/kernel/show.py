@@ -1,10 +1,15 @@
 """How the Python kernel shows objects: their representations by MIME type, and what it adapts in modules that draw."""
+import sys
+
+HERE = sys.path[:1] == [""]
+if HERE:
+    del sys.path[0]  # until this program has what it needs: a file of the workspace may have the name of a module
+
 import base64
 import builtins
 import importlib.util
 import io
 import json
-import sys
 import warnings
 
 __builtins__ = dict(vars(builtins))  # of this program: code may replace those of the module
