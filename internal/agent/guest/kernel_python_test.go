@@ -92,3 +92,23 @@ func TestPythonNames(t *testing.T) {
 	n.wants("import mine\nmine.found", "True")
 	n.wants("import sys\nsys.path[0]", "''")
 }
+
+// A module is adapted although a cell has looked for it before, and its first import has failed.
+func TestPythonHooks(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "matplotlib"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := "import os\nif 'FAIL' in os.environ: raise KeyboardInterrupt\ndef show(): return 'not adapted'\ndef get_fignums(): return []\n"
+	if err := os.WriteFile(filepath.Join(dir, "matplotlib", "pyplot.py"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	n.wants("import importlib.util\nimportlib.util.find_spec('matplotlib.pyplot').name", "'matplotlib.pyplot'")
+	n.fails("import os\nos.environ['FAIL'] = '1'\nimport matplotlib.pyplot", "KeyboardInterrupt")
+	n.wants("del os.environ['FAIL']\nimport matplotlib.pyplot as plt\nplt.show()", "")
+	// What stands in for IPython has what matplotlib asks it for: its version.
+	n.wants("import sys\nsys.path[:] = [p for p in sys.path if 'packages' not in p]\nfrom IPython.display import HTML\nimport IPython\nIPython.version_info[:2] >= (8, 24)", "True")
+	n.fails("import getpass\ngetpass.getpass('p', echo_char='*')", "EOFError")
+}

@@ -187,11 +187,11 @@ class Hooks:
         self.after = {
             "matplotlib.pyplot": lambda m: setattr(m, "show", lambda *_, **__: kernel.show_figures()),
             "IPython.display": lambda m: setattr(m, "display", kernel.display),
-            "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None: kernel.input(prompt, password=True)),
+            "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None, **_: kernel.input(prompt, password=True)),
         }
 
     def find_spec(self, name, path=None, target=None):
-        after = self.after.pop(name, None)
+        after = self.after.get(name)
         if after is None:
             return None
         for finder in sys.meta_path:
@@ -199,7 +199,6 @@ class Hooks:
             if spec is not None:
                 break
         else:
-            self.after[name] = after
             return None
         loader = spec.loader
 
@@ -234,7 +233,7 @@ class Shims:
 
     def exec_module(self, m):
         if m.__name__ == "IPython":
-            m.get_ipython = lambda: None
+            m.get_ipython, m.version_info = lambda: None, (8, 24, 0)  # matplotlib asks for both
             return
         m.display = self.kernel.display
         m.clear_output = lambda wait=False: None
