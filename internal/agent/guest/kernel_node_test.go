@@ -47,3 +47,14 @@ func TestNodeInterruptedOnce(t *testing.T) {
 	}
 	n.wants("1", "1")
 }
+
+// A child that makes the output it shares non-blocking costs nothing of what the cell prints.
+func TestNodeSharedOutput(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	c := n.run(`const child = require('child_process').spawn(process.execPath, ['-e', 'process.stdout; console.error(1); setInterval(() => {}, 1e6)'], { stdio: ['ignore', 'inherit', 'pipe'] });
+await new Promise((ok) => child.stderr.once('data', ok));
+console.log('x'.repeat(1 << 20)); child.kill();`)
+	if len(c.out) != 1<<20+1 || c.exit.Code != 0 {
+		t.Errorf("%d bytes: %s %+v", len(c.out), c.errs, c.exit)
+	}
+}

@@ -28,6 +28,19 @@
   const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at MessagePort[^\n]*\(node:internal\/per_context[^\n]*\)/g; // of an error with a cause
   const without = (text) => (text.includes('Session.post (node:inspector:') ? text.replace(own, '').replace(same, '') : text);
 
+  // writeAll waits while a file that does not block is full: the socket does not, nor does a stream that a child has made so.
+  const nap = new Int32Array(new SharedArrayBuffer(4));
+  function writeAll(fd, bytes) {
+    for (let at = 0; at < bytes.length;) {
+      try {
+        at += fs.writeSync(fd, bytes, at);
+      } catch (e) {
+        if (e.code !== 'EAGAIN') throw e;
+        Atomics.wait(nap, 0, 0, 5);
+      }
+    }
+  }
+
   // A stream of Node that is interrupted while it writes, or that fails once, writes nothing again. These write at once to what is open.
   for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
     stream.write = (chunk, encoding, done) => {
@@ -36,7 +49,7 @@
       const bytes = typeof chunk === 'string' ? Buffer.from(without(chunk), encoding) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       let failed = null;
       try {
-        for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at);
+        writeAll(fd, bytes);
       } catch (e) {
         failed = e;
       }
@@ -47,20 +60,10 @@
   let id = null, now = null, cell = 0, hasStdin = false, late = '';
   let told = 0; // the number of the last request whose error has been reported
 
-  // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
-  // other side reads nothing, this waits.
-  const nap = new Int32Array(new SharedArrayBuffer(4));
+  // Reports go out at once, so that a cell that blocks or ends the process does not hold them back.
   function send(text, before = '') {
     if (id === null) return;
-    const line = Buffer.from(before + id + ' ' + text + '\n');
-    for (let at = 0; at < line.length;) {
-      try {
-        at += fs.writeSync(SOCKET, line, at);
-      } catch (e) {
-        if (e.code !== 'EAGAIN') die();
-        Atomics.wait(nap, 0, 0, 5);
-      }
-    }
+    try { writeAll(SOCKET, Buffer.from(before + id + ' ' + text + '\n')); } catch { die(); }
   }
   const result = (type, fields) => send('= ' + JSON.stringify({ type, ...fields }));
 
