@@ -58,3 +58,12 @@ console.log('x'.repeat(1 << 20)); child.kill();`)
 		t.Errorf("%d bytes: %s %+v", len(c.out), c.errs, c.exit)
 	}
 }
+
+// The kernel's functions, and the last value, do not take the place of variables of the program's own.
+func TestNodeNames(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	n.wants("function display(x) { return `mine ${x}` }; var prompt = 'mine', _ = { twice: (x) => 2 * x }", "")
+	n.wants("display(prompt)", "'mine mine'")
+	n.wants("_.twice(2)", "4")
+	n.wants("_.twice(4)", "8")
+}

@@ -208,10 +208,7 @@
         return import(name);
       }
     };
-    for (const [name, value] of Object.entries({ require: here, display, __import__: load })) {
-      Object.defineProperty(globalThis, name, { value, configurable: true, writable: true, enumerable: false });
-    }
-    globalThis.prompt = (text = '') => {
+    const prompt = (text = '') => {
       process.stdout.write(text);
       if (!hasStdin) throw new Error('the code asks for input, and there is none: write the answer into the code, send stdin, or answer in belljar repl');
       result('input', { prompt: text.slice(0, 1000), password: false });
@@ -220,6 +217,16 @@
       while ((more = fs.readSync(0, one, 0, 1, null)) === 1 && one[0] !== 10) bytes.push(one[0]);
       return more === 0 && bytes.length === 0 ? null : Buffer.from(bytes).toString();
     };
+    for (const [name, value] of Object.entries({ require: here, display, prompt, __import__: load })) give(name, value);
+  }
+
+  // give sets a global variable, unless the program has one of its own.
+  const given = new Map();
+  function give(name, value) {
+    const there = Object.getOwnPropertyDescriptor(globalThis, name);
+    if (there && !Object.is(there.value, given.get(name))) return;
+    given.set(name, value);
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true, enumerable: false });
   }
 
   const take = (remote) => {
@@ -367,7 +374,7 @@
     evaluate(code, name, (value) => {
       if (now !== req) return; // it was interrupted
       if (value !== undefined) {
-        globalThis._ = value;
+        give('_', value);
         const bare = skim(code, (part) => part, (text) => (/^\/[/*]/.test(text) ? '' : text));
         if (!/;\s*$/.test(bare)) result('value', { data: bounded(bundle(value)), count: cell });
       }
