@@ -3,6 +3,8 @@
 package guest_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,4 +68,15 @@ func TestNodeNames(t *testing.T) {
 	n.wants("display(prompt)", "'mine mine'")
 	n.wants("_.twice(2)", "4")
 	n.wants("_.twice(4)", "8")
+}
+
+// Imports have attributes.
+func TestNodeAttributes(t *testing.T) {
+	h := begin(t, guest.Config{})
+	if err := os.WriteFile(filepath.Join(h.dir, "data.json"), []byte(`{"a": 5}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := h.notebook(wire.KernelNode)
+	n.wants("import data from './data.json' with { type: 'json' };\nimport * as all from \"./data.json\" with { type: 'json' }\n[data.a, all.default.a]", "[ 5, 5 ]")
+	n.wants("(await import('./data.json', { with: { type: 'json' } })).default.a", "5")
 }

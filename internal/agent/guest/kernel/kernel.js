@@ -176,10 +176,10 @@
     if (!code.includes('import')) return code;
     code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
     const within = [...texts(code)];
-    return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4[ \t]*;?/gm,
-      (all, main, names, space, _, from, at) => {
+    return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4(?:[ \t]*(with[ \t]*\{[^}]*\}))?[ \t]*;?/gm,
+      (all, main, names, space, _, from, attributes, at) => {
         if (within.some(([begin, end]) => begin <= at && at < end)) return all;
-        const load = `await __import__(${JSON.stringify(from)})`;
+        const load = `await __import__(${JSON.stringify(from)}${attributes ? `, { ${attributes.replace('with', 'with:')} }` : ''})`;
         const parts = [main && `default: ${main}`, names && names.replace(/\bas\b/g, ':')].filter(Boolean);
         if (space) return `const ${space} = ${load}${main ? `, ${main} = ${space}.default` : ''};`;
         return parts.length ? `const { ${parts.join(', ')} } = ${load};` : `${load};`;
@@ -197,15 +197,18 @@
     }
   }
 
+  let bring = (name) => import(name);
+  try { bring = eval('(name, options) => import(name, options)'); } catch { /* an old Node, whose imports have no options */ }
+
   function setGlobals() {
     const here = createRequire(path.join(process.cwd(), 'cell.js'));
-    const load = (name) => {
-      if (name.startsWith('.') || path.isAbsolute(name)) return import(pathToFileURL(path.resolve(name)).href);
-      if (builtinModules.includes(name.replace(/^node:/, '')) || /^[a-z]+:/.test(name)) return import(name);
+    const load = (name, options) => {
+      if (name.startsWith('.') || path.isAbsolute(name)) return bring(pathToFileURL(path.resolve(name)).href, options);
+      if (builtinModules.includes(name.replace(/^node:/, '')) || /^[a-z]+:/.test(name)) return bring(name, options);
       try {
-        return import(pathToFileURL(here.resolve(name)).href);
+        return bring(pathToFileURL(here.resolve(name)).href, options);
       } catch {
-        return import(name);
+        return bring(name, options);
       }
     };
     const prompt = (text = '') => {
