@@ -79,6 +79,20 @@ func TestPythonWarnings(t *testing.T) {
 	}
 }
 
+// A figure that cannot be drawn fails the cell that made it, and no later one.
+func TestPythonFigures(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.run(`import sys, types
+plt, figures = types.ModuleType("matplotlib.pyplot"), [1]
+class Figure:
+    def savefig(self, *_, **__): raise ValueError("no such symbol")
+plt.get_fignums, plt.figure, plt.close = lambda: figures, lambda n: Figure(), lambda which: figures.clear()
+sys.modules["matplotlib.pyplot"] = plt`)
+	n.wants("figures", "[]")
+	n.fails("figures.append(1)", "ValueError")
+	n.wants("1", "1")
+}
+
 // Files of the workspace with the names of Python's own modules do not keep a kernel from its work.
 func TestPythonNames(t *testing.T) {
 	h := begin(t, guest.Config{})

@@ -161,12 +161,14 @@ class Kernel:
         """Shows the open figures of matplotlib, and closes them."""
         plt = sys.modules.get("matplotlib.pyplot")
         numbers = getattr(plt, "get_fignums", list)()
-        for n in numbers:
-            figure = plt.figure(n)
-            if id(figure) not in self.shown:
-                self.result("display", data=bounded(figure_bundle(figure)))
-        if numbers:
-            plt.close("all")
+        try:
+            for n in numbers:
+                figure = plt.figure(n)
+                if id(figure) not in self.shown:
+                    self.result("display", data=bounded(figure_bundle(figure)))
+        finally:  # one that cannot be drawn would fail each cell that follows
+            if numbers:
+                plt.close("all")
 
     # Cells.
 
