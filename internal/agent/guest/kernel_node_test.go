@@ -79,4 +79,8 @@ func TestNodeAttributes(t *testing.T) {
 	n := h.notebook(wire.KernelNode)
 	n.wants("import data from './data.json' with { type: 'json' };\nimport * as all from \"./data.json\" with { type: 'json' }\n[data.a, all.default.a]", "[ 5, 5 ]")
 	n.wants("(await import('./data.json', { with: { type: 'json' } })).default.a", "5")
+	// What they name is a part of an URL.
+	n.wants("require('fs').writeFileSync('twice.mjs', 'export const at = import.meta.url.slice(-3)'); (await import('./twice.mjs?v1')).at + (await import('./twice.mjs?v2')).at", "'?v1?v2'")
+	n.wants("(await import(require('url').pathToFileURL('twice.mjs'))).at", "'mjs'")
+	n.wants("(await import(require('path').resolve('twice.mjs'))).at", "'mjs'")
 }

@@ -11,7 +11,7 @@
   const fs = require('fs'), vm = require('vm'), util = require('util'), path = require('path');
   const { Worker } = require('worker_threads');
   const { createRequire, builtinModules } = require('module');
-  const { pathToFileURL } = require('url');
+  const { pathToFileURL, URL } = require('url');
   const inspector = require('inspector');
   const SOCKET = 98, TEXT = 99;
   const MOST_TEXT = 256 << 10, MOST_DATA = 2 << 20, MOST_BUNDLE = 3 << 20, MOST_FRAMES = 50;
@@ -202,8 +202,9 @@
 
   function setGlobals() {
     const here = createRequire(path.join(process.cwd(), 'cell.js'));
-    const load = (name, options) => {
-      if (name.startsWith('.') || path.isAbsolute(name)) return bring(pathToFileURL(path.resolve(name)).href, options);
+    const load = async (name, options) => {
+      name = String(name);
+      if (name.startsWith('.') || path.isAbsolute(name)) return bring(new URL(name, pathToFileURL(process.cwd() + '/')).href, options);
       if (builtinModules.includes(name.replace(/^node:/, '')) || /^[a-z]+:/.test(name)) return bring(name, options);
       try {
         return bring(pathToFileURL(here.resolve(name)).href, options);
