@@ -3,10 +3,15 @@
 package guest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -91,6 +96,30 @@ sys.modules["matplotlib.pyplot"] = plt`)
 	n.wants("figures", "[]")
 	n.fails("figures.append(1)", "ValueError")
 	n.wants("1", "1")
+}
+
+// What a handler of signals raises while no cell is executed costs nothing.
+func TestPythonSignalBetween(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("import os, signal\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\nkept = os.getpid();", "")
+	pid, err := strconv.Atoi(n.run("kept").plain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := func() bool {
+		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.HasPrefix(string(call), fmt.Sprintf("%d ", unix.SYS_RECVFROM))
+	}
+	for !waits() {
+		runtime.Gosched()
+	}
+	if err := unix.Kill(pid, unix.SIGALRM); err != nil {
+		t.Fatal(err)
+	}
+	n.wants("kept == os.getpid()", "True")
 }
 
 // Files of the workspace with the names of Python's own modules do not keep a kernel from its work.

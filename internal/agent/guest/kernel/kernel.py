@@ -177,6 +177,12 @@ class Kernel:
         data = b""
         while True:
             while b"\n" not in data:
+                try:
+                    self.sock.recv(1, socket.MSG_PEEK)
+                except BaseException as e:
+                    if getattr(e, "errno", None):
+                        raise
+                    continue  # a handler of signals that a cell has set has raised it
                 more = self.sock.recv(65536)
                 if not more:
                     os._exit(0)
