@@ -155,3 +155,25 @@ func TestPythonHooks(t *testing.T) {
 	n.wants("import sys\nsys.path[:] = [p for p in sys.path if 'packages' not in p]\nfrom IPython.display import HTML\nimport IPython\nIPython.version_info[:2] >= (8, 24)", "True")
 	n.fails("import getpass\ngetpass.getpass('p', echo_char='*')", "EOFError")
 }
+
+// A line of pip is a command as any other: of a shell, and for a variable.
+func TestPythonPip(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "pip.py"), []byte("import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	for code, want := range map[string]string{
+		"!pip list | tr a-z A-Z":               "['LIST']\n",
+		"!python3 -m pip list 2>&1 > f; cat f": "['list']\n",
+		"!pip list --no-index 'a>=1' b>=2":     "['list', '--no-index', 'a>=1', 'b>=2']\n",
+		"%pip check && echo done":              "['check']\ndone\n",
+	} {
+		if c := n.run(code); c.out != want || c.exit.Code != 0 {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.wants("out = !pip list\nout", "[\"['list']\"]")
+	n.fails("!pip list fail", "RuntimeError")
+}

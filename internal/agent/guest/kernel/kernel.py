@@ -385,9 +385,8 @@ class Kernel:
                 return m.group()
 
         command = re.sub(r"\{([^{}\n]+)\}", fill, command)
-        if re.match(r"\s*(python3? -m )?pip3?\s", command):
-            return self.pip(re.sub(r"^\s*(python3? -m )?pip3?\s+", "", command))
-        return self.bash(command, keep)
+        pip = re.match(r"\s*(?:python3? -m )?pip3?\s+(.*)", command, re.S)
+        return self.pip(pip.group(1), keep) if pip else self.bash(command, keep)
 
     def script(self, text):
         """Executes a script. Its failure is the cell's."""
@@ -396,11 +395,13 @@ class Kernel:
             raise RuntimeError("%%%%bash ended with exit code %d" % self.ns["_exit_code"])
 
     def bash(self, command, keep=False):
+        return self.start(["/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh", "-c", command], keep)
+
+    def start(self, command, keep, env=None):
         import subprocess
 
         self.flush()
-        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        p = subprocess.Popen([shell, "-c", command], stdout=subprocess.PIPE if keep else None)
+        p = subprocess.Popen(command, stdout=subprocess.PIPE if keep else None, env=env)
         try:
             out = p.communicate()[0]
         except KeyboardInterrupt:
@@ -412,11 +413,10 @@ class Kernel:
         self.ns["_exit_code"] = p.returncode
         return out.decode("utf-8", "replace").splitlines() if keep else None
 
-    def pip(self, args):
+    def pip(self, args, keep=False):
         import importlib
         import shlex
         import site
-        import subprocess
 
         words = shlex.split(args)
         env = dict(os.environ)
@@ -430,18 +430,19 @@ class Kernel:
         if proxy:
             env.setdefault("HTTPS_PROXY", proxy)
             env.setdefault("HTTP_PROXY", proxy)
-        self.flush()
-        command = [sys.executable, "-m", "pip"] + words
         if words[:1] == ["install"]:
-            command += ["--disable-pip-version-check", "--no-input"]
-        status = subprocess.call(command, env=env)
-        self.ns["_exit_code"] = status
+            env.update(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
+        command = [sys.executable, "-m", "pip"]
+        shell = any(re.match(r"\d*[<>]|[|&;]", word) or word.endswith(";") for word in words)  # pip has no such words
+        command = ["/bin/sh", "-c", shlex.join(command) + " " + args] if shell else command + words
+        out = self.start(command, keep, env)
         user = site.getusersitepackages()
         if os.path.isdir(user) and user not in sys.path:
             site.addsitedir(user)
         importlib.invalidate_caches()
-        if status:
-            raise RuntimeError("pip ended with exit code %d" % status)
+        if self.ns["_exit_code"] and not shell:
+            raise RuntimeError("pip ended with exit code %d" % self.ns["_exit_code"])
+        return out
 
     def magic(self, name, args):
         if name == "pip":
