@@ -229,6 +229,30 @@ func TestScratchFolderIsHidden(t *testing.T) {
 	}
 }
 
+// A file that is removed while its folder is packed is left out.
+func TestPackedMeanwhile(t *testing.T) {
+	h := begin(t, guest.Config{})
+	for name, size := range map[string]int{"a": 8 << 20, "b": 1, "c": 1} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := h.file(wire.OpTarOut, wire.FileRequest{Path: "."})
+	first := bytes.Clone(l.next().Payload) // of a, which is larger than all buffers
+	if err := os.Remove(filepath.Join(h.dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewReader(bytes.NewReader(append(first, l.take()...)))
+	for _, want := range []string{"a", "c"} {
+		if head, err := archive.Next(); err != nil || head.Name != want {
+			t.Fatalf("%+v: %v", head, err)
+		}
+	}
+	if _, err := archive.Next(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
 func TestMkdirModes(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	h := begin(t, guest.Config{})

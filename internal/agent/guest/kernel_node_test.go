@@ -3,6 +3,8 @@
 package guest_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,4 +48,39 @@ func TestNodeInterruptedOnce(t *testing.T) {
 		}
 	}
 	n.wants("1", "1")
+}
+
+// A child that makes the output it shares non-blocking costs nothing of what the cell prints.
+func TestNodeSharedOutput(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	c := n.run(`const child = require('child_process').spawn(process.execPath, ['-e', 'process.stdout; console.error(1); setInterval(() => {}, 1e6)'], { stdio: ['ignore', 'inherit', 'pipe'] });
+await new Promise((ok) => child.stderr.once('data', ok));
+console.log('x'.repeat(1 << 20)); child.kill();`)
+	if len(c.out) != 1<<20+1 || c.exit.Code != 0 {
+		t.Errorf("%d bytes: %s %+v", len(c.out), c.errs, c.exit)
+	}
+}
+
+// The kernel's functions, and the last value, do not take the place of variables of the program's own.
+func TestNodeNames(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
+	n.wants("function display(x) { return `mine ${x}` }; var prompt = 'mine', _ = { twice: (x) => 2 * x }", "")
+	n.wants("display(prompt)", "'mine mine'")
+	n.wants("_.twice(2)", "4")
+	n.wants("_.twice(4)", "8")
+}
+
+// Imports have attributes.
+func TestNodeAttributes(t *testing.T) {
+	h := begin(t, guest.Config{})
+	if err := os.WriteFile(filepath.Join(h.dir, "data.json"), []byte(`{"a": 5}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := h.notebook(wire.KernelNode)
+	n.wants("import data from './data.json' with { type: 'json' };\nimport * as all from \"./data.json\" with { type: 'json' }\n[data.a, all.default.a]", "[ 5, 5 ]")
+	n.wants("(await import('./data.json', { with: { type: 'json' } })).default.a", "5")
+	// What they name is a part of an URL.
+	n.wants("require('fs').writeFileSync('twice.mjs', 'export const at = import.meta.url.slice(-3)'); (await import('./twice.mjs?v1')).at + (await import('./twice.mjs?v2')).at", "'?v1?v2'")
+	n.wants("(await import(require('url').pathToFileURL('twice.mjs'))).at", "'mjs'")
+	n.wants("(await import(require('path').resolve('twice.mjs'))).at", "'mjs'")
 }

@@ -3,8 +3,15 @@
 package guest_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -52,4 +59,121 @@ func TestPythonOrder(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants("{'b': 1, 'a': {'z': 1, 'y': 2}}", "{'b': 1, 'a': {'z': 1, 'y': 2}}")
 	n.wants("{3, 1, 2}", "{1, 2, 3}")
+}
+
+// A cell that computes between two awaits is interrupted as one that awaits.
+func TestPythonInterruptedTask(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("x = 41", "")
+	l := n.exec(n.cell("import asyncio, time\nawait asyncio.sleep(0)\nprint('up', flush=True)\ntime.sleep(100)"))
+	n.follow(l, "up")
+	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") {
+		t.Errorf("%+v", c)
+	}
+	n.wants("await asyncio.sleep(0, x)", "41")
+}
+
+// Each cell warns, also of what an earlier one has warned.
+func TestPythonWarnings(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	for range 2 {
+		if c := n.run("import warnings\nwarnings.warn('careful')"); strings.Count(c.errs, "UserWarning: careful") != 1 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A figure that cannot be drawn fails the cell that made it, and no later one.
+func TestPythonFigures(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.run(`import sys, types
+plt, figures = types.ModuleType("matplotlib.pyplot"), [1]
+class Figure:
+    def savefig(self, *_, **__): raise ValueError("no such symbol")
+plt.get_fignums, plt.figure, plt.close = lambda: figures, lambda n: Figure(), lambda which: figures.clear()
+sys.modules["matplotlib.pyplot"] = plt`)
+	n.wants("figures", "[]")
+	n.fails("figures.append(1)", "ValueError")
+	n.wants("1", "1")
+}
+
+// What a handler of signals raises while no cell is executed costs nothing.
+func TestPythonSignalBetween(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("import os, signal\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\nkept = os.getpid();", "")
+	pid, err := strconv.Atoi(n.run("kept").plain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := func() bool {
+		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.HasPrefix(string(call), fmt.Sprintf("%d ", unix.SYS_RECVFROM))
+	}
+	for !waits() {
+		runtime.Gosched()
+	}
+	if err := unix.Kill(pid, unix.SIGALRM); err != nil {
+		t.Fatal(err)
+	}
+	n.wants("kept == os.getpid()", "True")
+}
+
+// Files of the workspace with the names of Python's own modules do not keep a kernel from its work.
+func TestPythonNames(t *testing.T) {
+	h := begin(t, guest.Config{})
+	for _, name := range []string{"types.py", "token.py", "socket.py", "json.py", "mine.py"} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte("found = True"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := h.notebook(wire.KernelPython)
+	n.wants("1 + 1", "2")
+	n.wants("import mine\nmine.found", "True")
+	n.wants("import sys\nsys.path[0]", "''")
+}
+
+// A module is adapted although a cell has looked for it before, and its first import has failed.
+func TestPythonHooks(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "matplotlib"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := "import os\nif 'FAIL' in os.environ: raise KeyboardInterrupt\ndef show(): return 'not adapted'\ndef get_fignums(): return []\n"
+	if err := os.WriteFile(filepath.Join(dir, "matplotlib", "pyplot.py"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	n.wants("import importlib.util\nimportlib.util.find_spec('matplotlib.pyplot').name", "'matplotlib.pyplot'")
+	n.fails("import os\nos.environ['FAIL'] = '1'\nimport matplotlib.pyplot", "KeyboardInterrupt")
+	n.wants("del os.environ['FAIL']\nimport matplotlib.pyplot as plt\nplt.show()", "")
+	// What stands in for IPython has what matplotlib asks it for: its version.
+	n.wants("import sys\nsys.path[:] = [p for p in sys.path if 'packages' not in p]\nfrom IPython.display import HTML\nimport IPython\nIPython.version_info[:2] >= (8, 24)", "True")
+	n.fails("import getpass\ngetpass.getpass('p', echo_char='*')", "EOFError")
+}
+
+// A line of pip is a command as any other: of a shell, and for a variable.
+func TestPythonPip(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "pip.py"), []byte("import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	for code, want := range map[string]string{
+		"!pip list | tr a-z A-Z":               "['LIST']\n",
+		"!python3 -m pip list 2>&1 > f; cat f": "['list']\n",
+		"!pip list --no-index 'a>=1' b>=2":     "['list', '--no-index', 'a>=1', 'b>=2']\n",
+		"%pip check && echo done":              "['check']\ndone\n",
+	} {
+		if c := n.run(code); c.out != want || c.exit.Code != 0 {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+	n.wants("out = !pip list\nout", "[\"['list']\"]")
+	n.fails("!pip list fail", "RuntimeError")
 }

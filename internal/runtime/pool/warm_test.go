@@ -325,6 +325,18 @@ func TestPlainWarmRunsCold(t *testing.T) {
 			t.Errorf("with a thread: %+v", got)
 		}
 	}
+	// A file next to the program comes before a module that was preloaded. A folder without code does not.
+	box.write("main.py", "import json\nprint(json.__file__[:10])")
+	box.write("json/data.txt", "")
+	if got := box.awaitWarm(warmed(program("python3", "main.py"), "json"), ""); got.out == "/workspace\n" {
+		t.Errorf("next to a folder: %+v", got)
+	}
+	box.write("json.py", "")
+	for range 2 {
+		if got := box.exec(warmed(program("python3", "main.py"), "json"), ""); got.warm || got.out != "/workspace\n" {
+			t.Errorf("next to a file: %+v", got)
+		}
+	}
 }
 
 // A command that is ended, or ends while programs of it live on, is the same with a forked interpreter.

@@ -161,12 +161,20 @@ func (p *packer) pack(name string) error {
 			return err
 		}
 	}
-	w := &walker{f: p.f, left: maxEntries, visit: p.add, all: true}
+	w := &walker{f: p.f, left: maxEntries, visit: p.found, all: true}
 	err = w.start(name, maxDepth)
 	if errors.Is(err, errCut) || err == nil && w.cut {
 		return fault.New(wire.CodeTooLarge, "%s has more than %d entries, or is deeper than %d", name, maxEntries, maxDepth)
 	}
 	return err
+}
+
+// found writes one entry of a folder, unless a program has removed it meanwhile.
+func (p *packer) found(info wire.FileInfo, dir *os.Root, base string) error {
+	if err := p.add(info, dir, base); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // add writes one entry.

@@ -11,7 +11,7 @@
   const fs = require('fs'), vm = require('vm'), util = require('util'), path = require('path');
   const { Worker } = require('worker_threads');
   const { createRequire, builtinModules } = require('module');
-  const { pathToFileURL } = require('url');
+  const { pathToFileURL, URL } = require('url');
   const inspector = require('inspector');
   const SOCKET = 98, TEXT = 99;
   const MOST_TEXT = 256 << 10, MOST_DATA = 2 << 20, MOST_BUNDLE = 3 << 20, MOST_FRAMES = 50;
@@ -28,6 +28,19 @@
   const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at MessagePort[^\n]*\(node:internal\/per_context[^\n]*\)/g; // of an error with a cause
   const without = (text) => (text.includes('Session.post (node:inspector:') ? text.replace(own, '').replace(same, '') : text);
 
+  // writeAll waits while a file that does not block is full: the socket does not, nor does a stream that a child has made so.
+  const nap = new Int32Array(new SharedArrayBuffer(4));
+  function writeAll(fd, bytes) {
+    for (let at = 0; at < bytes.length;) {
+      try {
+        at += fs.writeSync(fd, bytes, at);
+      } catch (e) {
+        if (e.code !== 'EAGAIN') throw e;
+        Atomics.wait(nap, 0, 0, 5);
+      }
+    }
+  }
+
   // A stream of Node that is interrupted while it writes, or that fails once, writes nothing again. These write at once to what is open.
   for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
     stream.write = (chunk, encoding, done) => {
@@ -36,7 +49,7 @@
       const bytes = typeof chunk === 'string' ? Buffer.from(without(chunk), encoding) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       let failed = null;
       try {
-        for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at);
+        writeAll(fd, bytes);
       } catch (e) {
         failed = e;
       }
@@ -47,20 +60,10 @@
   let id = null, now = null, cell = 0, hasStdin = false, late = '';
   let told = 0; // the number of the last request whose error has been reported
 
-  // Reports go out at once, so that a cell that blocks or ends the process does not hold them back. The socket does not block: while the
-  // other side reads nothing, this waits.
-  const nap = new Int32Array(new SharedArrayBuffer(4));
+  // Reports go out at once, so that a cell that blocks or ends the process does not hold them back.
   function send(text, before = '') {
     if (id === null) return;
-    const line = Buffer.from(before + id + ' ' + text + '\n');
-    for (let at = 0; at < line.length;) {
-      try {
-        at += fs.writeSync(SOCKET, line, at);
-      } catch (e) {
-        if (e.code !== 'EAGAIN') die();
-        Atomics.wait(nap, 0, 0, 5);
-      }
-    }
+    try { writeAll(SOCKET, Buffer.from(before + id + ' ' + text + '\n')); } catch { die(); }
   }
   const result = (type, fields) => send('= ' + JSON.stringify({ type, ...fields }));
 
@@ -173,10 +176,10 @@
     if (!code.includes('import')) return code;
     code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
     const within = [...texts(code)];
-    return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4[ \t]*;?/gm,
-      (all, main, names, space, _, from, at) => {
+    return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4(?:[ \t]*(with[ \t]*\{[^}]*\}))?[ \t]*;?/gm,
+      (all, main, names, space, _, from, attributes, at) => {
         if (within.some(([begin, end]) => begin <= at && at < end)) return all;
-        const load = `await __import__(${JSON.stringify(from)})`;
+        const load = `await __import__(${JSON.stringify(from)}${attributes ? `, { ${attributes.replace('with', 'with:')} }` : ''})`;
         const parts = [main && `default: ${main}`, names && names.replace(/\bas\b/g, ':')].filter(Boolean);
         if (space) return `const ${space} = ${load}${main ? `, ${main} = ${space}.default` : ''};`;
         return parts.length ? `const { ${parts.join(', ')} } = ${load};` : `${load};`;
@@ -194,21 +197,22 @@
     }
   }
 
+  let bring = (name) => import(name);
+  try { bring = eval('(name, options) => import(name, options)'); } catch { /* an old Node, whose imports have no options */ }
+
   function setGlobals() {
     const here = createRequire(path.join(process.cwd(), 'cell.js'));
-    const load = (name) => {
-      if (name.startsWith('.') || path.isAbsolute(name)) return import(pathToFileURL(path.resolve(name)).href);
-      if (builtinModules.includes(name.replace(/^node:/, '')) || /^[a-z]+:/.test(name)) return import(name);
+    const load = async (name, options) => {
+      name = String(name);
+      if (name.startsWith('.') || path.isAbsolute(name)) return bring(new URL(name, pathToFileURL(process.cwd() + '/')).href, options);
+      if (builtinModules.includes(name.replace(/^node:/, '')) || /^[a-z]+:/.test(name)) return bring(name, options);
       try {
-        return import(pathToFileURL(here.resolve(name)).href);
+        return bring(pathToFileURL(here.resolve(name)).href, options);
       } catch {
-        return import(name);
+        return bring(name, options);
       }
     };
-    for (const [name, value] of Object.entries({ require: here, display, __import__: load })) {
-      Object.defineProperty(globalThis, name, { value, configurable: true, writable: true, enumerable: false });
-    }
-    globalThis.prompt = (text = '') => {
+    const prompt = (text = '') => {
       process.stdout.write(text);
       if (!hasStdin) throw new Error('the code asks for input, and there is none: write the answer into the code, send stdin, or answer in belljar repl');
       result('input', { prompt: text.slice(0, 1000), password: false });
@@ -217,6 +221,16 @@
       while ((more = fs.readSync(0, one, 0, 1, null)) === 1 && one[0] !== 10) bytes.push(one[0]);
       return more === 0 && bytes.length === 0 ? null : Buffer.from(bytes).toString();
     };
+    for (const [name, value] of Object.entries({ require: here, display, prompt, __import__: load })) give(name, value);
+  }
+
+  // give sets a global variable, unless the program has one of its own.
+  const given = new Map();
+  function give(name, value) {
+    const there = Object.getOwnPropertyDescriptor(globalThis, name);
+    if (there && !Object.is(there.value, given.get(name))) return;
+    given.set(name, value);
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true, enumerable: false });
   }
 
   const take = (remote) => {
@@ -364,7 +378,7 @@
     evaluate(code, name, (value) => {
       if (now !== req) return; // it was interrupted
       if (value !== undefined) {
-        globalThis._ = value;
+        give('_', value);
         const bare = skim(code, (part) => part, (text) => (/^\/[/*]/.test(text) ? '' : text));
         if (!/;\s*$/.test(bare)) result('value', { data: bounded(bundle(value)), count: cell });
       }

@@ -161,12 +161,14 @@ class Kernel:
         """Shows the open figures of matplotlib, and closes them."""
         plt = sys.modules.get("matplotlib.pyplot")
         numbers = getattr(plt, "get_fignums", list)()
-        for n in numbers:
-            figure = plt.figure(n)
-            if id(figure) not in self.shown:
-                self.result("display", data=bounded(figure_bundle(figure)))
-        if numbers:
-            plt.close("all")
+        try:
+            for n in numbers:
+                figure = plt.figure(n)
+                if id(figure) not in self.shown:
+                    self.result("display", data=bounded(figure_bundle(figure)))
+        finally:  # one that cannot be drawn would fail each cell that follows
+            if numbers:
+                plt.close("all")
 
     # Cells.
 
@@ -175,6 +177,12 @@ class Kernel:
         data = b""
         while True:
             while b"\n" not in data:
+                try:
+                    self.sock.recv(1, socket.MSG_PEEK)
+                except BaseException as e:
+                    if getattr(e, "errno", None):
+                        raise
+                    continue  # a handler of signals that a cell has set has raised it
                 more = self.sock.recv(65536)
                 if not more:
                     os._exit(0)
@@ -249,6 +257,7 @@ class Kernel:
         """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future
         cache(name, code)
+        self.ns.pop("__warningregistry__", None)  # what earlier cells have warned of, by line
         tree = None
         try:
             tree = compile(code, name, "exec", flags, True)
@@ -299,11 +308,11 @@ class Kernel:
         try:
             return self.loop.run_until_complete(task)
         except KeyboardInterrupt:
-            task.cancel()
-            try:
-                self.loop.run_until_complete(task)
-            except (asyncio.CancelledError, Exception):
-                pass
+            if task.cancel():  # else the interrupt has ended it, and no loop would stop for that again
+                try:
+                    self.loop.run_until_complete(task)
+                except (asyncio.CancelledError, Exception):
+                    pass
             raise
 
     def fail(self, e):
@@ -376,9 +385,8 @@ class Kernel:
                 return m.group()
 
         command = re.sub(r"\{([^{}\n]+)\}", fill, command)
-        if re.match(r"\s*(python3? -m )?pip3?\s", command):
-            return self.pip(re.sub(r"^\s*(python3? -m )?pip3?\s+", "", command))
-        return self.bash(command, keep)
+        pip = re.match(r"\s*(?:python3? -m )?pip3?\s+(.*)", command, re.S)
+        return self.pip(pip.group(1), keep) if pip else self.bash(command, keep)
 
     def script(self, text):
         """Executes a script. Its failure is the cell's."""
@@ -387,11 +395,13 @@ class Kernel:
             raise RuntimeError("%%%%bash ended with exit code %d" % self.ns["_exit_code"])
 
     def bash(self, command, keep=False):
+        return self.start(["/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh", "-c", command], keep)
+
+    def start(self, command, keep, env=None):
         import subprocess
 
         self.flush()
-        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        p = subprocess.Popen([shell, "-c", command], stdout=subprocess.PIPE if keep else None)
+        p = subprocess.Popen(command, stdout=subprocess.PIPE if keep else None, env=env)
         try:
             out = p.communicate()[0]
         except KeyboardInterrupt:
@@ -403,11 +413,10 @@ class Kernel:
         self.ns["_exit_code"] = p.returncode
         return out.decode("utf-8", "replace").splitlines() if keep else None
 
-    def pip(self, args):
+    def pip(self, args, keep=False):
         import importlib
         import shlex
         import site
-        import subprocess
 
         words = shlex.split(args)
         env = dict(os.environ)
@@ -421,18 +430,19 @@ class Kernel:
         if proxy:
             env.setdefault("HTTPS_PROXY", proxy)
             env.setdefault("HTTP_PROXY", proxy)
-        self.flush()
-        command = [sys.executable, "-m", "pip"] + words
         if words[:1] == ["install"]:
-            command += ["--disable-pip-version-check", "--no-input"]
-        status = subprocess.call(command, env=env)
-        self.ns["_exit_code"] = status
+            env.update(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
+        command = [sys.executable, "-m", "pip"]
+        shell = any(re.match(r"\d*[<>]|[|&;]", word) or word.endswith(";") for word in words)  # pip has no such words
+        command = ["/bin/sh", "-c", shlex.join(command) + " " + args] if shell else command + words
+        out = self.start(command, keep, env)
         user = site.getusersitepackages()
         if os.path.isdir(user) and user not in sys.path:
             site.addsitedir(user)
         importlib.invalidate_caches()
-        if status:
-            raise RuntimeError("pip ended with exit code %d" % status)
+        if self.ns["_exit_code"] and not shell:
+            raise RuntimeError("pip ended with exit code %d" % self.ns["_exit_code"])
+        return out
 
     def magic(self, name, args):
         if name == "pip":
@@ -544,4 +554,7 @@ def modules(word):
     return [n for n in names if n.startswith(word)][:200]
 
 
-Kernel().serve()
+KERNEL = Kernel()
+if HERE:
+    sys.path.insert(0, "")
+KERNEL.serve()

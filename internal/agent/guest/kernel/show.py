@@ -1,10 +1,15 @@
 """How the Python kernel shows objects: their representations by MIME type, and what it adapts in modules that draw."""
+import sys
+
+HERE = sys.path[:1] == [""]
+if HERE:
+    del sys.path[0]  # until this program has what it needs: a file of the workspace may have the name of a module
+
 import base64
 import builtins
 import importlib.util
 import io
 import json
-import sys
 import warnings
 
 __builtins__ = dict(vars(builtins))  # of this program: code may replace those of the module
@@ -182,11 +187,11 @@ class Hooks:
         self.after = {
             "matplotlib.pyplot": lambda m: setattr(m, "show", lambda *_, **__: kernel.show_figures()),
             "IPython.display": lambda m: setattr(m, "display", kernel.display),
-            "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None: kernel.input(prompt, password=True)),
+            "getpass": lambda m: setattr(m, "getpass", lambda prompt="Password: ", stream=None, **_: kernel.input(prompt, password=True)),
         }
 
     def find_spec(self, name, path=None, target=None):
-        after = self.after.pop(name, None)
+        after = self.after.get(name)
         if after is None:
             return None
         for finder in sys.meta_path:
@@ -194,7 +199,6 @@ class Hooks:
             if spec is not None:
                 break
         else:
-            self.after[name] = after
             return None
         loader = spec.loader
 
@@ -229,7 +233,7 @@ class Shims:
 
     def exec_module(self, m):
         if m.__name__ == "IPython":
-            m.get_ipython = lambda: None
+            m.get_ipython, m.version_info = lambda: None, (8, 24, 0)  # matplotlib asks for both
             return
         m.display = self.kernel.display
         m.clear_output = lambda wait=False: None

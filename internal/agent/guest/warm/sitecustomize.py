@@ -46,6 +46,21 @@ def sight():
     return found
 
 
+def hidden(names):
+    """Says whether the program would import a file of its own folder in place of one of these modules."""
+    with open("/proc/self/cmdline", "rb") as line:
+        program = os.fsdecode(line.read().split(b"\0")[1])
+    folder = program if os.path.isdir(program) else os.path.dirname(os.path.realpath(program))
+    for hook in sys.path_hooks:
+        try:
+            finder = hook(folder)
+        except ImportError:
+            continue
+        found = map(finder.find_spec, names)
+        return any(spec and spec.loader for spec in found)  # else a folder without code
+    return False
+
+
 def freeze(gc):
     """Spares what is there now the collections at the end of the process, unless the program imports gc, which would show it."""
     import _imp
@@ -120,7 +135,7 @@ def receive(sock):
     return text.split(b"\0"), fds
 
 
-def become(sock, words, fds, resource):
+def become(sock, words, fds, resource, preloaded):
     """Makes this process the one of a command. Its program has not begun before the agent says so."""
     stdin, cwd, *limits = words
     try:
@@ -128,6 +143,8 @@ def become(sock, words, fds, resource):
             os.dup2(fd, 0)
             os.close(fd)
         os.chdir(cwd)
+        if preloaded and hidden(preloaded):
+            os._exit(1)
         for limit in limits:
             name, value = limit.split(b"=")
             resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
@@ -196,6 +213,9 @@ def park():
             __import__(name.decode())
         except Exception:  # the image does not have it
             pass
+    preloaded = [name for name in set(sys.modules) - known if "." not in name and name not in sys.builtin_module_names]
+    if preloaded and hidden(preloaded):
+        os._exit(0)
     keep(set(sys.modules) - known)
     enlarge()
     freeze(gc)
@@ -207,7 +227,7 @@ def park():
     words, fds = receive(sock)
     if sight() != seen:
         os._exit(0)
-    become(sock, words, fds, resource)
+    become(sock, words, fds, resource, preloaded)
     if absent:
         raise absent
 
