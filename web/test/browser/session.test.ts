@@ -96,6 +96,30 @@ test("what something else has written is never overwritten unseen", async (t) =>
   assert.equal(await session.files.text("a.txt"), "last\n");
 });
 
+test("what is typed while a file is read again stays", async (t) => {
+  const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
+  v.allow(/412/);
+  await editor(page).getByText("one").waitFor();
+  await session.write("a.txt", "of a program\n");
+  let go = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/read/, async (route) => {
+    const answer = await route.fetch();
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.fulfill({ response: answer });
+  }, { times: 1 }));
+  await page.evaluate(() => dispatchEvent(new Event("focus"))); // as if the window had been left
+  await within("the question", asked);
+  await retype(page, "mine");
+  const answered = page.waitForResponse(/fs\/read/);
+  go();
+  await answered;
+  await page.getByText("Something else has changed this file.").waitFor();
+  assert.equal(await editor(page).innerText(), "mine");
+  await page.keyboard.press("Control+s");
+  await page.getByRole("dialog", { name: "The file has changed" }).locator(".cm-merge-a").getByText("of a program").waitFor();
+});
+
 test("changes that are not saved are asked about, and survive a new sign-in", async (t) => {
   const { page, session, row } = await begin(t, { "a.txt": "a", "b.txt": "b" }, "?file=a.txt");
   await editor(page).getByText("a", { exact: true }).waitFor();
