@@ -271,9 +271,10 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
 
   // Chromium sends again what was on a connection of an earlier request, and not what was on a new one. This is as the latter.
   v.allow(/ERR_CONNECTION_RESET/);
-  await page.route(/fs\/raw/, (route) => route.abort("connectionreset"), { times: 2 });
+  await page.route(/fs\/raw/, (route) => route.abort("connectionreset"));
   await page.locator('input[type="file"]').setInputFiles([{ name: "twice.txt", mimeType: "text/plain", buffer: Buffer.from("at last") }]);
   await page.locator(".uploads").getByText("It is sent again.").waitFor();
+  await page.unroute(/fs\/raw/);
   await row("twice.txt").waitFor();
   assert.equal(await session.files.text("in/twice.txt"), "at last");
 });
