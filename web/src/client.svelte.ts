@@ -30,7 +30,13 @@ let held = stored();
 let belljar = client(held);
 
 function client(token: string | undefined): Belljar {
-  return new Belljar({ baseUrl: apiBase, token, source: "Web", fetch: watchedFetch });
+  // Whatever was asked for: what is shown of a sign-in that has ended is of no use.
+  const fetch: typeof globalThis.fetch = async (input, init) => {
+    const answer = await watchedFetch(input, init);
+    if (answer.status === 401 && token === held) void answer.clone().json().catch(() => undefined).then((body) => token === held && failureOf(401, body));
+    return answer;
+  };
+  return new Belljar({ baseUrl: apiBase, token, source: "Web", fetch });
 }
 
 /** api is the client of whoever is signed in. */

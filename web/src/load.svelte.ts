@@ -1,5 +1,6 @@
 // Asking the API from a page: what came, what went wrong, and when to ask again.
 import { noteFailure } from "./client.svelte.ts";
+import { now as serverNow } from "./shell/away.svelte.ts";
 
 /** What a page has of the server so far. */
 export interface Loaded<T> {
@@ -67,11 +68,11 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
   };
 }
 
-/** now is the time of the second, for what counts up on the page. */
+/** clock is the server's time of the second, for what counts up on the page. */
 export function clock(): { readonly now: number } {
-  let now = $state(Date.now());
+  let now = $state(serverNow());
   $effect(() => {
-    const timer = setInterval(() => { now = Date.now(); }, 1000);
+    const timer = setInterval(() => { now = serverNow(); }, 1000);
     return () => clearInterval(timer);
   });
   return { get now() { return now; } };

@@ -80,7 +80,10 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	next, stop := iter.Pull2(x.Engine.Runs().Frames(reading, runID, 1))
 	p := &program{runID: runID, next: next, cancel: cancel, stop: func() { cancel(); stop() }}
-	if err := p.recall(run.LastSeq, fromSeq, fresh); err != nil {
+	hold := context.AfterFunc(ctx, cancel) // a client that leaves does not wait for a program that does not begin
+	err = p.recall(run.LastSeq, fromSeq, fresh)
+	hold()
+	if err != nil {
 		p.stop()
 		return nil, err
 	}

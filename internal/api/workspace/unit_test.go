@@ -156,6 +156,42 @@ func TestRestartEndsWhatRuns(t *testing.T) {
 	}
 }
 
+// waiting is an engine whose runs have no place yet: their logs are empty.
+type waiting struct{ workspace.Engine }
+
+func (waiting) Runs() belljar.Runs { return waitingRuns{} }
+
+type waitingRuns struct{ belljar.Runs }
+
+func (waitingRuns) Get(context.Context, string) (belljar.Run, error) { return belljar.Run{}, nil }
+
+func (waitingRuns) Frames(ctx context.Context, _ string, _ uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		<-ctx.Done()
+		yield(belljar.Frame{}, ctx.Err())
+	}
+}
+
+// A client that leaves before its program runs, or a server that stops, does not wait for it.
+func TestRecallEndsWithItsClient(t *testing.T) {
+	x := &chat{call: &call{Workspace: workspace.Workspace{Engine: waiting{}}}}
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := x.follows(ctx, "run", 0, true)
+		done <- err
+	}()
+	leave()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits")
+	}
+}
+
 // noisy is an engine whose commands print much about errors, a little at a time.
 type noisy struct{ workspace.Engine }
 

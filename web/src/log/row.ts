@@ -1,4 +1,5 @@
 // A row of a log as it is shown: parts of text with their looks.
+import { shown as visible } from "../format.ts";
 import { colour, Flag, plain, render, type Span, type Style } from "./ansi.ts";
 import { Kind, type Lines } from "./lines.ts";
 import { filePlaces } from "./links.ts";
@@ -50,7 +51,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 export function showRow(lines: Lines, row: number, style: Style, look: Look): { row: Row; end: Style } {
   const kind = lines.kind(row);
   const mark = lines.markAt(row);
-  if (mark) return { row: { number: 0, kind, warn: mark.warn ?? false, parts: [{ text: mark.text, flags: 0 }], cut: 0, open: false }, end: style };
+  if (mark) return { row: { number: 0, kind, warn: mark.warn ?? false, parts: [{ text: visible(mark.text), flags: 0 }], cut: 0, open: false }, end: style };
   const [from, to] = lines.content(row);
   const open = look.open(row);
   const most = open ? mostShown : shown;

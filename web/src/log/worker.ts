@@ -18,6 +18,7 @@ const mostHits = 1_000_000;
 
 if (self.name === expressionName) {
   self.onmessage = ({ data }: MessageEvent<{ block: Block; query: Query }>) => self.postMessage(searchBlock(data.block, data.query));
+  self.postMessage("begun");
 } else {
   serve();
 }
@@ -251,8 +252,14 @@ function serve(): void {
 // Guarded searches by an expression in a worker of its own.
 class Guarded {
   #worker = startWorker(self.location.href, expressionName);
+  // To start it takes time, too, which is not the expression's.
+  #begun = new Promise<void>((resolve, reject) => {
+    this.#worker.onmessage = () => resolve();
+    this.#worker.onerror = () => reject(new Error("The search has failed."));
+  });
 
-  search(asked: Block, query: Query): Promise<number[]> {
+  async search(asked: Block, query: Query): Promise<number[]> {
+    await this.#begun;
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         this.end();

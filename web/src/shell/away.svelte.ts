@@ -3,6 +3,13 @@ import { send } from "../upload.ts";
 
 export const away = $state({ since: 0, nextTry: 0 });
 let waitMs = 1000;
+let clock: number | undefined; // the server's, when performance.now() was 0: the latest that an answer told, since one may be old
+
+/** now is the time by the server's clock where the browser's is another: what is shown and decided by the server's times needs that. */
+export function now(): number {
+  const [own, server] = [Date.now(), clock === undefined ? undefined : clock + performance.now()];
+  return server === undefined || Math.abs(server - own) < 5000 ? own : server; // answers tell seconds, and take some
+}
 
 /** asked notes whether the server has answered: 1, 2, 4 … 30 s until it is asked again, with jitter. */
 export function asked(answered: boolean): void {
@@ -21,6 +28,8 @@ export const watchedFetch: typeof fetch = async (input, init) => {
   try {
     const answer = await send(input, init);
     if (away.since) asked(true);
+    const told = Date.parse(answer.headers.get("Date") ?? "") - performance.now();
+    if (told > (clock ?? -Infinity)) clock = told;
     return answer;
   } catch (error) {
     if (!init?.signal?.aborted && !away.since) asked(false);

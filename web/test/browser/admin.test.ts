@@ -35,6 +35,12 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   await dialog.getByLabel("User", { exact: true }).fill(user);
   await dialog.getByLabel("What it is for").fill("<b>tests</b>");
   await accessible(v.page, "admin-new-key");
+  const { x, y } = (await dialog.getByLabel("What it is for").boundingBox())!;
+  await v.page.mouse.move(x + 15, y + 15);
+  await v.page.mouse.down();
+  await v.page.mouse.move(5, 5);
+  await v.page.mouse.up();
+  assert.equal(await dialog.count(), 1, "text that is selected with a mouse that goes out closes nothing");
   await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.getByText(`The key of ${shown(user)}. Copy it now: it is not shown again.`).waitFor();
   await accessible(v.page, "admin-key");

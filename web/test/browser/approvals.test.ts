@@ -77,6 +77,22 @@ test("a decision that another operator took first is said", async (t) => {
   await accessible(boss.page, "approvals-late");
 });
 
+test("an operator whose clock is wrong decides, too", async (t) => {
+  const boss = await visit(t, { place: server, role: "admin" });
+  await boss.inject(() => {
+    const now = Date.now.bind(Date);
+    Date.now = () => now() + 48 * 3_600_000;
+  });
+  const one = await asked(t, server, ["true"]);
+  await boss.open("sandbox/approvals");
+  const card = boss.page.getByRole("article").filter({ hasText: one.user });
+  await card.getByText(/^expires in \d+ min/).waitFor();
+  await card.getByText(/^(just now|\d+ s ago|in 1 s) · look at it$/).waitFor();
+  await card.getByRole("button", { name: "Approve" }).click();
+  await card.waitFor({ state: "detached" });
+  assert.equal((await one.v.api.runs.wait(one.id)).phase, "completed");
+});
+
 test("users see that the page is for operators", async (t) => {
   const v = await visit(t, { place: server, user: "a\u202euser" });
   await v.open("sandbox/approvals");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { accessible, serve, tempDir, visit } from "./world.ts";
+import { accessible, serve, tempDir, visit, within } from "./world.ts";
 
 /** write replaces the program in the editor. */
 async function write(page: Page, code: string): Promise<void> {
@@ -127,6 +127,29 @@ test("a request in every detail, and an earlier one again", async (t) => {
   await v.open(`sandbox?from=${id}`, other);
   await other.getByRole("status").getByText("not its files").waitFor();
   assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
+});
+
+test("a run that starts late does not come in front of another page", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.open("sandbox");
+  await page.getByText("Command", { exact: true }).first().click();
+  await page.getByRole("textbox", { name: "Command" }).fill("true");
+  let go = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/sandbox\/runs\?wait/, async (route) => {
+    const answer = await route.fetch();
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.fulfill({ response: answer });
+  }, { times: 1 }));
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await within("the question", asked);
+  await page.getByRole("link", { name: "Sessions" }).click();
+  await page.getByRole("heading", { name: "No session is open" }).waitFor();
+  const said = page.locator("[aria-live=polite]").last().filter({ hasText: "The run has started" });
+  go();
+  await said.waitFor({ state: "attached" });
+  assert.equal(new URL(page.url()).pathname, "/webui/sandbox/sessions");
 });
 
 test("a reload loses nothing, and fields that cannot be sent have errors", async (t) => {

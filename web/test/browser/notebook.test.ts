@@ -143,3 +143,36 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await v.open(`sandbox/sessions/${session.id}?file=broken.ipynb`);
   await page.getByText("This is not a notebook").waitFor();
 });
+
+test("what a cell prints fast is drawn in few steps, and of very many outputs the first", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  const session = await v.api.sessions.create({ base_image: "host" });
+  const notebook = (source: string, outputs: unknown[] = []) => JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [{ cell_type: "code", id: "a", metadata: {}, source, outputs, execution_count: null }] });
+  await session.write("fast.ipynb", notebook("for i in range(3000): print('line', i, flush=True)"));
+  await v.open(`sandbox/sessions/${session.id}?file=fast.ipynb`);
+  // All of it comes at once, in a piece for each line.
+  const event = (seq: number, data: object) => `id: ${seq}\ndata: ${JSON.stringify({ seq, t: 0, ...data })}\n\n`;
+  const lines = Array.from({ length: 3000 }, (_, i) => event(i + 1, { type: "stdout", data: `line ${i}\n` }));
+  await page.route(/runs\/[^/]+\/logs/, async (route) => {
+    await route.fetch(); // until the run has ended
+    await route.fulfill({ contentType: "text/event-stream", body: lines.join("") + event(3001, { type: "event", event: "end", data: {} }) });
+  });
+  await page.getByRole("button", { name: "Run cell 1" }).waitFor();
+  const steps = await page.evaluateHandle(() => {
+    const seen = { steps: 0 };
+    new MutationObserver((all) => (seen.steps += all.filter((one) => (one.target.nodeType === Node.TEXT_NODE ? one.target.parentElement : (one.target as Element))?.closest(".outputs")).length))
+      .observe(document.body, { subtree: true, childList: true, characterData: true });
+    return seen;
+  });
+  await page.getByRole("button", { name: "Run cell 1" }).click();
+  await page.locator(".outputs pre").getByText("line 2999").waitFor();
+  await page.getByText("Executing …").waitFor({ state: "detached" });
+  const { steps: drawn } = await steps.jsonValue();
+  assert.ok(drawn < 1000, `${drawn} steps`);
+
+  await session.write("many.ipynb", notebook("", Array.from({ length: 2000 }, (_, i) => ({ output_type: "stream", name: i % 2 ? "stderr" : "stdout", text: `output ${i}` }))));
+  await v.open(`sandbox/sessions/${session.id}?file=many.ipynb`);
+  await page.getByText("1,500 more outputs in the file.").waitFor();
+  assert.equal(await page.locator(".outputs .output").count(), 500);
+});

@@ -87,6 +87,13 @@ test("text filters work with the keyboard alone", async (t) => {
   await v.page.keyboard.press("Delete");
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
   await v.page.keyboard.press("Escape");
+  // A space at the end is the beginning of another word.
+  await v.page.getByLabel("Text").fill("");
+  await v.page.getByLabel("Text").pressSequentially("two ");
+  await v.page.waitForURL(/q=two/);
+  await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
+  await v.page.getByLabel("Text").pressSequentially("words");
+  assert.equal(await v.page.getByLabel("Text").inputValue(), "two words");
 });
 
 test("a limit of requests is waited for, and said if it lasts", async (t) => {

@@ -43,6 +43,14 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("src/deep/run.sh"), "echo 3\r\necho 4\r\n");
   assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0755");
+  // The second time is read out, too.
+  const said = page.locator("[aria-live=polite]").last();
+  const first = await said.textContent();
+  assert.match(first!, /^Saved/);
+  await retype(page, "echo 3\necho 5\n");
+  await page.keyboard.press("Control+s");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  assert.notEqual(await said.textContent(), first);
   await page.reload();
   await editor(page).getByText("echo 3").waitFor();
   assert.equal(await row("run.sh").getAttribute("aria-level"), "3");
@@ -86,6 +94,30 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await page.getByRole("dialog", { name: "The file is gone" }).getByRole("button", { name: "Save it again" }).click();
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("a.txt"), "last\n");
+});
+
+test("what is typed while a file is read again stays", async (t) => {
+  const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
+  v.allow(/412/);
+  await editor(page).getByText("one").waitFor();
+  await session.write("a.txt", "of a program\n");
+  let go = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/read/, async (route) => {
+    const answer = await route.fetch();
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.fulfill({ response: answer });
+  }, { times: 1 }));
+  await page.evaluate(() => dispatchEvent(new Event("focus"))); // as if the window had been left
+  await within("the question", asked);
+  await retype(page, "mine");
+  const answered = page.waitForResponse(/fs\/read/);
+  go();
+  await answered;
+  await page.getByText("Something else has changed this file.").waitFor();
+  assert.equal(await editor(page).innerText(), "mine");
+  await page.keyboard.press("Control+s");
+  await page.getByRole("dialog", { name: "The file has changed" }).locator(".cm-merge-a").getByText("of a program").waitFor();
 });
 
 test("changes that are not saved are asked about, and survive a new sign-in", async (t) => {
@@ -239,9 +271,10 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
 
   // Chromium sends again what was on a connection of an earlier request, and not what was on a new one. This is as the latter.
   v.allow(/ERR_CONNECTION_RESET/);
-  await page.route(/fs\/raw/, (route) => route.abort("connectionreset"), { times: 2 });
+  await page.route(/fs\/raw/, (route) => route.abort("connectionreset"));
   await page.locator('input[type="file"]').setInputFiles([{ name: "twice.txt", mimeType: "text/plain", buffer: Buffer.from("at last") }]);
   await page.locator(".uploads").getByText("It is sent again.").waitFor();
+  await page.unroute(/fs\/raw/);
   await row("twice.txt").waitFor();
   assert.equal(await session.files.text("in/twice.txt"), "at last");
 });

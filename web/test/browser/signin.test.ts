@@ -132,12 +132,29 @@ test("a revoked token asks for a new sign-in, with the reason", async (t) => {
   assert.equal(await token(v.page), null);
 });
 
-test("an expired token asks for a new sign-in", async (t) => {
+test("a token that ends before something is sent asks for a new sign-in, and what was written stays", async (t) => {
+  const v = await visit(t);
+  v.allow(/401/);
+  await v.open("sandbox");
+  await v.page.getByText("Command", { exact: true }).first().click();
+  await v.page.getByRole("textbox", { name: "Command" }).fill("echo kept");
+  const admin = operator(t, v.place);
+  for (const one of await admin.tokens.list()) if (one.user_id === v.user && one.prefix.startsWith("u1.")) await admin.tokens.revoke(one.id);
+  await v.page.getByRole("button", { name: /^Run/ }).click();
+  await heading(v.page, "Sign in to Belljar").waitFor();
+  await v.page.getByRole("alert").waitFor();
+  await v.page.getByLabel("API key").fill(v.key);
+  await v.page.keyboard.press("Enter");
+  await heading(v.page, "New run").waitFor();
+  assert.equal(await v.page.getByRole("textbox", { name: "Command" }).inputValue(), "echo kept");
+});
+
+test("a token of an earlier visit that has ended asks for a new sign-in", async (t) => {
   const v = await visit(t, { signedIn: false });
   v.allow(/401/);
-  const { secret } = await operator(t, v.place).tokens.create({ user_id: v.user, role: "user", ttl_sec: 2 });
-  const old = await login(v.place, secret!);
-  await until("the token has expired", async () => (await fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { Authorization: `Bearer ${old}` } })).status === 401);
+  const old = await login(v.place, v.key);
+  const ended = await fetch(`${v.place.url}/api/v1/sandbox/login`, { method: "DELETE", headers: { Authorization: `Bearer ${old}` } });
+  assert.ok(ended.ok);
   await v.open("sandbox");
   await v.page.evaluate((text) => localStorage.setItem("belljar.token", text), old);
   await v.page.reload();

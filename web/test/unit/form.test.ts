@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyForm, formOf, inLanguage, specOf } from "../../src/page/new/form.ts";
+import type { Run } from "../../../sdk/typescript/src/index.ts";
+import { emptyForm, formOf, formOfRun, inLanguage, specOf } from "../../src/page/new/form.ts";
 import { fromBase64, toBase64, words } from "../../src/spec.ts";
 import { ago, bytes, duration, moment, number, shellLine } from "../../src/format.ts";
 
@@ -35,6 +36,16 @@ test("a form becomes a request, and a request the same form", () => {
   for (const field of ["base_image", "runtime", "resources", "egress", "network_policy", "packages", "git", "workspace_exec"]) assert.ok(!(field in inSession), field);
   const again = specOf(formOf({ session_id: "s", context: "c", language: "python", code: "x" }));
   assert.deepEqual([again.session_id, again.context, again.code, again.language], ["s", "c", "x", undefined]);
+});
+
+test("an earlier run brings what the server knows of it", () => {
+  const run = {
+    id: "r", command: ["a", "b c"], base_image: "python:3.11", runtime: "gvisor", network: { network_policy: "allowlist", egress: { hosts: ["api.example.com"], cidrs: ["10.0.0.0/8"] } },
+    packages: { pip: [{ name: "numpy", version: "2.1.0", sha256: [] }], npm: [{ name: "left-pad", version: "1.3.0" }] }, git: { url: "https://git.example.com/x", ref: "main", commit: "c0ffee" },
+  };
+  const spec = specOf(formOfRun(run as unknown as Run));
+  assert.deepEqual([spec.command, spec.network_policy, spec.egress], [["a", "b c"], "allowlist", run.network.egress]);
+  assert.deepEqual([spec.packages, spec.git], [{ pip: ["numpy==2.1.0"], npm: ["left-pad@1.3.0"] }, { url: "https://git.example.com/x", ref: "c0ffee" }]);
 });
 
 test("a language brings its example, and leave to execute what is compiled", () => {

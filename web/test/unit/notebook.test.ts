@@ -43,6 +43,7 @@ test("results become outputs, and hostile tables stay tables", () => {
   assert.deepEqual(outputOf({ type: "value", count: 2, data: { "text/plain": "1" } }), { output_type: "execute_result", execution_count: 2, data: { "text/plain": "1" }, metadata: {} });
   assert.deepEqual(outputOf({ type: "error", name: "E", value: "v", traceback: "a\nb" }), { output_type: "error", ename: "E", evalue: "v", traceback: ["a", "b"] });
   assert.equal(outputOf({ type: "input" }), undefined);
+  assert.deepEqual(outputOf({ type: "error", name: "E", traceback: 5 } as unknown as Parameters<typeof outputOf>[0])!["traceback"], [""]);
   const table = tableOf({ schema: { fields: [{ name: "a" }, 5, { name: "__proto__" }] }, data: [{ a: "<b>" }, null, { a: { b: 1 } }], total_rows: "many" });
   assert.deepEqual(table, { columns: ["a", "", "__proto__"], rows: [["<b>", "", ""], ["", "", ""], ['{"b":1}', "", ""]], total: 3 });
   for (const value of [null, 1, {}, { schema: {} }, { schema: { fields: [] } }]) assert.equal(tableOf(value), undefined);

@@ -27,6 +27,13 @@ test("files of the workspace in stack traces", () => {
   assert.ok(cpuMs(() => filePlaces("/workspace/".repeat(20_000) + ".".repeat(50_000) + "x")) < 1000);
 });
 
+test("a mark shows what turns text around, and is one line", () => {
+  const lines = new Lines();
+  lines.mark({ text: "Network: \u202emoc\nx was denied" });
+  const { row } = showRow(lines, 0, plain, look);
+  assert.deepEqual(row.parts.map((part) => part.text), ["Network: ⟨202E⟩moc⟨000A⟩x was denied"]);
+});
+
 test("parts are cut where a look, a hit or a link begins or ends", () => {
   const text = "at /workspace/a.js:3 fails";
   const spans = [{ text: text.slice(0, 8), style: plain }, { text: text.slice(8), style: { fg: 1, bg: -1, flags: 16 } }];

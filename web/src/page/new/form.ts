@@ -2,6 +2,7 @@
 import type { Run, RunSpec } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
+import { repeatOf } from "../run/spec.ts";
 import { rulesOf, textOfRules } from "../session/rules.ts";
 import { languages } from "./example.ts";
 
@@ -132,11 +133,13 @@ export function formOf(spec: RunSpec): Form {
 /** formOfRun fills a form with what the server knows of a run: without its files, its input and the values of its environment. */
 export function formOfRun(run: Run): Form {
   const limits = run.resource_usage?.limits;
+  const { egress, packages, git } = repeatOf(run, undefined).spec;
   return {
     ...emptyForm(),
     ...(run.context ? { kind: "code", code: run.command?.[0] ?? "", context: run.context.name } as const : { kind: "command", command: shellLine(run.command ?? []) } as const),
     image: run.session_id ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
     interactive: run.interactive ?? false,
     timeoutSec: String(limits?.timeout_sec ?? ""), memoryMb: String(limits?.memory_mb || ""), cpu: String(limits?.cpu || ""),
+    allow: textOfRules(egress), pip: (packages?.pip ?? []).join("\n"), npm: (packages?.npm ?? []).join("\n"), git: git?.url ?? "", ref: git?.ref ?? "",
   };
 }

@@ -7,6 +7,9 @@ import { askedIn, emptyCell, outputIn, parse, serialize, type Language, type Out
 // More of what a program prints is in the log of its run.
 const mostPrinted = 256 << 10;
 
+// What comes is drawn so often: a program may print faster than a page can draw.
+const drawMs = 50;
+
 export class Cell {
   readonly id: string;
   type: SavedCell["type"] = $state("code");
@@ -160,51 +163,64 @@ export class Book {
     Object.assign(cell, { outputs: [], count: null, run: undefined, problem: undefined, asked: undefined });
     this.note = "";
     this.touched();
+    let outputs: Output[] = [];
+    let later: ReturnType<typeof setTimeout> | undefined;
+    const draw = () => {
+      clearTimeout(later);
+      later = undefined;
+      cell.outputs = [...outputs];
+    };
     try {
       // A cell of bash does not say that it asks, so that it reads the end of its input at once.
       const input = this.language === "bash" ? {} : { interactive: true, stdin_idle_timeout_sec: 3600 };
       const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context, ...input });
       cell.run = id;
       let line = "";
+      let drawn = performance.now();
       for await (const frame of api().runs.frames(id, { signal })) {
-        if (frame.type === "stdout" || frame.type === "stderr") print(cell, frame.type, frame.text);
+        if (frame.type === "stdout" || frame.type === "stderr") print(outputs, frame.type, frame.text);
         else if (frame.type === "result") {
           const lines = (line + frame.text).split("\n");
           line = lines.pop()!;
-          for (const one of lines) add(cell, one);
-        }
+          for (const one of lines) add(cell, outputs, one);
+        } else continue;
+        later ??= setTimeout(draw, drawMs);
+        if (performance.now() - drawn < drawMs) continue;
+        await new Promise((resolve) => setTimeout(resolve)); // promises alone do not let it be drawn
+        drawn = performance.now();
       }
-      once(cell);
+      outputs = once(outputs);
       this.#count = cell.count = cell.count ?? this.#count + 1;
       const run = await api().runs.get(id, { signal });
       if (run.context?.state === "replaced") this.note = "The interpreter has ended. The next cell gets a new one, without the variables.";
       const good = run.phase === "completed" && run.exit_code === 0;
-      if (!good && !cell.outputs.some((one) => one.output_type === "error") && run.message) print(cell, "stderr", `${run.message}\n`);
+      if (!good && !outputs.some((one) => one.output_type === "error") && run.message) print(outputs, "stderr", `${run.message}\n`);
       return good;
     } catch (error) {
       if (!signal.aborted) cell.problem = error;
       return false;
     } finally {
+      draw();
       if (!signal.aborted) this.touched();
     }
   }
 }
 
-function print(cell: Cell, name: "stdout" | "stderr", text: string): void {
-  const last = cell.outputs.at(-1);
+function print(outputs: Output[], name: "stdout" | "stderr", text: string): void {
+  const last = outputs.at(-1);
   const before = last?.output_type === "stream" && last["name"] === name ? String(last["text"]) : undefined;
   if (before !== undefined && before.length > mostPrinted) return;
   let whole = (before ?? "") + text;
   if (whole.length > mostPrinted) whole = `${whole.slice(0, mostPrinted)}\n… the log of the run has the rest\n`;
-  cell.outputs = [...(before === undefined ? cell.outputs : cell.outputs.slice(0, -1)), { output_type: "stream", name, text: whole }];
+  outputs.splice(before === undefined ? outputs.length : -1, 1, { output_type: "stream", name, text: whole });
 }
 
 // once leaves out the traceback on stderr, which the error has, too.
-function once(cell: Cell): void {
-  const error = cell.outputs.find((one) => one.output_type === "error");
+function once(outputs: Output[]): Output[] {
+  const error = outputs.find((one) => one.output_type === "error");
   const trace = error && (error["traceback"] as string[]).join("\n").trim();
-  if (!trace) return;
-  cell.outputs = cell.outputs.flatMap((one) => {
+  if (!trace) return outputs;
+  return outputs.flatMap((one) => {
     const text = one.output_type === "stream" && one["name"] === "stderr" ? String(one["text"]).trimEnd() : "";
     if (!text.endsWith(trace)) return [one];
     const rest = text.slice(0, -trace.length);
@@ -212,10 +228,10 @@ function once(cell: Cell): void {
   });
 }
 
-function add(cell: Cell, line: string): void {
+function add(cell: Cell, outputs: Output[], line: string): void {
   cell.asked = askedIn(line) ?? cell.asked;
   const output = outputIn(line);
   if (!output) return;
   if (output.output_type === "execute_result") cell.count = output["execution_count"] as number | null;
-  cell.outputs = [...cell.outputs, output];
+  outputs.push(output);
 }

@@ -126,7 +126,7 @@ export function outputOf(result: Result): Output | undefined {
     case "display":
       return { output_type: "display_data", data, metadata: {} };
     case "error":
-      return { output_type: "error", ename: result.name ?? "", evalue: result.value ?? "", traceback: (result.traceback ?? "").split("\n") };
+      return { output_type: "error", ename: result.name ?? "", evalue: result.value ?? "", traceback: textOf(result.traceback).split("\n") };
     case "cut":
       return { output_type: "stream", name: "stderr", text: `${result.text ?? "Further results were dropped."}\n` };
   }
