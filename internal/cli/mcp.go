@@ -72,11 +72,6 @@ func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// A write to a client that has gone must not end this process before its sandboxes. A connection to a server that breaks raises the
-	// signal, too, so that it says nothing. Child processes would inherit an ignored one.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
 	return m.serve(ctx, c, set)
 }
 

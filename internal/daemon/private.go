@@ -39,7 +39,6 @@ func (h *Host) private(ctx context.Context, s local.ServeOptions) (err error) {
 	if err := checkStdin(h.Stdin); err != nil {
 		return err
 	}
-	catchPipe()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)

@@ -53,7 +53,6 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 		h.Print("warning: others can write in the data folder, and replace its keys: chmod o-w %s", data.path)
 	}
 
-	catchPipe()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -97,10 +96,6 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 	}
 	return n.drain(cfg.Drain, server, signals)
 }
-
-// catchPipe keeps a server alive whose reader of output or of the log has gone, such as a restarted journal: SIGPIPE would end it in the
-// middle of what it does. Child processes would inherit an ignored signal.
-func catchPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // load reads the configuration: file, environment, flags.
 func load(h *Host, s local.ServeOptions) (config.Config, error) {
