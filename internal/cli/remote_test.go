@@ -52,21 +52,23 @@ func serveHere(t *testing.T) *os.Process {
 	return cmd.Process
 }
 
-// TestInterruptRemote: Ctrl-C ends a run on a server as it ends a local one.
+// TestInterruptRemote: Ctrl-C ends a run on a server as it ends a local one, and so does the end of the terminal.
 func TestInterruptRemote(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)
 	for name, test := range map[string]struct {
+		signal os.Signal
 		script string
 		status int
 	}{
-		"sleeps":   {"echo ready; exec sleep 1000", 130},
-		"says bye": {"trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait", 130},
+		"sleeps":   {os.Interrupt, "echo ready; exec sleep 1000", 130},
+		"hung up":  {syscall.SIGHUP, "echo ready; exec sleep 1000", 129},
+		"says bye": {os.Interrupt, "trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait", 130},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", test.script)
 			c.until(t, "ready")
-			if err := c.Process.Signal(os.Interrupt); err != nil {
+			if err := c.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.ended(t); got != test.status || c.stderr.Len() > 0 {

@@ -39,6 +39,9 @@ func Watch(ctx context.Context, e *local.Engine, abandon func()) *Stopper {
 	s := &Stopper{Begin: begin, Accept: accept, engine: e, lifetime: lifetime}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
