@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
+	"os"
+	"os/signal"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -33,6 +37,9 @@ type Options struct {
 
 // Run executes args (without the program's name) and returns the exit status.
 func Run(ctx context.Context, args []string, o Options) int {
+	// A write to a reader or a server that has gone is an error of the write, and must not end this process in the middle of what it does.
+	// Child processes would inherit an ignored signal.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	log.SetOutput(io.Discard) // libraries log connection details there; failures are returned as errors
 	c := &console{
 		Writer: notice.Writer{Stderr: o.Stderr}, env: o.Env, stdin: o.Stdin, stdout: o.Stdout,
@@ -94,7 +101,10 @@ func (c *console) run(ctx context.Context, args []string) int {
 	if errors.Is(err, errHelpShown) {
 		return 0
 	}
-	if err != nil {
+	switch {
+	case readerGone(err): // of the help
+		return exitPipe
+	case err != nil:
 		return c.failIn(slices.Contains(args, "--json"), usageError(err))
 	}
 	c.flags = ownFlags(parsed.Selected())
@@ -110,8 +120,19 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return 0
 	case errors.As(err, &status):
 		return int(status)
+	case readerGone(err):
+		return exitPipe
 	}
 	return c.failIn(asksJSON(parsed), err)
+}
+
+// exitPipe is the status when the reader of our output has gone, as head does: that of a program which SIGPIPE ends.
+const exitPipe = 128 + int(syscall.SIGPIPE)
+
+// readerGone reports whether an error is that of a write to a pipe without a reader. Connections have other errors.
+func readerGone(err error) bool {
+	var at *fs.PathError
+	return errors.As(err, &at) && errors.Is(at, syscall.EPIPE)
 }
 
 // asksJSON reports whether the command line has the command's --json.

@@ -74,7 +74,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *i
 		return 0, err
 	}
 	if s, ok := out.(*streams); ok && s.broken {
-		return 128 + int(syscall.SIGPIPE), nil
+		return exitPipe, nil
 	}
 	status := conclude(c, run, stop.Signalled(), early...)
 	if p.json {

@@ -32,10 +32,6 @@ Examples:
 func (lspCommand) Run(ctx context.Context, c *console) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// A write to an editor that has gone must not end this process before its sandboxes.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
 	c.image = local.HostImage // runs may ask for other images
 	c.source = "IDE"
 	in := c.stdin

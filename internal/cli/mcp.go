@@ -70,25 +70,8 @@ func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	// After the client closes the pipe, a write raises SIGPIPE, which must not end this process before its sandboxes. Child
-	// processes would inherit an ignored signal, so catch it instead.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
-	go func() {
-		select {
-		case <-signals:
-			stop()
-		case <-broken:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	return m.serve(ctx, c, set)
 }
 

@@ -206,3 +206,44 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("status %d\n%s", got, stderr.String())
 	}
 }
+
+// TestModelsPipe: a connection to a server that breaks, which raises SIGPIPE, does not end the tools of a model. Their client that goes does.
+func TestModelsPipe(t *testing.T) {
+	program.NeedNative(t)
+	c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", "mcp")}
+	c.Cmd.Stderr = &c.stderr
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewReader(pipe)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
+	for range 3 {
+		if _, err := io.WriteString(stdin, ping); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := c.out.ReadString('\n'); err != nil || !strings.Contains(line, `"result"`) {
+			t.Fatalf("%v, %q\n%s", err, line, c.stderr.String())
+		}
+		if err := c.Process.Signal(syscall.SIGPIPE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(stdin, ping); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	if got := c.ProcessState.ExitCode(); got != 0 || c.stderr.Len() > 0 {
+		t.Errorf("status %d\n%s", got, c.stderr.String())
+	}
+}

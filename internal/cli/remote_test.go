@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,21 +52,23 @@ func serveHere(t *testing.T) *os.Process {
 	return cmd.Process
 }
 
-// TestInterruptRemote: Ctrl-C ends a run on a server as it ends a local one.
+// TestInterruptRemote: Ctrl-C ends a run on a server as it ends a local one, and so does the end of the terminal.
 func TestInterruptRemote(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)
 	for name, test := range map[string]struct {
+		signal os.Signal
 		script string
 		status int
 	}{
-		"sleeps":   {"echo ready; exec sleep 1000", 130},
-		"says bye": {"trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait", 130},
+		"sleeps":   {os.Interrupt, "echo ready; exec sleep 1000", 130},
+		"hung up":  {syscall.SIGHUP, "echo ready; exec sleep 1000", 129},
+		"says bye": {os.Interrupt, "trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait", 130},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", test.script)
 			c.until(t, "ready")
-			if err := c.Process.Signal(os.Interrupt); err != nil {
+			if err := c.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.ended(t); got != test.status || c.stderr.Len() > 0 {
@@ -120,4 +123,58 @@ func TestClosedOutputRemote(t *testing.T) {
 	c.until(t, "ready")
 	closes(c)
 	closes(start(t, "session", "code", strings.TrimSpace(string(id)), "--timeout", "5m", "-c", "display(1)\nimport time; time.sleep(300)"))
+}
+
+// TestInterpreterEnds: a session of belljar repl's own ends with it, also when its output has no reader any longer, or when a signal
+// arrives while it reads or executes code.
+func TestInterpreterEnds(t *testing.T) {
+	program.NeedNative(t)
+	serveHere(t)
+	const ready = "print('ready', flush=True)\nimport time\n"
+	for name, test := range map[string]struct {
+		code   string
+		end    func(c *child) error
+		status int
+	}{
+		"closed output": {ready + "while True: print('more', flush=True); time.sleep(0.01)", func(c *child) error { return c.pipe.Close() }, 128 + int(syscall.SIGPIPE)},
+		"executes":      {ready + "time.sleep(300)", func(c *child) error { return c.Process.Signal(syscall.SIGTERM) }, 143},
+		// A pipe does not have room for it, so that it is being read when all of it is written.
+		"reads": {strings.Repeat("#", 1<<20), func(c *child) error { return c.Process.Signal(os.Interrupt) }, 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", "repl")}
+			c.Cmd.Stderr = &c.stderr
+			in, err := c.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			out, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.pipe, c.out = out, bufio.NewReader(out)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(in, test.code); err != nil {
+				t.Fatal(err)
+			}
+			if name != "reads" {
+				in.Close()
+				c.until(t, "ready")
+			}
+			if err := test.end(c); err != nil {
+				t.Fatal(err)
+			}
+			c.Wait()
+			if got := c.ProcessState.ExitCode(); got != test.status || c.stderr.Len() > 0 {
+				t.Errorf("status %d, want %d\n%s", got, test.status, c.stderr.String())
+			}
+			left, err := exec.Command("belljar", "session", "ls", "--quiet").Output()
+			if err != nil || len(left) > 0 {
+				t.Errorf("%v, left: %s", err, left)
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/repl"
 	"github.com/belljar/belljar/internal/local"
@@ -42,6 +43,8 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 	if x.Session != "" && !c.server.given() {
 		return mistake.New("--server URL, or BELLJAR_SERVER", "a session is on a server")
 	}
+	ctx, stopped := interrupt.End(ctx) // not before its session has ended
+	defer func() { err = stopped(err) }()
 	e, err := c.open(x.Runtime, false)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -27,7 +28,7 @@ func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
 	}
 	terms := mcp.Terms{Toolset: m.Toolset, Tools: m.Tools, Capture: m.Capture, Wait: m.Wait, MaxOutput: m.MaxOutput}
 	err := kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return m.Service }, Terms: terms}, m.In, m.Out)
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE) { // the client has gone
 		err = nil
 	}
 	return err

@@ -39,9 +39,6 @@ func (h *Host) private(ctx context.Context, s local.ServeOptions) (err error) {
 	if err := checkStdin(h.Stdin); err != nil {
 		return err
 	}
-	// The reader of our output may exit first. Catch SIGPIPE, so that a failed write does not skip the regular shutdown. Child
-	// processes would inherit an ignored signal.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)

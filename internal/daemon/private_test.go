@@ -481,7 +481,7 @@ func TestPrivateNobodyListens(t *testing.T) {
 	w.Close()
 	stdin.Close()
 	_ = cmd.Wait()
-	if got := cmd.ProcessState.ExitCode(); got != 125 {
+	if got := cmd.ProcessState.ExitCode(); got != 128+int(syscall.SIGPIPE) {
 		t.Errorf("status %d", got)
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {

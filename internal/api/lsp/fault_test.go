@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,6 +84,36 @@ func TestLongOutput(t *testing.T) {
 	}
 	if d := e.diagnostics(uri); len(d) != 1 || where(d[0]) != "1:0-1:21" {
 		t.Errorf("%v", d)
+	}
+}
+
+// What runs have printed is not kept after they have ended, although runs are remembered.
+func TestOutputIsForgotten(t *testing.T) {
+	lines := []byte(strings.Repeat("0123456789\n", 1000))
+	s := logged{service(t), func(yield func(belljar.Frame, error) bool) {
+		for range 200 {
+			if !yield(belljar.Frame{Type: belljar.FrameStdout, Output: lines}, nil) {
+				return
+			}
+		}
+	}}
+	dir := makeFolder(t, map[string]string{"x.sh": ""})
+	e := start(t, with(s))
+	e.initialize([]string{dir}, nil)
+	held := func() uint64 {
+		e.run(map[string]any{"folder": "file://" + dir, "command": []string{"true"}})
+		e.queue = nil
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return now.HeapAlloc
+	}
+	before, after := held(), uint64(0)
+	for range 10 {
+		after = held()
+	}
+	if after > before+8<<20 {
+		t.Errorf("10 runs hold %d bytes", after-before)
 	}
 }
 

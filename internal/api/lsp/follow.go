@@ -118,6 +118,7 @@ func (s *reporter) progress(r *run, kind, message string) {
 // follow forwards what a run prints until its end, and then shows its failure.
 func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
+	defer func() { r.out, r.places, r.files = [2]collected{}, nil, texts{} }() // the run is remembered for long
 	r.phase = r.started.Phase
 	s.tellRun(r, r.started, false)
 	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })

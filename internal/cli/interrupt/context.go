@@ -16,8 +16,13 @@ func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 // Context returns a context that ends on Ctrl-C, SIGTERM, or the end of the terminal. stopped, which must be called, maps an error to the
 // exit status for the signal.
 func Context(ctx context.Context) (out context.Context, stopped func(error) error) {
+	return End(ctx, os.Interrupt)
+}
+
+// End is [Context] for a command that handles Ctrl-C itself; also has further signals.
+func End(ctx context.Context, also ...os.Signal) (out context.Context, stopped func(error) error) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, append(also, syscall.SIGTERM)...)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}

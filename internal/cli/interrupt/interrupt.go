@@ -39,9 +39,9 @@ func Watch(ctx context.Context, e *local.Engine, abandon func()) *Stopper {
 	s := &Stopper{Begin: begin, Accept: accept, engine: e, lifetime: lifetime}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	// Catch and drop SIGPIPE, so that a closed stdout is an error of Write and does not kill this process.
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -68,7 +68,6 @@ func Watch(ctx context.Context, e *local.Engine, abandon func()) *Stopper {
 	}()
 	s.Close = sync.OnceFunc(func() {
 		signal.Stop(signals)
-		signal.Stop(pipes)
 		close(done)
 		<-ended
 		cancel()

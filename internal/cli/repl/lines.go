@@ -87,7 +87,7 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 	return line, err
 }
 
-// unlessSignalled reads until a signal ends the command: the terminal has to be restored first.
+// unlessSignalled reads until a signal ends the command: the terminal has to be restored first, and the session to end.
 func unlessSignalled(read func() (string, error)) (string, error) {
 	type result struct {
 		line string

@@ -49,9 +49,12 @@ var (
 // Run reads and executes code until the input ends. Input that is not typed is executed as a whole, and status is its exit status.
 func (r *REPL) Run(ctx context.Context) (status int, err error) {
 	if !r.open(ctx) {
-		code, err := io.ReadAll(io.LimitReader(r.Stdin, 2<<20)) // more is refused as too long
-		if err == nil && strings.TrimSpace(string(code)) != "" {
-			status, err = r.execute(ctx, string(code))
+		code, err := unlessSignalled(func() (string, error) {
+			all, err := io.ReadAll(io.LimitReader(r.Stdin, 2<<20)) // more is refused as too long
+			return string(all), err
+		})
+		if err == nil && strings.TrimSpace(code) != "" {
+			status, err = r.execute(ctx, code)
 		}
 		return status, err
 	}

@@ -5,6 +5,7 @@ package transfer
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -35,7 +36,7 @@ type place struct{ session, path string }
 // placeOf parses SESSION:PATH. An existing file, or text that begins like a path, is local.
 func placeOf(text string) (place, bool) {
 	session, inside, found := strings.Cut(text, ":")
-	if !found || session == "" || strings.ContainsAny(session, `/\.`) {
+	if !found || session == "" || strings.ContainsAny(session, `/\.`) || filepath.VolumeName(text) != "" { // as C: of Windows
 		return place{}, false
 	}
 	if _, err := os.Lstat(text); err == nil {
