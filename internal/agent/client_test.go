@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -125,34 +124,6 @@ func TestAgentThatBreaksTheProtocol(t *testing.T) {
 		if _, err := scripted(t, s).Exec(within(t), wire.Exec{ID: "x"}); !errors.Is(err, agent.ErrProtocol) {
 			t.Errorf("%s: exec: %v", name, err)
 		}
-	}
-}
-
-// What an agent says of a command is used to count with.
-func TestStartedBeyondReason(t *testing.T) {
-	for _, st := range []wire.Started{{From: 4}, {From: -1}, {From: 5, Stdin: -1}, {From: 5, StdinLimit: -1}, {From: 5, AgeMS: -1}, {From: 5, AgeMS: math.MaxInt64}} {
-		c := scripted(t, answer(wire.Reply{Started: &st}))
-		if _, err := c.Attach(within(t), "x", 5); !errors.Is(err, agent.ErrProtocol) {
-			t.Errorf("%+v: %v", st, err)
-		}
-	}
-}
-
-// An agent that sends more than it was asked for is not heard to the end.
-func TestOutputBeyondItsLimit(t *testing.T) {
-	c := scripted(t, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
-		greet(w)
-		w.JSON(wire.KindReply, wire.Reply{Started: &wire.Started{ID: "x"}})
-		w.Output(0, wire.Stdout, []byte("abc"))
-		w.Output(3, wire.Stderr, []byte("d"))
-	})
-	p, err := c.Exec(within(t), wire.Exec{ID: "x", OutputLimit: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if _, err := p.Output(within(t), ignore); !errors.Is(err, agent.ErrProtocol) || p.Position() != 3 {
-		t.Errorf("%v after %d bytes", err, p.Position())
 	}
 }
 

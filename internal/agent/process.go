@@ -18,16 +18,12 @@ const (
 	ackIdle  = 16 << 10  // when no more output has arrived yet
 )
 
-// maxAge is the largest age of a command in milliseconds that can be counted in nanoseconds.
-const maxAge = int64(1<<63-1) / int64(time.Millisecond)
-
 // Process is a command in a sandbox, seen through one attachment. Losing or closing the attachment does not affect the command:
 // [Client.Attach] continues at [Process.Position]. Methods are safe for concurrent use, except that only one Output or Follow may
 // run.
 type Process struct {
 	s       *stream
 	started wire.Started
-	most    int64 // of output, as the host asked for; 0 is no limit
 
 	writing sync.Mutex    // orders stdin
 	mu      sync.Mutex    // guards what follows
@@ -47,7 +43,6 @@ func (c *Client) Exec(ctx context.Context, exec wire.Exec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
 	}
-	p.most = exec.OutputLimit
 	if exec.CPUTimeMS > 0 && !slices.Contains(p.s.hello.Features, wire.FeatureCPUTime) {
 		_ = p.End(0) // an older agent has started it without the limit
 		p.Close()
@@ -72,12 +67,8 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 		return nil, err
 	}
 	reply, err := s.reply()
-	switch st := reply.Started; {
-	case err != nil:
-	case st == nil:
+	if err == nil && reply.Started == nil {
 		err = fmt.Errorf("%w: answer without started", ErrProtocol)
-	case st.From < req.From, st.Stdin < 0, st.StdinLimit < 0, st.AgeMS < 0, st.AgeMS > maxAge:
-		err = fmt.Errorf("%w: a command from %d with %d bytes of stdin, after %d ms", ErrProtocol, st.From, st.Stdin, st.AgeMS)
 	}
 	if err != nil {
 		s.close()
@@ -173,9 +164,6 @@ func (p *Process) deliver(f wire.Frame, deliver Deliver) error {
 	}
 	if next := p.delivered(); position != next {
 		return fmt.Errorf("%w: output at %d instead of %d", ErrProtocol, position, next)
-	}
-	if p.most > 0 && position+int64(len(b)) > p.most { // callers may hold it in memory
-		return fmt.Errorf("%w: more than %d bytes of output", ErrProtocol, p.most)
 	}
 	safe, err := deliver(position, stream, b)
 	if err != nil {

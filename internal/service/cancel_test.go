@@ -260,7 +260,7 @@ func (f *frosty) Dial(ctx context.Context) (net.Conn, error) {
 	return &cold{Conn: conn, frozen: f.frozen, closed: make(chan struct{})}, err
 }
 
-// cold is a connection on which nothing arrives once it is frozen, and into which nothing goes.
+// cold is a connection on which nothing arrives once it is frozen.
 type cold struct {
 	net.Conn
 	frozen, closed chan struct{}
@@ -275,16 +275,6 @@ func (c *cold) Read(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	default:
 		return n, err
-	}
-}
-
-func (c *cold) Write(b []byte) (int, error) {
-	select {
-	case <-c.frozen:
-		<-c.closed
-		return 0, net.ErrClosed
-	default:
-		return c.Conn.Write(b)
 	}
 }
 

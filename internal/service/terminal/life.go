@@ -120,11 +120,11 @@ func (t *terminal) end(reason string) {
 	if reason == endedWithSession || reason == endedByShutdown || reason == endedLost {
 		return
 	}
-	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop) // an agent that a program took over may read nothing
-	context.AfterFunc(t.ctx, func() { late.Stop() })
 	// Shells ignore TERM; they obey HUP and pass it on to their jobs. If a signal cannot be sent, the end of the stream does it.
 	_ = proc.Signal(wire.SIGHUP)
 	_ = proc.End(hangupGrace)
+	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop)
+	context.AfterFunc(t.ctx, func() { late.Stop() })
 }
 
 // release sends all viewers how the terminal ended, and stops its timers. The caller holds the lock.
