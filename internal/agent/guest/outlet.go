@@ -57,12 +57,8 @@ func (o *outlet) run() {
 		switch {
 		case n > 0 && allowance > 0:
 		case n > 0 || errors.Is(err, os.ErrDeadlineExceeded):
-			// The deadline has passed, but output written before it counts, even if we read it later. It is what a pipe holds: survivors
-			// may write all the while.
-			for room := maxPipe; keep && room > 0 && allowance > 0; {
-				if !o.readNow(func(b []byte) { room -= len(b); allowance -= o.e.keep(o.stream, b) }) {
-					break
-				}
+			// The deadline has passed, but output written before it counts, even if we read it later.
+			for keep && allowance > 0 && o.readNow(func(b []byte) { allowance -= o.e.keep(o.stream, b) }) {
 			}
 			keep = false
 			o.finish()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,29 +36,6 @@ func TestReadOutputBehindTheEnd(t *testing.T) {
 			t.Errorf("%s: %d, %v; %v is not read", name, n, err, c.reads)
 		}
 	}
-}
-
-// A survivor that writes without a pause keeps no command from its end, also when no output is kept any longer.
-func TestOutletNeverEmpty(t *testing.T) {
-	fd, err := unix.Open("/dev/random", unix.O_RDONLY|unix.O_NONBLOCK, 0) // it always has something to read, as their pipe
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &Agent{}
-	a.buffers.New = func() any { b := make([]byte, 4096); return &b }
-	e := newExec(a, wire.Exec{OutputLimit: 1})
-	o, err := newOutlet(e, wire.Stdout, os.NewFile(uintptr(fd), "random"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.drain = true
-	if err := o.file.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	go o.run()
-	<-o.drained
-	o.file.Close()
-	<-o.ended
 }
 
 // On this kernel, all output of a program to its terminal is read.

@@ -3,7 +3,6 @@
 package guest
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -72,14 +71,8 @@ func (p *parked) forkInto(l *launcher) error {
 	}
 	e.pid, e.keeper = pid, p.e.keeper
 	p.mu.Lock()
-	orphaned := p.children == nil
-	if !orphaned {
-		p.children[pid] = e
-	}
+	p.children[pid] = e
 	p.mu.Unlock()
-	if orphaned {
-		return errors.New("the interpreter's keeper has ended")
-	}
 	return e.group.Add(pid)
 }
 
