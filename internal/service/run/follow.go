@@ -79,8 +79,8 @@ func (c *execution) stdin() io.Reader {
 	return nil
 }
 
-// keepUp keeps up the agent's lease. An agent that reads nothing blocks it.
-func (c *execution) keepUp(ended <-chan struct{}) {
+// keepUp keeps up the lease of the agent of an execution. An agent that reads nothing blocks it.
+func keepUp(c *execution, ended <-chan struct{}) {
 	t := time.NewTicker(c.lease / 4)
 	defer t.Stop()
 	for {
@@ -102,7 +102,7 @@ func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc)
 	limit := time.NewTimer(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
 	defer limit.Stop()
 	if c.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
-		go c.keepUp(ended)
+		go keepUp(c, ended)
 	}
 	for {
 		select {
