@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -231,6 +232,38 @@ func TestOutputWithAGap(t *testing.T) {
 	})
 	if _, err := p.Output(within(t), ignore); !errors.Is(err, agent.ErrProtocol) {
 		t.Errorf("missing at the end: %v", err)
+	}
+}
+
+// A host cuts its input and sets its timers by what an agent says of a command.
+func TestStartThatCannotBe(t *testing.T) {
+	for name, st := range map[string]wire.Started{
+		"from before": {From: 2}, "stdin": {From: 3, Stdin: -1}, "limit": {From: 3, StdinLimit: -1}, "age": {From: 3, AgeMS: -1},
+		"great age": {From: 3, AgeMS: math.MaxInt64 / 1000},
+	} {
+		if _, err := scripted(t, answer(wire.Reply{Started: &st})).Attach(within(t), "x", 3); !errors.Is(err, agent.ErrProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An agent that sends more output than its host asked for could fill the host's memory.
+func TestOutputBeyondItsLimit(t *testing.T) {
+	for size, ok := range map[int]bool{10: true, 11: false} {
+		c := scripted(t, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
+			greet(w)
+			w.JSON(wire.KindReply, wire.Reply{Started: &wire.Started{}})
+			w.Output(0, wire.Stdout, make([]byte, 5))
+			w.Output(5, wire.Stderr, make([]byte, size-5))
+			w.JSON(wire.KindReply, wire.Reply{Exit: &wire.Exit{Position: int64(size)}})
+		})
+		p, err := c.Exec(within(t), wire.Exec{ID: "x", OutputLimit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Output(within(t), ignore); (err == nil) != ok || !ok && !errors.Is(err, agent.ErrProtocol) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Process struct {
 	next    int64 // position of the next output byte to deliver
 	safe    int64 // position up to which the host has stored the output
 	acked   int64
+	most    int64 // of output, as the command was started with; 0 is no limit
 }
 
 // Exec starts a command and attaches to it. With the id of a known command it only attaches, from position 0, so it can be
@@ -43,6 +45,7 @@ func (c *Client) Exec(ctx context.Context, exec wire.Exec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
 	}
+	p.most = exec.OutputLimit
 	if exec.CPUTimeMS > 0 && !slices.Contains(p.s.hello.Features, wire.FeatureCPUTime) {
 		_ = p.End(0) // an older agent has started it without the limit
 		p.Close()
@@ -67,8 +70,8 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 		return nil, err
 	}
 	reply, err := s.reply()
-	if err == nil && reply.Started == nil {
-		err = fmt.Errorf("%w: answer without started", ErrProtocol)
+	if err == nil {
+		err = checkStarted(reply.Started, req.From)
 	}
 	if err != nil {
 		s.close()
@@ -82,6 +85,18 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 		s: s, started: st, raised: make(chan struct{}),
 		limit: st.StdinLimit, sent: st.Stdin, next: st.From, safe: st.From, acked: st.From,
 	}, nil
+}
+
+// checkStarted validates the agent's reply to an exec, or to an attach from a position. A host counts with its numbers.
+func checkStarted(st *wire.Started, from int64) error {
+	const longest = math.MaxInt64 / int64(time.Millisecond)
+	switch {
+	case st == nil:
+		return fmt.Errorf("%w: answer without started", ErrProtocol)
+	case st.From < from, st.Stdin < 0, st.StdinLimit < 0, st.AgeMS < 0, st.AgeMS > longest:
+		return fmt.Errorf("%w: started from %d of %d, stdin at %d of %d, %d ms ago", ErrProtocol, st.From, from, st.Stdin, st.StdinLimit, st.AgeMS)
+	}
+	return nil
 }
 
 // Started is the agent's reply to the exec or attach.
@@ -164,6 +179,9 @@ func (p *Process) deliver(f wire.Frame, deliver Deliver) error {
 	}
 	if next := p.delivered(); position != next {
 		return fmt.Errorf("%w: output at %d instead of %d", ErrProtocol, position, next)
+	}
+	if p.most > 0 && int64(len(b)) > p.most-position {
+		return fmt.Errorf("%w: more than %d bytes of output", ErrProtocol, p.most)
 	}
 	safe, err := deliver(position, stream, b)
 	if err != nil {

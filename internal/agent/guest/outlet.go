@@ -58,7 +58,10 @@ func (o *outlet) run() {
 		case n > 0 && allowance > 0:
 		case n > 0 || errors.Is(err, os.ErrDeadlineExceeded):
 			// The deadline has passed, but output written before it counts, even if we read it later.
-			for keep && allowance > 0 && o.readNow(func(b []byte) { allowance -= o.e.keep(o.stream, b) }) {
+			for room := maxPipe; keep && min(room, allowance) > 0 && o.readNow(func(b []byte) {
+				room -= len(b)
+				allowance -= o.e.keep(o.stream, b)
+			}); {
 			}
 			keep = false
 			o.finish()

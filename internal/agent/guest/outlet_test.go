@@ -6,10 +6,12 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest/pty"
+	"github.com/belljar/belljar/internal/agent/guest/spool"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -36,6 +38,38 @@ func TestReadOutputBehindTheEnd(t *testing.T) {
 			t.Errorf("%s: %d, %v; %v is not read", name, n, err, c.reads)
 		}
 	}
+}
+
+// A survivor that prints without end does not hold up the end of its command, whose output is dropped by then.
+func TestDrainOfAnEndlessPipe(t *testing.T) {
+	file, err := os.Open("/dev/random") // always readable, and the poller knows it
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{}
+	a.buffers.New = func() any {
+		b := make([]byte, spool.MaxChunk)
+		return &b
+	}
+	e := newExec(a, wire.Exec{OutputLimit: 1})
+	o, err := newOutlet(e, wire.Stdout, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.outlets = []*outlet{o}
+	go o.run()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.drainOutlets()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the command does not end")
+	}
+	file.Close()
+	<-o.ended
 }
 
 // On this kernel, all output of a program to its terminal is read.

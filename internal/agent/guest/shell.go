@@ -82,7 +82,7 @@ func (a *Agent) enqueue(e *exec) error {
 func (c *command) enter() error {
 	if isClosed(c.before) {
 		if err := c.begin(); err != nil {
-			close(c.after)
+			c.yield()
 			return err
 		}
 	}

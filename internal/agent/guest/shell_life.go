@@ -133,7 +133,7 @@ func (c *command) await() bool {
 		// Its request has been answered already.
 		c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
 		exit = &wire.Exit{Code: 126, Cause: wire.CauseExited}
-		close(c.after)
+		c.yield()
 	case <-c.e.ends:
 		c.pass()
 	case <-c.e.a.stop:
@@ -150,8 +150,14 @@ func (c *command) pass() {
 	go func() {
 		defer c.e.a.lives.Done()
 		<-c.before
-		close(c.after)
+		c.yield()
 	}()
+}
+
+// yield ends the command's turn.
+func (c *command) yield() {
+	close(c.after)
+	c.shell.rest(milliseconds(c.e.spec.Shell.IdleMS))
 }
 
 // run waits for the command's end, or ends it.
@@ -277,8 +283,7 @@ func (c *command) finish(exit *wire.Exit) {
 		c.proc.close()
 	}
 	e.closeInlet()
-	close(c.after)
-	c.shell.rest(milliseconds(e.spec.Shell.IdleMS))
+	c.yield()
 	c.publish(exit)
 }
 

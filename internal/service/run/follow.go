@@ -79,31 +79,41 @@ func (c *execution) stdin() io.Reader {
 	return nil
 }
 
-// guard ends a command whose run is stopped, stops following one that does not end in time, and keeps up the agent's lease meanwhile.
+// keepUp keeps up the lease of the agent of an execution. An agent that reads nothing blocks it.
+func keepUp(c *execution, ended <-chan struct{}) {
+	t := time.NewTicker(c.lease / 4)
+	defer t.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-t.C:
+			_ = c.process().Contact() // who reads the stream notices that it is broken
+		}
+	}
+}
+
+// guard ends a command whose run is stopped, and stops following one that does not end in time. It waits for no agent: one that a program
+// took over may read nothing.
 func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 	l, stop := c.plan.Limits, c.run.ctx.Done()
 	grace := clock.Seconds(l.GraceSec)
 	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
 	limit := time.NewTimer(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
 	defer limit.Stop()
-	var contact <-chan time.Time
 	if c.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
-		t := time.NewTicker(c.lease / 4)
-		defer t.Stop()
-		contact = t.C
+		go keepUp(c, ended)
 	}
 	for {
 		select {
 		case <-ended:
 			return
-		case <-contact:
-			_ = c.process().Contact() // who reads the stream notices that it is broken
 		case <-stop:
 			if why := context.Cause(c.run.ctx); errors.Is(why, fault.ErrDetached) {
 				giveUp(why)
 				return
 			}
-			c.endCommand(c.process()) // if that fails, the limit ends it
+			go c.endCommand(c.process()) // if that fails, or blocks, the limit ends it
 			limit.Reset(grace + c.slack)
 			stop = nil
 		case <-limit.C:

@@ -121,10 +121,10 @@ func (t *terminal) end(reason string) {
 		return
 	}
 	// Shells ignore TERM; they obey HUP and pass it on to their jobs. If a signal cannot be sent, the end of the stream does it.
+	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop) // first: an agent that reads nothing blocks the signals
+	context.AfterFunc(t.ctx, func() { late.Stop() })
 	_ = proc.Signal(wire.SIGHUP)
 	_ = proc.End(hangupGrace)
-	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop)
-	context.AfterFunc(t.ctx, func() { late.Stop() })
 }
 
 // release sends all viewers how the terminal ended, and stops its timers. The caller holds the lock.
