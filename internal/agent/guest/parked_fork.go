@@ -71,8 +71,11 @@ func (p *parked) forkInto(l *launcher) error {
 	}
 	e.pid, e.keeper = pid, p.e.keeper
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.children == nil {
+		return fmt.Errorf("the keeper of process %d has ended", pid)
+	}
 	p.children[pid] = e
-	p.mu.Unlock()
 	return e.group.Add(pid)
 }
 
