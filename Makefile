@@ -131,8 +131,8 @@ vetted:
 	@for step in lint-quick "build ARCHES=$$($(GO) env GOARCH)" gvisor; do $(MAKE) --no-print-directory $$step || exit 1; done
 
 # Tests with sandboxes wait most of the time: those of LONGEST run alongside all others, which compute. Binaries of tests need no
-# symbols and no debug information (-s): linking takes a third less.
-TEST := $(EAGER) $(GO) test -exec 'env -u GOGC'
+# symbols and no debug information (-s): linking takes a third less. Folders of tests (T.TempDir) are not where go builds (GOTMPDIR).
+TEST := $(EAGER) $(GO) test -exec 'env -u GOGC -u GOTMPDIR'
 TESTFLAGS := -trimpath -ldflags=-s -shuffle=on -vet=off -timeout 60m
 .PHONY: test-go
 test-go:
