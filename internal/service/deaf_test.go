@@ -54,7 +54,7 @@ func (c *deafConn) Close() error {
 	return c.Conn.Close()
 }
 
-// What runs ends when it is told to, also if its agent reads nothing.
+// A run ends when it is cancelled, and a terminal when it is closed, also if the agent reads nothing.
 func TestAgentsThatReadNothing(t *testing.T) {
 	b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { return deafRuntime{r} }), func(o *service.Options) { o.Slack = 100 * time.Millisecond })
 	run := b.start(shell("echo ready; sleep 1000"))

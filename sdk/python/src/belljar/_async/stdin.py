@@ -47,7 +47,7 @@ class AsyncStdin:
         """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
         raw = gathered(data)
         for at in range(0, len(raw), PIECE):
-            await pause(0.0)  # what has come is heard first
+            await pause(0.0)  # messages that have arrived are read first
             await self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     async def end(self) -> None:

@@ -48,7 +48,7 @@ class Stdin:
         """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
         raw = gathered(data)
         for at in range(0, len(raw), PIECE):
-            pause(0.0)  # what has come is heard first
+            pause(0.0)  # messages that have arrived are read first
             self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     def end(self) -> None:
