@@ -453,14 +453,18 @@ func TestPlainNodeKernel(t *testing.T) {
 	}
 	n.fails("Error.prepareStackTrace = () => { throw 6 }; null.x", "Error")
 	n.wants("delete Error.prepareStackTrace", "true")
-	// One that reads has read all that there is.
-	asks := n.cell("prompt('up')")
-	asks.Stdin = true
-	l := n.exec(asks)
-	n.follow(l, "up")
-	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
-	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced {
-		t.Errorf("%+v", c)
+	// One that reads has read all that there is, also if it is interrupted before it has its streams.
+	for _, until := range []string{"up", ""} {
+		asks := n.cell("prompt('up')")
+		asks.Stdin = true
+		l := n.exec(asks)
+		if until != "" {
+			n.follow(l, until)
+		}
+		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced {
+			t.Errorf("%q: %+v", until, c)
+		}
 	}
 	if e := n.fails("setTimeout(() => {}); (() => { [1].map(() => { null.x }) })()", "TypeError"); strings.Contains(e.Traceback, "node:") || len(e.Frames) != 3 {
 		t.Errorf("%+v", e)

@@ -40,12 +40,13 @@ type command struct {
 
 	// Set by begin.
 	proc      *shellProcess
-	id        string         // identifies the command in the shell's reports
-	opened    chan struct{}  // closed when the shell has opened the command's streams
-	result    chan int       // its status; of one element
-	survivors map[int]uint64 // processes that earlier commands left: pid and start time
-	replaced  bool           // it started in a new shell, although the previous command had left one
-	used      cpuTime        // by the shell and its dead children, when it started
+	id        string          // identifies the command in the shell's reports
+	opened    chan struct{}   // closed when the shell has opened the command's streams
+	opening   <-chan struct{} // the same, until we have acted on it
+	result    chan int        // its status; of one element
+	survivors map[int]uint64  // processes that earlier commands left: pid and start time
+	replaced  bool            // it started in a new shell, although the previous command had left one
+	used      cpuTime         // by the shell and its dead children, when it started
 	streams   streams
 
 	shown int  // bytes of results; guarded by the lock of its process, as what follows

@@ -36,7 +36,7 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
 	group := c.interrupt()
 	exit := c.wait(settleShell)
-	if exit == nil && (c.proc.foreground(c.survivors) != group || !handles(group, unix.SIGINT)) {
+	if exit == nil && (c.proc.foreground(c.survivors) != group || !process.Handles(group, unix.SIGINT)) {
 		c.interrupt() // the first may arrive before the shell has started the job
 	}
 	if exit == nil {
@@ -93,33 +93,14 @@ func (c *command) interrupt() int {
 	return group
 }
 
-// handles reports whether a process catches or ignores a signal. A living process that does neither has not received the signal
-// yet. It is true of any process where the kernel does not tell (gVisor).
-func handles(pid int, s unix.Signal) bool {
-	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return true // it has ended
-	}
-	told := false
-	for line := range bytes.Lines(raw) {
-		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
-		if string(name) != "SigCgt" && string(name) != "SigIgn" {
-			continue
-		}
-		told = true
-		if mask, err := strconv.ParseUint(string(value), 16, 64); err == nil && mask&(1<<(s-1)) != 0 {
-			return true
-		}
-	}
-	return !told
-}
-
 // wait waits for the shell to return to its prompt or die; nil after the timeout.
 func (c *command) wait(d time.Duration) *wire.Exit {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
 	for {
 		select {
+		case <-c.opening:
+			c.handOver()
 		case status := <-c.result:
 			return c.back(status)
 		case <-c.proc.exec.exited:

@@ -28,6 +28,7 @@ func (c *command) begin() error {
 	}
 	c.id = hex.EncodeToString(random[:])
 	c.opened, c.result = make(chan struct{}), make(chan int, 1)
+	c.opening = c.opened
 	if err := c.provide(); err != nil {
 		return c.refuse(err)
 	}
@@ -195,15 +196,10 @@ func (c *command) follow() *wire.Exit {
 		defer t.Stop()
 		timeout = t.C
 	}
-	taken := c.opened
 	for {
 		select {
-		case <-taken:
-			taken = nil
-			c.release()
-			if c.e.inlet != nil {
-				go c.e.feeder()
-			}
+		case <-c.opening:
+			c.handOver()
 		case status := <-c.result:
 			if !isClosed(c.opened) {
 				// The shell returned without starting the command: an earlier one has broken it.
@@ -229,6 +225,15 @@ func (c *command) follow() *wire.Exit {
 		case <-c.e.a.stop:
 			return c.end(wire.CauseEnded, 0)
 		}
+	}
+}
+
+// handOver leaves the streams to the shell, which has opened them: until we have closed its ends, it cannot meet the end of its input.
+func (c *command) handOver() {
+	c.opening = nil
+	c.release()
+	if c.e.inlet != nil {
+		go c.e.feeder()
 	}
 }
 

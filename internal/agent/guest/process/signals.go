@@ -3,8 +3,10 @@
 package process
 
 import (
+	"bytes"
 	"os"
 	"os/signal"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,4 +19,25 @@ func CatchSignals() {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
+}
+
+// Handles reports whether a process catches or ignores a signal. A living process that does neither has not received the signal
+// yet. It is true of any process where the kernel does not tell (gVisor).
+func Handles(pid int, s unix.Signal) bool {
+	raw, err := ReadSmall("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return true // it has ended
+	}
+	told := false
+	for line := range bytes.Lines(raw) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
+		if string(name) != "SigCgt" && string(name) != "SigIgn" {
+			continue
+		}
+		told = true
+		if mask, err := strconv.ParseUint(string(value), 16, 64); err == nil && mask&(1<<(s-1)) != 0 {
+			return true
+		}
+	}
+	return !told
 }
