@@ -47,6 +47,9 @@ func (s *server) prints(session any, workspace object, script string) string {
 	if status != http.StatusOK || run["phase"] == "queued" {
 		s.t.Fatalf("%s: %d %v", script, status, run)
 	}
+	if run["phase"] != "completed" {
+		s.t.Logf("%s: %v", script, run)
+	}
 	return fmt.Sprint(run["stdout"])
 }
 
@@ -237,6 +240,10 @@ func TestVolumesThroughKills(t *testing.T) {
 		for _, x := range page["items"].([]any) {
 			s.ask(http.MethodDelete, api+"/sessions/"+fmt.Sprint(x.(object)["session_id"]), nil)
 		}
+		until(t, "the sandboxes of the killed server are gone", func() bool { // until then a volume may be in use
+			devices, _ := images(t, data)
+			return len(devices) == 0
+		})
 		_, list := s.ask(http.MethodGet, api+"/volumes", nil)
 		all, _ := list["items"].([]any)
 		for _, x := range all {
