@@ -103,7 +103,19 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
   await v.page.getByRole("button", { name: "Close Terminal 1" }).click();
   await v.page.getByRole("button", { name: "End it" }).click();
   await v.page.getByRole("button", { name: "Open a terminal" }).waitFor();
-  await until("the server's terminals are gone", async () => (await v.api.terminals.list(id)).every(({ exit_code }) => exit_code !== undefined));
+  const gone = async () => (await v.api.terminals.list(id)).every(({ exit_code }) => exit_code !== undefined);
+  await until("the server's terminals are gone", gone);
+
+  // One whose tab is closed before the page knows its id ends, too.
+  let tell = () => {};
+  const told = new Promise<void>((resolve) => (tell = resolve));
+  await v.page.routeWebSocket(/terminal/, (socket) => socket.connectToServer().onMessage((message) => void told.then(() => socket.send(message))));
+  await v.page.getByRole("button", { name: "Open a terminal" }).click();
+  await until("the server has it", async () => !(await gone()));
+  await v.page.getByRole("button", { name: "Close Terminal 1" }).click();
+  await v.page.getByRole("button", { name: "Open a terminal" }).waitFor();
+  tell();
+  await until("it is gone", gone);
 });
 
 test("what a program prints stays text: titles, links, clipboard, styles, questions", async (t) => {
