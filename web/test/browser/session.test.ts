@@ -421,6 +421,31 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await named(page, "Preview").click();
   await page.getByRole("alert").getByText("This server has no previews.").waitFor();
   assert.equal(await named(page, "Preview").count(), 0, "it is offered no more");
+
+  // A page on which the user does nothing does not keep the session alive.
+  const [before, after] = await page.evaluate(async () => {
+    const [later, ask, now] = [window.setTimeout, window.fetch, Date.now];
+    let [asked, ahead] = [0, 120_000];
+    window.setTimeout = ((does: () => void, ms?: number) => later(does, ms === 5000 ? 0 : ms)) as typeof setTimeout;
+    window.fetch = (...args) => {
+      if (String(args[0]).endsWith("/ports")) asked++;
+      return ask(...args);
+    };
+    Date.now = () => now() + ahead;
+    const move = () => window.dispatchEvent(new Event("pointermove"));
+    const pass = async () => { for (let i = 0; i < 20; i++) await ask(location.href); };
+    move();
+    while (asked < 3) await pass();
+    ahead += 120_000;
+    await pass();
+    const before = asked;
+    await pass();
+    const after = asked;
+    move();
+    while (asked === after) await pass();
+    return [before, after];
+  });
+  assert.equal(after, before);
 });
 
 test("a session is copied, saved and hibernated, and another begins with its files", async (t) => {
