@@ -106,7 +106,7 @@ export class Texts {
   }
 }
 
-/** TextFrame makes bytes of its text when somebody wants them. */
+/** TextFrame makes bytes of its text on first use. */
 class TextFrame implements OutputFrame {
   #bytes: Uint8Array | undefined;
 

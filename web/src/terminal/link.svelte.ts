@@ -42,7 +42,7 @@ export class Link {
   #unparsed = 0;
   #drained: (() => void) | undefined;
   #early: (string | Uint8Array)[] | undefined = []; // typed before the terminal was there for the first time
-  #silent = 0; // writes of the past: the screen's answers to them are nobody's input
+  #silent = 0; // writes of the past: the screen's answers to them are no input
   #resizing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(screen: Screen, way: Way, id: string | undefined) {
