@@ -99,10 +99,8 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await cell(6).locator("pre").getByText("41", { exact: true }).waitFor();
   // So does one that comes while the cell is being sent.
   let send = () => {};
-  await page.route(/\/runs\?/, async (route) => {
-    await new Promise<void>((resolve) => (send = resolve));
-    await route.continue();
-  }, { times: 1 });
+  const interrupted = new Promise<void>((resolve) => (send = resolve));
+  await page.route(/\/runs\?/, (route) => void interrupted.then(() => route.continue()), { times: 1 });
   const sending = page.waitForRequest((one) => one.method() === "POST" && /\/runs\?/.test(one.url()));
   await page.getByRole("button", { name: "Run cell 5" }).click();
   await sending;

@@ -397,7 +397,14 @@ test("commands run, the network is changed and asked, ports are listed", async (
 
   await page.getByRole("tab", { name: "Network" }).click();
   await page.getByLabel("What would happen to a URL?").fill("https://example.com");
+  let ask = () => {};
+  const pressed = new Promise<void>((resolve) => (ask = resolve));
+  await page.route(/network\/check/, (route) => void pressed.then(() => route.continue()), { times: 1 });
+  const asking = page.waitForRequest(/network\/check/);
   await named(page, "Check").click();
+  await asking;
+  assert.ok(await named(page, "Checking …").isDisabled(), "one question at a time");
+  ask();
   await page.getByText("✕ Denied.").waitFor();
   v.allow(/403/);
   const rules = page.getByRole("tabpanel", { name: "Network" });
