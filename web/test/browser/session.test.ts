@@ -158,6 +158,13 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
   await dialog.getByRole("button", { name: "Discard" }).click();
   await editor(page).getByText("changed").waitFor();
   assert.equal(await session.files.text("b.txt"), "b");
+  // What was discarded with its editor is not asked about again.
+  await retype(page, "lost");
+  await named(page, "Close the file").click();
+  await dialog.getByRole("button", { name: "Discard" }).click();
+  await editor(page).waitFor({ state: "detached" });
+  await row("b.txt").click();
+  await editor(page).getByText("b", { exact: true }).waitFor();
 });
 
 test("files and folders are made, renamed and deleted", async (t) => {
