@@ -249,7 +249,7 @@ test("the tree has what programs have written, and keeps the place of what is de
 });
 
 test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
-  const { v, page, session, row } = await begin(t, { "in/old.txt": "old" });
+  const { v, page, session, row } = await begin(t, { "in/old.txt": "old", "in/1.txt": "", "in/2.txt": "", "in/3.txt": "" });
   v.allow(/409/);
   await row("in").click();
   const big = Buffer.alloc(3 << 20, 7);
@@ -265,6 +265,29 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await page.getByText("Exists already.").getByRole("button", { name: "Replace" }).click();
   await page.getByText("3 files of 3 uploaded").waitFor();
   assert.equal(await session.files.text("in/old.txt"), "new");
+  await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
+
+  // What replaces is sent two at a time, too.
+  await page.locator('input[type="file"]').setInputFiles([1, 2, 3].map((n) => ({ name: `${n}.txt`, mimeType: "text/plain", buffer: Buffer.from("all") })));
+  await page.getByText("0 files of 3 uploaded").waitFor();
+  const all = page.getByRole("button", { name: "Replace all" });
+  await until("all exist", async () => (await page.getByText("Exists already.").count()) === 3);
+  let send = () => {};
+  const asked = new Promise<void>((resolve) => (send = resolve));
+  let waiting = 0;
+  await page.route(/overwrite=true/, async (route) => {
+    waiting++;
+    await asked;
+    await route.continue();
+  });
+  await all.click();
+  await until("two are on their way", () => waiting >= 2);
+  await page.evaluate(() => fetch(location.href)); // after them
+  assert.equal(waiting, 2);
+  send();
+  await page.getByText("3 files of 3 uploaded").waitFor();
+  await page.unroute(/overwrite=true/);
+  assert.equal(await session.files.text("in/3.txt"), "all");
   await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
 
   const data = await page.evaluateHandle(() => {
