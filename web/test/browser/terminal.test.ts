@@ -81,9 +81,11 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
     }, `Terminal ${n}`);
   }
   for (const n of [5, 4, 3]) {
-    await v.page.getByRole("button", { name: `Close Terminal ${n}` }).click();
-    await v.page.getByRole("button", { name: "End it" }).click();
+    await v.page.getByRole("tab", { name: `Terminal ${n}` }).press("Delete");
+    await v.page.getByRole("button", { name: "End it" }).press("Enter");
     await v.page.getByRole("tab", { name: `Terminal ${n}` }).waitFor({ state: "detached" });
+    // The keyboard goes on at the tab that is there now.
+    await v.page.waitForFunction(() => document.activeElement?.getAttribute("role") === "tab" && document.activeElement.getAttribute("aria-selected") === "true");
   }
   await v.page.setViewportSize(size);
 
