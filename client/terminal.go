@@ -156,7 +156,7 @@ func (a *attachment) conclude(last terminalMessage, err error) {
 	}
 }
 
-// finish records the error and closes over.
+// finish records why the attachment ended: the first reason counts.
 func (a *attachment) finish(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

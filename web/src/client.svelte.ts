@@ -39,7 +39,7 @@ function client(token: string | undefined): Belljar {
   return new Belljar({ baseUrl: apiBase, token, source: "Web", fetch });
 }
 
-/** api is the client of whoever is signed in. */
+/** api is the client of the user who is signed in. */
 export function api(): Belljar {
   return belljar;
 }

@@ -19,28 +19,33 @@ class LogTerminal implements vscode.Pseudoterminal {
   private readonly write = new vscode.EventEmitter<string>();
   readonly onDidWrite = this.write.event;
   readonly terminal: vscode.Terminal;
-  private waiting = "";
   private isOpen = false;
+  private isClosed = false;
   private line = "";
 
-  constructor(name: string, private readonly keyboard: Keyboard) {
+  constructor(private readonly name: string, private readonly keyboard: Keyboard, private text = "") {
     this.terminal = vscode.window.createTerminal({ name, pty: this });
   }
 
   open(): void {
     this.isOpen = true;
-    this.write.fire(this.waiting);
-    this.waiting = "";
+    this.write.fire(this.text);
   }
 
   close(): void {
     this.isOpen = false;
+    this.isClosed = true;
+  }
+
+  /** Returns this, or one with the same text if the user has closed its terminal. */
+  again(): LogTerminal {
+    return this.isClosed ? new LogTerminal(this.name, this.keyboard, this.text) : this;
   }
 
   print(text: string): void {
     const shown = text.replace(/\r?\n/g, "\r\n");
+    this.text += shown;
     if (this.isOpen) this.write.fire(shown);
-    else this.waiting += shown;
   }
 
   /** A line is sent when it is complete, as from a terminal in its usual mode. */
@@ -98,9 +103,11 @@ export class Logs {
   }
 
   show(runId: string, preserveFocus = true): boolean {
-    const found = this.terminals.get(runId);
-    found?.terminal.show(preserveFocus);
-    return found !== undefined;
+    const found = this.terminals.get(runId)?.again();
+    if (!found) return false;
+    this.terminals.set(runId, found);
+    found.terminal.show(preserveFocus);
+    return true;
   }
 
   dispose(): void {

@@ -116,7 +116,12 @@ test("a terminal takes input", async () => {
   const terminal = editor.terminals[4];
   for (const key of ["a", "n", "\x1b[A", "\x1bOP", "\x1b[3~", "\x1b[200~nx\x1b[201~", "\x1b", "\x7f", "\r"]) terminal.pty.handleInput(key);
   await editor.until("the program answers", () => /hello ann\r\n/.test(terminal.text));
-  assert.equal((await ended(5)).exit_code, 0);
+  const run = await ended(5);
+  assert.equal(run.exit_code, 0);
+  terminal.pty.close(); // as the editor does when the user closes it
+  await vscode.commands.executeCommand("belljar.showLog", run);
+  assert.equal(editor.terminals.length, 6);
+  assert.match(editor.terminals[5].text, /hello ann\r\n/);
 });
 
 test("an untrusted folder is not sent", async () => {

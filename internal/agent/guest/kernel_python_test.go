@@ -84,7 +84,7 @@ func TestPythonWarnings(t *testing.T) {
 	}
 }
 
-// A figure that cannot be drawn fails the cell that made it, and no later one.
+// A figure that cannot be drawn fails the cell that made it, and no later one. A cell that fails shows its figures.
 func TestPythonFigures(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.run(`import sys, types
@@ -96,6 +96,9 @@ sys.modules["matplotlib.pyplot"] = plt`)
 	n.wants("figures", "[]")
 	n.fails("figures.append(1)", "ValueError")
 	n.wants("1", "1")
+	n.run("Figure.savefig = lambda *_, **__: None")
+	n.fails("figures.append(1)\n1 / 0", "ZeroDivisionError")
+	n.wants("figures", "[]")
 }
 
 // What a handler of signals raises while no cell is executed costs nothing.

@@ -75,10 +75,11 @@ func (v *Attachment) follow(ctx context.Context) (status int, err error) {
 	go v.read(ctx, typed, leave)
 	resized, quiet := watchSize()
 	defer quiet()
-	pause, lost := 100*time.Millisecond, time.Time{}
+	pause, lost, attached := 100*time.Millisecond, time.Time{}, false
 	for {
 		at, err := v.Terminals.Attach(ctx, v.ID)
 		if err == nil {
+			attached = true
 			if !lost.IsZero() {
 				v.say("back again")
 				fmt.Fprint(v.Stdout, "\x1b[H\x1b[2J") // the history repaints the whole screen
@@ -93,7 +94,7 @@ func (v *Attachment) follow(ctx context.Context) (status int, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case !temporary(err):
+		case !temporary(err), !attached && belljar.CodeOf(err) == belljar.CodeInternal: // as of a proxy that passes no WebSocket on
 			return 0, err
 		case lost.IsZero():
 			lost = time.Now()

@@ -127,6 +127,25 @@ func TestVisitEnds(t *testing.T) {
 	}
 }
 
+// A proxy that refuses the WebSocket is no lost connection, unless there was one.
+func TestVisitNeverAttached(t *testing.T) {
+	refused := &belljar.Error{Code: belljar.CodeInternal, Message: "the server answered 400 Bad Request, so it is not belljar"}
+	for _, test := range []struct {
+		visits [][]any
+		want   error
+	}{
+		{[][]any{{refused}, {exit(0)}}, refused},
+		{[][]any{{say(belljar.TerminalOutput, "x"), refused}, {refused}, {exit(0)}}, nil},
+	} {
+		r, w := io.Pipe()
+		_, _, notes, err := runVisit(t, &fakeTerminals{visits: test.visits}, r)
+		w.Close()
+		if !errors.Is(err, test.want) || strings.Contains(notes, "trying again") != (test.want == nil) {
+			t.Errorf("%v, %q", err, notes)
+		}
+	}
+}
+
 // An output that cannot be written, as on a full disk, is not a lost connection.
 func TestVisitCannotWrite(t *testing.T) {
 	d := &fakeTerminals{visits: [][]any{{say(belljar.TerminalOutput, "x")}}}

@@ -37,7 +37,7 @@ export class Tries {
 
   constructor(
     readonly most: number,
-    /** Until when, on the clock that nobody sets: performance.now(). */
+    /** Until when, on the clock that cannot be set: performance.now(). */
     public deadline: number,
   ) {}
 

@@ -65,7 +65,7 @@ export function base64(bytes: Uint8Array): string {
 }
 
 /**
- * newKey is an Idempotency-Key nobody else has. Pages without TLS have no randomUUID, and node 18 has no crypto at all; a
+ * newKey is an unused Idempotency-Key. Pages without TLS have no randomUUID, and node 18 has no crypto at all; a
  * key must be unlike others and need not be a secret, so that Math.random will do there.
  * @internal
  */

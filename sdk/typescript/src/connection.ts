@@ -57,7 +57,7 @@ export class Connection {
   readonly #leaving = new Set<Promise<void>>(); // what is still to be done for calls that were given up
   #transport: Promise<Transport> | undefined;
   #met = false;
-  /** exited is why a local server will not answer any more; undefined if it may. */
+  /** exited is why a local server no longer answers; undefined if it may. */
   exited: (() => BelljarError | undefined) | undefined;
 
   constructor(readonly options: ConnectionOptions) {}
@@ -314,7 +314,7 @@ export class Connection {
     return this.#closing.signal;
   }
 
-  /** leave notes what is still to be done for a call that was given up. Nobody is left to hear of its failure. */
+  /** leave notes what is still to be done for a call that was given up. Its failure has no caller to report it to. */
   leave(work: Promise<void>): void {
     const done = work.catch(() => {}).finally(() => this.#leaving.delete(done));
     this.#leaving.add(done);

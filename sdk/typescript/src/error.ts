@@ -68,7 +68,7 @@ export class UnauthorizedError extends BelljarError {
 export class ForbiddenError extends BelljarError {
   override readonly name = "ForbiddenError";
 }
-/** There is no such thing, not any more, or not for this caller. */
+/** It does not exist, no longer exists, or is not for this caller. */
 export class NotFoundError extends BelljarError {
   override readonly name = "NotFoundError";
 }

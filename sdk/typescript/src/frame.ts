@@ -74,7 +74,7 @@ export function isNote(frame: RawFrame): boolean {
  * @internal
  */
 export class Texts {
-  readonly #decoders = { stdout: new Decoder(), stderr: new Decoder() };
+  readonly #decoders = { stdout: new Decoder(), stderr: new Decoder(), result: new Decoder() };
 
   frame(raw: RawFrame): Frame {
     switch (raw.type) {
@@ -82,8 +82,8 @@ export class Texts {
       case "stderr":
         return this.output(raw.seq, raw.type, raw.encoding ?? "utf8", raw.data, raw.step);
       case "result": {
-        const text = String(raw.data ?? "");
-        return { seq: raw.seq, type: "result", text: raw.encoding === "base64" ? new TextDecoder().decode(unbase64(text)) : text };
+        const data = String(raw.data ?? "");
+        return { seq: raw.seq, type: "result", text: this.#decoders.result.decode(raw.encoding === "base64" ? unbase64(data) : utf8(data)) };
       }
       case "event":
         return { seq: raw.seq, type: "event", event: raw.event ?? "", data: (raw.data ?? {}) as Record<string, unknown> };
@@ -106,7 +106,7 @@ export class Texts {
   }
 }
 
-/** TextFrame makes bytes of its text when somebody wants them. */
+/** TextFrame makes bytes of its text on first use. */
 class TextFrame implements OutputFrame {
   #bytes: Uint8Array | undefined;
 

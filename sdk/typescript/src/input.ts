@@ -77,7 +77,7 @@ export class RunInput {
     }
   }
 
-  /** end closes the program's input for everybody: it reads end of file. It waits for that, and throws if the program has not got all of it. */
+  /** end closes the program's input for all clients: it reads end of file. It waits for that, and throws if the program has not got all of it. */
   async end(): Promise<void> {
     const told = this.#send({ type: "stdin_close" });
     this.#ended = true;

@@ -57,7 +57,7 @@ function wholeStart(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Output is what a program printed on one stream, as text or as bytes; the other is made when somebody wants it.
+ * Output is what a program printed on one stream, as text or as bytes; the other is made on first use.
  * @internal
  */
 export class Output {

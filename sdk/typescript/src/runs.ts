@@ -61,7 +61,7 @@ export class Runs {
   }
 
   /**
-   * run runs a program to its end. Given up by its signal, or out of time, it cancels the run: nobody else knows of it.
+   * run runs a program to its end. Given up by its signal, or out of time, it cancels the run: no other caller knows of it.
    */
   async run(spec: RunSpec | string[], options: RunOptions = {}): Promise<RunResult> {
     const key = keyOf(options.idempotencyKey);
@@ -195,7 +195,7 @@ export class Runs {
     return new RunResult(run, stdout!, stderr!, resultsOf(lines));
   }
 
-  // tell hands out a frame. A program whose watcher fails has nobody left who wants it.
+  // tell hands out a frame. A program whose watcher fails has no reader left.
   async #tell(call: Call, frame: OutputFrame, onOutput: RunOptions["onOutput"]): Promise<void> {
     try {
       await onOutput?.(frame);

@@ -36,7 +36,7 @@ export class SandboxClient {
     this.belljar = new Belljar(options);
   }
 
-  /** createSession makes a session, always a new one. It ends when nobody has used it for `ttlSeconds`. */
+  /** createSession makes a session, always a new one. It ends when it was not used for `ttlSeconds`. */
   async createSession(options: { image?: string; ttlSeconds?: number } & CallOptions = {}): Promise<Session> {
     const { id } = await this.belljar.connection.json<Wire>(
       {

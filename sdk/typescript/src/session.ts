@@ -36,7 +36,7 @@ export interface CodeOptions extends RunOptions {
   stdin?: string | undefined;
 }
 
-/** A sandbox that is kept: a workspace, a shell that remembers, terminals, runs. It ends itself when nobody uses it. */
+/** A sandbox that is kept: a workspace, a shell that remembers, terminals, runs. It ends by itself when it is not used. */
 export class Session {
   /** The session's id. */
   readonly id: string;

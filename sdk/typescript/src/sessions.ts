@@ -33,7 +33,7 @@ export class Sessions {
 
   /**
    * create makes a session, always a new one, and returns when it can be used. If an operator must approve it first, that may take
-   * long; {@link PolicyDeniedError} if it is denied, or nobody does in time.
+   * long; {@link PolicyDeniedError} if it is denied, or not approved in time.
    */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : (this.#image ?? "host")) };

@@ -181,7 +181,7 @@ class Command {
       await this.onOutput?.(frame);
     } catch (error) {
       this.fault = { error };
-      this.call.stop(error); // nobody is left who wants the rest
+      this.call.stop(error); // the rest has no reader
       throw error;
     }
   }

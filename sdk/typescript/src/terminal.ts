@@ -13,7 +13,7 @@ export type TerminalEvent =
   | { kind: "history" | "output"; data: Uint8Array; text: string }
   /** The program has ended; 128+n if a signal ended it. */
   | { kind: "exit"; exitCode: number }
-  /** Somebody else has taken the terminal over. */
+  /** Another client has taken the terminal over. */
   | { kind: "replaced" }
   /** This reader was too slow: attach again for the history. */
   | { kind: "overflow" }
@@ -115,7 +115,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     for (let at = 0; at < bytes.length; at += pieceBytes) await this.#send(bytes.subarray(at, at + pieceBytes));
   }
 
-  /** resize changes the size for everybody: 1 to 1000 on each side. */
+  /** resize changes the size for all clients: 1 to 1000 on each side. */
   async resize(cols: number, rows: number): Promise<void> {
     await this.#send(JSON.stringify({ type: "resize", cols, rows }));
     this.#state = { ...this.#state, cols, rows };

@@ -15,7 +15,7 @@ export interface TerminalSpec {
   command?: string[] | undefined;
   /** For people. */
   name?: string | undefined;
-  /** Several may type; else whoever attaches last has the terminal. */
+  /** Several clients may type; else the one that attaches last has the terminal. */
   shared?: boolean | undefined;
 }
 

@@ -77,6 +77,6 @@ async function* chunksOf(body: ReadableStream<Uint8Array> | null): AsyncGenerato
       yield value;
     }
   } finally {
-    if (!whole) void reader.cancel().catch(() => {}); // a body that broke off cannot be cancelled any more
+    if (!whole) void reader.cancel().catch(() => {}); // a body that broke off can no longer be cancelled
   }
 }

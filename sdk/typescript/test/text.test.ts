@@ -71,6 +71,14 @@ test("a decoder knows when it holds a beginning", () => {
   }
 });
 
+test("a result that is cut within a character is whole", () => {
+  const line = Buffer.from('{"type":"value","data":{"text/plain":"\u20ac"}}\n');
+  const cut = line.indexOf("\u20ac") + 1;
+  const texts = new Texts();
+  const pieces = [line.subarray(0, cut), line.subarray(cut)].map((piece, i) => texts.frame({ type: "result", seq: i + 1, encoding: "base64", data: base64(piece) }));
+  assert.equal(pieces.map((piece) => (piece.type === "result" ? piece.text : "")).join(""), line.toString());
+});
+
 test("what is no frame of output is refused", () => {
   const texts = new Texts();
   assert.throws(() => texts.frame({ type: "stdout", seq: 1, encoding: "utf16", data: "x" }), /cannot be read/);

@@ -92,6 +92,7 @@ function serve(): void {
   let last = 0; // when a state was sent
   let full = false;
   let result = "";
+  const results = new TextDecoder("utf-8", { ignoreBOM: true });
   function frame(raw: RawFrame): void {
     if (raw.type === "stdout" || raw.type === "stderr") {
       const kind = raw.step === "build" ? Kind.build : raw.type === "stderr" ? Kind.stderr : Kind.stdout;
@@ -102,7 +103,7 @@ function serve(): void {
     }
     if (raw.type === "result") {
       // Lines of JSON, or a piece of one.
-      const whole = (result + new TextDecoder().decode(utf8Bytes(String(raw.data ?? ""), raw.encoding))).split("\n");
+      const whole = (result + results.decode(utf8Bytes(String(raw.data ?? ""), raw.encoding), { stream: true })).split("\n");
       result = whole.pop()!;
       for (const line of whole) tell({ is: "event", event: "result", data: line });
       return;

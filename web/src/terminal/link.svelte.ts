@@ -14,8 +14,11 @@ export interface Screen {
 
 /** How to get to a terminal. */
 export interface Way {
-  open(size: { cols: number; rows: number }, signal: AbortSignal): Promise<Terminal>;
+  /** open makes a terminal. It is not given up on the way: it may have been made. */
+  open(size: { cols: number; rows: number }): Promise<Terminal>;
   attach(id: string, signal: AbortSignal): Promise<Terminal>;
+  /** made gets the id of what open has made, also after the screen has gone. */
+  made(id: string): void;
   /** failed hears of every error, such as a token that has expired. */
   failed(error: unknown): void;
 }
@@ -39,7 +42,7 @@ export class Link {
   #unparsed = 0;
   #drained: (() => void) | undefined;
   #early: (string | Uint8Array)[] | undefined = []; // typed before the terminal was there for the first time
-  #silent = 0; // writes of the past: the screen's answers to them are nobody's input
+  #silent = 0; // writes of the past: the screen's answers to them are no input
   #resizing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(screen: Screen, way: Way, id: string | undefined) {
@@ -96,7 +99,9 @@ export class Link {
       let ending: Ending | "behind" | "over";
       try {
         const { cols, rows } = this.#screen;
-        const terminal = this.id ? await this.#way.attach(this.id, signal) : await this.#way.open({ cols, rows }, signal);
+        const known = this.id;
+        const terminal = known ? await this.#way.attach(known, signal) : await this.#way.open({ cols, rows });
+        if (!known) this.#way.made(terminal.id);
         if (signal.aborted) return void terminal.close();
         this.#terminal = terminal;
         this.id = terminal.id;

@@ -97,6 +97,16 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   assert.equal(await cell(6).locator(".outputs").count(), 0);
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await cell(6).locator("pre").getByText("41", { exact: true }).waitFor();
+  // So does one that comes while the cell is being sent.
+  let send = () => {};
+  const interrupted = new Promise<void>((resolve) => (send = resolve));
+  await page.route(/\/runs\?/, (route) => void interrupted.then(() => route.continue()), { times: 1 });
+  const sending = page.waitForRequest((one) => one.method() === "POST" && /\/runs\?/.test(one.url()));
+  await page.getByRole("button", { name: "Run cell 5" }).click();
+  await sending;
+  await page.getByRole("button", { name: "Interrupt" }).click();
+  send();
+  await page.getByText("Executing …").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Restart" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Restart" }).click();
   await page.getByText("The interpreter was started again.").waitFor();

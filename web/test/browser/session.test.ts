@@ -158,6 +158,13 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
   await dialog.getByRole("button", { name: "Discard" }).click();
   await editor(page).getByText("changed").waitFor();
   assert.equal(await session.files.text("b.txt"), "b");
+  // What was discarded with its editor is not asked about again.
+  await retype(page, "lost");
+  await named(page, "Close the file").click();
+  await dialog.getByRole("button", { name: "Discard" }).click();
+  await editor(page).waitFor({ state: "detached" });
+  await row("b.txt").click();
+  await editor(page).getByText("b", { exact: true }).waitFor();
 });
 
 test("files and folders are made, renamed and deleted", async (t) => {
@@ -242,7 +249,7 @@ test("the tree has what programs have written, and keeps the place of what is de
 });
 
 test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
-  const { v, page, session, row } = await begin(t, { "in/old.txt": "old" });
+  const { v, page, session, row } = await begin(t, { "in/old.txt": "old", "in/1.txt": "", "in/2.txt": "", "in/3.txt": "" });
   v.allow(/409/);
   await row("in").click();
   const big = Buffer.alloc(3 << 20, 7);
@@ -258,6 +265,29 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await page.getByText("Exists already.").getByRole("button", { name: "Replace" }).click();
   await page.getByText("3 files of 3 uploaded").waitFor();
   assert.equal(await session.files.text("in/old.txt"), "new");
+  await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
+
+  // What replaces is sent two at a time, too.
+  await page.locator('input[type="file"]').setInputFiles([1, 2, 3].map((n) => ({ name: `${n}.txt`, mimeType: "text/plain", buffer: Buffer.from("all") })));
+  await page.getByText("0 files of 3 uploaded").waitFor();
+  const all = page.getByRole("button", { name: "Replace all" });
+  await until("all exist", async () => (await page.getByText("Exists already.").count()) === 3);
+  let send = () => {};
+  const asked = new Promise<void>((resolve) => (send = resolve));
+  let waiting = 0;
+  await page.route(/overwrite=true/, async (route) => {
+    waiting++;
+    await asked;
+    await route.continue();
+  });
+  await all.click();
+  await until("two are on their way", () => waiting >= 2);
+  await page.evaluate(() => fetch(location.href)); // after them
+  assert.equal(waiting, 2);
+  send();
+  await page.getByText("3 files of 3 uploaded").waitFor();
+  await page.unroute(/overwrite=true/);
+  assert.equal(await session.files.text("in/3.txt"), "all");
   await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
 
   const data = await page.evaluateHandle(() => {
@@ -397,7 +427,14 @@ test("commands run, the network is changed and asked, ports are listed", async (
 
   await page.getByRole("tab", { name: "Network" }).click();
   await page.getByLabel("What would happen to a URL?").fill("https://example.com");
+  let ask = () => {};
+  const pressed = new Promise<void>((resolve) => (ask = resolve));
+  await page.route(/network\/check/, (route) => void pressed.then(() => route.continue()), { times: 1 });
+  const asking = page.waitForRequest(/network\/check/);
   await named(page, "Check").click();
+  await asking;
+  assert.ok(await named(page, "Checking …").isDisabled(), "one question at a time");
+  ask();
   await page.getByText("✕ Denied.").waitFor();
   v.allow(/403/);
   const rules = page.getByRole("tabpanel", { name: "Network" });
@@ -421,6 +458,31 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await named(page, "Preview").click();
   await page.getByRole("alert").getByText("This server has no previews.").waitFor();
   assert.equal(await named(page, "Preview").count(), 0, "it is offered no more");
+
+  // A page on which the user does nothing does not keep the session alive.
+  const [before, after] = await page.evaluate(async () => {
+    const [later, ask, now] = [window.setTimeout, window.fetch, Date.now];
+    let [asked, ahead] = [0, 120_000];
+    window.setTimeout = ((does: () => void, ms?: number) => later(does, ms === 5000 ? 0 : ms)) as typeof setTimeout;
+    window.fetch = (...args) => {
+      if (String(args[0]).endsWith("/ports")) asked++;
+      return ask(...args);
+    };
+    Date.now = () => now() + ahead;
+    const move = () => window.dispatchEvent(new Event("pointermove"));
+    const pass = async () => { for (let i = 0; i < 20; i++) await ask(location.href); };
+    move();
+    while (asked < 3) await pass();
+    ahead += 120_000;
+    await pass();
+    const before = asked;
+    await pass();
+    const after = asked;
+    move();
+    while (asked === after) await pass();
+    return [before, after];
+  });
+  assert.equal(after, before);
 });
 
 test("a session is copied, saved and hibernated, and another begins with its files", async (t) => {

@@ -81,9 +81,11 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
     }, `Terminal ${n}`);
   }
   for (const n of [5, 4, 3]) {
-    await v.page.getByRole("button", { name: `Close Terminal ${n}` }).click();
-    await v.page.getByRole("button", { name: "End it" }).click();
+    await v.page.getByRole("tab", { name: `Terminal ${n}` }).press("Delete");
+    await v.page.getByRole("button", { name: "End it" }).press("Enter");
     await v.page.getByRole("tab", { name: `Terminal ${n}` }).waitFor({ state: "detached" });
+    // The keyboard goes on at the tab that is there now.
+    await v.page.waitForFunction(() => document.activeElement?.getAttribute("role") === "tab" && document.activeElement.getAttribute("aria-selected") === "true");
   }
   await v.page.setViewportSize(size);
 
@@ -103,7 +105,19 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
   await v.page.getByRole("button", { name: "Close Terminal 1" }).click();
   await v.page.getByRole("button", { name: "End it" }).click();
   await v.page.getByRole("button", { name: "Open a terminal" }).waitFor();
-  await until("the server's terminals are gone", async () => (await v.api.terminals.list(id)).every(({ exit_code }) => exit_code !== undefined));
+  const gone = async () => (await v.api.terminals.list(id)).every(({ exit_code }) => exit_code !== undefined);
+  await until("the server's terminals are gone", gone);
+
+  // One whose tab is closed before the page knows its id ends, too.
+  let tell = () => {};
+  const told = new Promise<void>((resolve) => (tell = resolve));
+  await v.page.routeWebSocket(/terminal/, (socket) => socket.connectToServer().onMessage((message) => void told.then(() => socket.send(message))));
+  await v.page.getByRole("button", { name: "Open a terminal" }).click();
+  await until("the server has it", async () => !(await gone()));
+  await v.page.getByRole("button", { name: "Close Terminal 1" }).click();
+  await v.page.getByRole("button", { name: "Open a terminal" }).waitFor();
+  tell();
+  await until("it is gone", gone);
 });
 
 test("what a program prints stays text: titles, links, clipboard, styles, questions", async (t) => {

@@ -245,9 +245,11 @@ class Kernel:
             if done.error_before_exec or done.error_in_exec:
                 raise done.error_before_exec or done.error_in_exec
             return
-        value = self.value(code, name)
-        data = None if value is None else bounded(bundle(value, self.shown))
-        self.show_figures()  # but for the value
+        try:
+            value = self.value(code, name)
+            data = None if value is None else bounded(bundle(value, self.shown))
+        finally:  # else those of a cell that fails are the next one's
+            self.show_figures()  # but for the value
         if data is not None:
             if self.ns.get("_", self.last) is self.last:  # else it is the program's own
                 self.ns["_"] = self.last = value

@@ -6,9 +6,11 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -34,6 +36,18 @@ func ask(t testing.TB, name string, kind dnsmessage.Type, edns bool) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// A program that asks and does not read leaves the resolver to others in time.
+func TestDeafCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, program := net.Pipe()
+		defer program.Close()
+		defer c.Close()
+		q := ask(t, "a.example.", dnsmessage.TypeTXT, false)
+		go func() { _, _ = program.Write(append([]byte{0, byte(len(q))}, q...)) }()
+		New().resolveCall(c)
+	})
 }
 
 func TestReply(t *testing.T) {

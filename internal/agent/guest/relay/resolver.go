@@ -115,7 +115,7 @@ func (r *Relay) resolveCalls(l *net.TCPListener) {
 }
 
 // resolveCall answers the queries of one connection.
-func (r *Relay) resolveCall(c *net.TCPConn) {
+func (r *Relay) resolveCall(c net.Conn) {
 	buf := make([]byte, 2+maxQuery)
 	for {
 		_ = c.SetReadDeadline(time.Now().Add(callTime))
@@ -140,6 +140,7 @@ func (r *Relay) resolveCall(c *net.TCPConn) {
 		if reply == nil {
 			return
 		}
+		_ = c.SetWriteDeadline(time.Now().Add(callTime))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-"""Belljar: run code nobody has vetted, in sandboxes, and watch it.
+"""Belljar: run code that you have not vetted, in sandboxes, and watch it.
 
 ::
 

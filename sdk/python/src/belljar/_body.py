@@ -24,7 +24,7 @@ def utf8(text: str) -> bytes:
 
 
 class Body:
-    """Bytes on their way: what is there already, and what is read piece by piece. ``size`` is None if nobody knows it."""
+    """Bytes on their way: what is there already, and what is read piece by piece. ``size`` is None if it is unknown."""
 
     def __init__(self, parts: Iterable[Content]) -> None:
         self._parts: list[Any] = []
@@ -81,7 +81,7 @@ def gathered(contents: Content) -> bytes:
 
 
 def _left(file: Any) -> Optional[int]:
-    """How many bytes a file will bring; None if nobody knows."""
+    """How many bytes a file will bring; None if that is unknown."""
     try:
         at = file.tell()
         end = file.seek(0, os.SEEK_END)

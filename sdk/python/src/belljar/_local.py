@@ -1,6 +1,6 @@
 """A belljar of one's own: started for this program, on a private socket, and gone with it.
 
-The server ends when its standard input does, so that it goes however this process does. Nobody else has the other end:
+The server ends when its standard input does, so that it goes however this process does. No other process has the other end:
 children that are forked close theirs, and programs that are started do not inherit it.
 """
 
@@ -47,7 +47,7 @@ class _Server:
         self.owner = os.getpid()
         self._lock = threading.Lock()
         self._told: Optional[dict[str, Any]] = None
-        self._fault: Optional[RuntimeUnavailableError] = None  # what everybody hears who waits for it
+        self._fault: Optional[RuntimeUnavailableError] = None  # what each waiter gets
         self._begun = time.monotonic()
         self._words = bytearray()
         try:
@@ -144,7 +144,7 @@ def _close(pipe: Optional[IO[Any]]) -> None:
 
 
 def _listen(pipe: IO[bytes], words: bytearray) -> None:
-    """Keeps what it said last. Nobody else reads that."""
+    """Keeps what it said last: without a reader it would block."""
     try:
         while True:
             piece = os.read(pipe.fileno(), 4096)
@@ -196,7 +196,7 @@ class _Servers:
             return server
 
     def give(self, server: _Server) -> None:
-        """Ends a server that nobody holds any more."""
+        """Ends a server without users."""
         if server.owner != os.getpid():
             return
         with self.lock:
@@ -245,7 +245,7 @@ class Local:
         return self._end.alive and self._server.alive
 
     def over(self) -> UnreachableError:
-        """What everybody hears once it has ended."""
+        """What each caller gets once it has ended."""
         said = self._server.words()
         return UnreachableError(
             "the private belljar has ended" + (f": {said}" if said else ""), details={"output": said}, hint="make a new client; what ran in this one is gone"

@@ -22,7 +22,7 @@ Command = Union[str, Sequence[str]]
 
 
 def new_key() -> str:
-    """An Idempotency-Key that nobody has used."""
+    """An unused Idempotency-Key."""
     return os.urandom(16).hex()
 
 

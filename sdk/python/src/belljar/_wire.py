@@ -129,7 +129,7 @@ class Wire:
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: it is this process's, and nothing has come that nobody asked for."""
+        """Whether another request may be sent: it is this process's, and nothing has come without a request."""
         if self._pid != os.getpid() or self._sock.fileno() < 0:
             return False
         try:

@@ -104,7 +104,7 @@ class AsyncWire:
         if not task.done():
             task.cancel()
             task.add_done_callback(_discard)
-            raise TimeoutError("nobody answers there")
+            raise TimeoutError("no answer from there")
         task.result()
         return cls(line)
 
@@ -158,7 +158,7 @@ class AsyncWire:
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: it is this loop's, and nothing has come that nobody asked for."""
+        """Whether another request may be sent: it is this loop's, and nothing has come without a request."""
         line = self._line
         if self._pid != os.getpid() or line.loop is not asyncio.get_running_loop() or line.over or line.buf or line.transport.is_closing():
             return False
@@ -261,7 +261,7 @@ class AsyncLeaving:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody is left to hear of it
+            task.exception()  # there is no caller left to report it to
 
     async def wait(self) -> None:
         here = {task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()}

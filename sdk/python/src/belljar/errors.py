@@ -81,7 +81,7 @@ class ForbiddenError(BelljarError):
 
 
 class NotFoundError(BelljarError):
-    """There is none, or not any more, or it is somebody else's."""
+    """It does not exist, no longer exists, or belongs to another user."""
 
     code = "not_found"
 
@@ -133,7 +133,7 @@ class TimeoutError(BelljarError, builtins.TimeoutError):  # the name in docs/err
 
 
 class CanceledError(BelljarError):
-    """Somebody cancelled it."""
+    """It was cancelled."""
 
     code = "canceled"
 

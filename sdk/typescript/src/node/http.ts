@@ -79,7 +79,7 @@ export function answerOf(message: IncomingMessage): Answer {
       return Array.isArray(value) ? value.join(", ") : (value ?? null);
     },
     chunks: () => message,
-    discard: () => void message.on("error", () => {}).destroy(), // nobody wants it
+    discard: () => void message.on("error", () => {}).destroy(), // it has no reader
   };
 }
 

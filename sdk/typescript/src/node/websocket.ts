@@ -55,7 +55,7 @@ function wrongUpgrade({ headers }: IncomingMessage, key: string): string | undef
 
 const mostQueued = 1 << 20;
 
-/** NodeSocket is a WebSocket over a stream. While nobody takes what came, no more is read. */
+/** NodeSocket is a WebSocket over a stream. While what came is not taken, no more is read. */
 class NodeSocket implements Socket {
   readonly #queue: { got: Received; size: number }[] = [];
   #queued = 0; // bytes
@@ -165,7 +165,7 @@ class NodeSocket implements Socket {
 
   async close(code = 1000, reason = "", waitMs = partingMs): Promise<void> {
     this.#goodbye(code, reason);
-    this.#queue.length = 0; // nobody wants it, and the answer is behind it
+    this.#queue.length = 0; // it has no reader, and the answer is behind it
     this.#queued = 0;
     this.stream.resume();
     this.#part(waitMs);

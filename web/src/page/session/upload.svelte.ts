@@ -8,6 +8,8 @@ export interface Upload {
   readonly path: string;
   readonly file: File;
   state: "waiting" | "sending" | "done" | "exists" | "failed";
+  /** Whether it replaces a file that is there. */
+  overwrite: boolean;
   sent: number;
   /** Why it failed; while it is sending, why it is sent again. */
   error: unknown;
@@ -37,18 +39,20 @@ export class Uploads {
 
   /** add sends files, by their paths below a folder. */
   add(folder: string, files: { path: string; file: File }[]): void {
-    for (const { path, file } of files) this.all.push({ path: join(folder, path), file, state: "waiting", sent: 0, error: undefined });
+    for (const { path, file } of files) this.all.push({ path: join(folder, path), file, state: "waiting", overwrite: false, sent: 0, error: undefined });
     this.#next();
   }
 
   /** replace sends a file in place of one that is there. */
   replace(one: Upload): void {
-    void this.#send(one, true);
+    one.overwrite = true;
+    this.retry(one);
   }
 
   /** retry sends a file again. */
   retry(one: Upload): void {
-    void this.#send(one, false);
+    one.state = "waiting";
+    this.#next();
   }
 
   /** stop gives up what is under way. */
@@ -67,11 +71,11 @@ export class Uploads {
     while (this.#sending < mostAtOnce) {
       const one = this.all.find(({ state }) => state === "waiting");
       if (!one) return;
-      void this.#send(one, false);
+      void this.#send(one);
     }
   }
 
-  async #send(one: Upload, overwrite: boolean): Promise<void> {
+  async #send(one: Upload): Promise<void> {
     const { signal } = this.#stop;
     this.#sending++;
     one.state = "sending";
@@ -82,7 +86,7 @@ export class Uploads {
       const body = one.file.slice(0, one.file.size, one.file.type);
       watchUpload(body, (sent) => (one.sent = sent));
       try {
-        await this.#files().write(one.path, body, { overwrite, signal });
+        await this.#files().write(one.path, body, { overwrite: one.overwrite, signal });
         one.state = "done";
         one.sent = one.file.size;
         one.error = undefined;

@@ -1,4 +1,4 @@
-"""What operators do: everybody's runs, usage and quotas, and API keys."""
+"""What operators do: all users' runs, usage and quotas, and API keys."""
 
 from __future__ import annotations
 

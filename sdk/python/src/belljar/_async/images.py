@@ -37,7 +37,7 @@ class AsyncImages:
         return cast("types.Image", await self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
-        """Has the server fetch an image, and returns when it can be used. ``progress`` is told how it goes."""
+        """Has the server fetch an image, and returns when it can be used. It calls ``progress`` with each step."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return await self._follow(ask, ref, progress)

@@ -51,7 +51,7 @@ class AsyncStdin:
             await self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     async def end(self) -> None:
-        """Closes the program's input for everybody, and returns when the server has done so."""
+        """Closes the program's input for all clients, and returns when the server has done so."""
         if not self.reason:
             await self._say({"type": "stdin_close"})
         await self._over.wait()

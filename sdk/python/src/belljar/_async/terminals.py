@@ -31,8 +31,8 @@ class AsyncTerminal:
 
     Iterate over it, or call :meth:`read`, for what the program prints; the first piece may be what was there before.
     ``raw`` is the terminal as the server told of it. ``exit_code`` is there once its program has ended, and ``reason``
-    says why nothing more comes: exit, closed, timeout, replaced (somebody else attached), overflow (nobody has read
-    for a minute, or too slowly: attach again) or shutdown (the server stops: attach again).
+    says why nothing more comes: exit, closed, timeout, replaced (another client attached), overflow (this client
+    has not read for a minute, or too slowly: attach again) or shutdown (the server stops: attach again).
     """
 
     def __init__(self, transport: AsyncTransport, socket: AsyncSocket) -> None:
@@ -168,7 +168,7 @@ class AsyncTerminal:
             await self._send(ws.BINARY, raw[at : at + PIECE])
 
     async def resize(self, cols: int, rows: int) -> None:
-        """Changes its size for everybody: each side is 1 to 1000."""
+        """Changes its size for all clients: each side is 1 to 1000."""
         if not (1 <= cols <= 1000 and 1 <= rows <= 1000):
             raise errors.InvalidRequestError("each side of a terminal is 1 to 1000", details={"field": "cols" if not 1 <= cols <= 1000 else "rows"})
         await self._send(ws.TEXT, json.dumps({"type": "resize", "cols": cols, "rows": rows}).encode())

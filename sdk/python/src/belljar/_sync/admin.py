@@ -1,5 +1,5 @@
 # Made from _async/admin.py by scripts/generate.py. Do not edit.
-"""What operators do: everybody's runs, usage and quotas, and API keys."""
+"""What operators do: all users' runs, usage and quotas, and API keys."""
 
 from __future__ import annotations
 

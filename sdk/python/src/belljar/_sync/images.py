@@ -38,7 +38,7 @@ class Images:
         return cast("types.Image", self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
-        """Has the server fetch an image, and returns when it can be used. ``progress`` is told how it goes."""
+        """Has the server fetch an image, and returns when it can be used. It calls ``progress`` with each step."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return self._follow(ask, ref, progress)

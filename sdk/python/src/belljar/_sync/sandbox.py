@@ -89,7 +89,7 @@ class SandboxClient:
             found = self._ask("GET", "get_session", values={"thread_id": thread_id})
         except NotFoundError:
             body = {"user_id": user_id, "thread_id": thread_id, "timeout_minutes": timeout_minutes}
-            # 409 is the session that somebody else has made meanwhile.
+            # 409 is the session that another caller has made meanwhile.
             found = self._ask("POST", "create_session", body, again=True, accept=(409,), longer=GRACE)
             if "session_id" not in found:
                 raise ConflictError(str(found.get("error") or "the session cannot be made"), status=409, details=found) from None
@@ -184,7 +184,7 @@ class SandboxClient:
         self.close()
 
     def _in_session(self, method: str, op: str, body: Any = None, **how: Any) -> dict[str, Any]:
-        """Asks something of the session; SessionExpiredError if there is none any more, with a cause if the request was sent perhaps."""
+        """Asks something of the session; SessionExpiredError if it no longer exists, with a cause if the request was sent perhaps."""
         known = self._transport
         own = None if known is None else known.local
         if own is not None and not own.alive:

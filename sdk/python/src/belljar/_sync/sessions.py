@@ -323,7 +323,7 @@ class Sessions:
         idempotency_key: Optional[str] = None,
     ) -> Session:
         """Makes a session that is known by its id only, and returns when it can be used. If an operator must approve it first, that
-        may take long; PolicyDeniedError if it is denied, or nobody does in time.
+        may take long; PolicyDeniedError if it is denied, or not approved in time.
 
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
         ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets

@@ -52,7 +52,7 @@ class Stdin:
             self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     def end(self) -> None:
-        """Closes the program's input for everybody, and returns when the server has done so."""
+        """Closes the program's input for all clients, and returns when the server has done so."""
         if not self.reason:
             self._say({"type": "stdin_close"})
         self._over.wait()

@@ -303,7 +303,7 @@ class Transport:
         return wire, ws.Decoder(answer.rest)
 
     def close(self) -> None:
-        """Closes the connections that nobody uses; who uses one ends what he is at."""
+        """Closes the connections that are not in use. Calls in progress end first."""
         try:
             self.leaving.wait()
         finally:  # also of a task that is cancelled while it waits

@@ -43,6 +43,7 @@ export class Book {
   readonly #rest: SavedBook["rest"];
   readonly #stop = new AbortController();
   #queue: Cell[] = [];
+  #interrupted = false; // the cell that is executed, before its run had an id
   #dropped = false; // whether what waited has been dropped since the last cell began
   #count = 0; // of what was executed last
 
@@ -108,7 +109,12 @@ export class Book {
   async interrupt(): Promise<void> {
     this.#drop();
     const run = this.running?.run;
-    if (run) await this.#try(async () => void (await api().runs.cancel(run)));
+    if (run) await this.#cancel(run);
+    else this.#interrupted = true;
+  }
+
+  #cancel(run: string): Promise<void> {
+    return this.#try(async () => void (await api().runs.cancel(run)));
   }
 
   /** restart gets a new interpreter, without the variables. */
@@ -148,7 +154,7 @@ export class Book {
     for (let cell = this.#queue.shift(); cell; cell = this.#queue.shift()) {
       this.running = cell;
       cell.state = "running";
-      this.#dropped = false;
+      this.#dropped = this.#interrupted = false;
       const good = await this.#execute(cell);
       cell.state = "idle";
       if (this.#stop.signal.aborted) return;
@@ -175,6 +181,7 @@ export class Book {
       const input = this.language === "bash" ? {} : { interactive: true, stdin_idle_timeout_sec: 3600 };
       const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context, ...input });
       cell.run = id;
+      if (this.#interrupted) void this.#cancel(id);
       let line = "";
       let drawn = performance.now();
       for await (const frame of api().runs.frames(id, { signal })) {
