@@ -245,7 +245,8 @@ func exec(c *call, in execInput) (*reply, error) {
 		return nil, api.Refuse("cmd", "cmd must not be empty")
 	}
 	spec := belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
+		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Env: in.Env, TimeoutSec: timeout,
+		Cwd: cmp.Or(in.Cwd, "."), // where the files are, and not the image's WORKDIR
 	}
 	wait := c.terms.Wait
 	if in.Stream {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 func workflow(id string) mcp.Terms {
@@ -91,6 +92,20 @@ func TestSandboxLasts(t *testing.T) {
 	p.close()
 	if left := w.sessions("ann"); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// Commands start where the files are, also in an image that names another folder.
+func TestImageWithFolder(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
+	p := newWorld(t, image).peer("ann", code(func(t *mcp.Terms) { t.Image = ref }))
+	sandbox := p.open()
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "src/note", "contents": "here"}).good(t)
+	if r := p.exec(sandbox, "cat", "src/note").good(t); r.data["stdout"] != "here" {
+		t.Errorf("a command does not find a file: %v", r.data)
+	}
+	if r := p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []string{"cat", "note"}, "cwd": "src"}).good(t); r.data["stdout"] != "here" {
+		t.Errorf("nor in its own folder: %v", r.data)
 	}
 }
 
