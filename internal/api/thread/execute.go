@@ -44,6 +44,7 @@ func (c *call) execute() {
 	begun := c.door.opts.Now()
 	run, out, err := belljar.Finish(c.r.Context(), c.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Command: []string{"bash", "-c", in.Command}, TimeoutSec: limit,
+		Cwd: ".", // the workspace, and not the image's WORKDIR
 	}}, forever)
 	if c.r.Context().Err() != nil {
 		if run.ID != "" {
