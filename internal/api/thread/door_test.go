@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ func TestConversation(t *testing.T) {
 	w.run(id, "sort data.json > output.csv; exit 3").want(t, 200, map[string]any{"exit_code": 3})
 	file := w.post("download_file", `{"session_id": "`+id+`", "filename": "output.csv"}`)
 	if file.status != 200 || !strings.Contains(file.raw, "amount") || file.header.Get("Content-Type") != "application/octet-stream" ||
-		file.header.Get("Content-Disposition") != "attachment; filename=output.csv" || file.header.Get("Content-Length") != fmt.Sprint(len(file.raw)) {
+		file.header.Get("Content-Disposition") != `attachment; filename="output.csv"` || file.header.Get("Content-Length") != fmt.Sprint(len(file.raw)) {
 		t.Errorf("download: %d %v %q", file.status, file.header, file.raw)
 	}
 	w.post("download_file", `{"session_id": "`+id+`", "filename": "none.csv"}`).want(t, 404, map[string]any{
@@ -176,6 +177,19 @@ func TestUploadLimits(t *testing.T) {
 	w.run(id, "cat sub/dir/b.txt c").want(t, 200, map[string]any{"stdout": "bc"})
 	if got := w.log.has("resource_limit_exceeded"); len(got) != 3 {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestNamesOfDownloads checks that the header of a download has the file's name, whatever it is.
+func TestNamesOfDownloads(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.open("a")
+	for _, name := range []string{"output.csv", "two words", `a"b`, "é.txt", "a;b=c"} {
+		w.upload(field{"session_id", "", id}, field{"filename", "", "in/" + name}, field{"file", "x", "x"}).want(t, 200, nil)
+		got := w.post("download_file", fmt.Sprintf(`{"session_id":%q,"filename":%q}`, id, "in/"+name))
+		if _, params, err := mime.ParseMediaType(got.header.Get("Content-Disposition")); err != nil || params["filename"] != name {
+			t.Errorf("%s: %d %q, %v", name, got.status, got.header.Get("Content-Disposition"), err)
+		}
 	}
 }
 
