@@ -193,6 +193,16 @@ func TestNamesOfDownloads(t *testing.T) {
 	}
 }
 
+// TestUploadToEndedSession refuses an upload to a session that has ended as that, whatever its file.
+func TestUploadToEndedSession(t *testing.T) {
+	w := newWorld(t, func(o *thread.Options) { o.MaxFileMB = 1 })
+	id := w.open("a")
+	w.post("cleanup", `{"session_id":"`+id+`"}`).want(t, 200, nil)
+	for _, content := range []string{"x", strings.Repeat("x", 1<<20+1)} {
+		w.upload(field{"session_id", "", id}, field{"file", "f", content}).want(t, 404, map[string]any{"error": "Invalid or expired session", "session_id": id})
+	}
+}
+
 // TestPlainUploadLimitsBeyondCounting fills a workspace with more than maxListed entries: the limit must still apply.
 func TestPlainUploadLimitsBeyondCounting(t *testing.T) {
 	w := newWorld(t, nil)
@@ -266,6 +276,7 @@ func TestBadRequests(t *testing.T) {
 	w.get("execute").want(t, 405, nil)
 	w.upload(field{"session_id", "", id}).want(t, 400, map[string]any{"error": "No file provided"})
 	w.upload(field{"file", "f", "x"}).want(t, 400, map[string]any{"error": "session_id required"})
+	w.upload().want(t, 400, map[string]any{"error": "session_id required"})
 	w.upload(field{"session_id", "", "nobody"}, field{"file", "f", "x"}).want(t, 404, map[string]any{"error": "Invalid or expired session"})
 	w.upload(field{"session_id", "", id}, field{"shell", "", "x"}, field{"file", "f", "x"}).want(t, 400, nil)
 	w.send("alice", "POST", "/thread/upload_file", "application/json", strings.NewReader("{}")).want(t, 400, nil)
