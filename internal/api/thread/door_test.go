@@ -66,11 +66,12 @@ func TestConversation(t *testing.T) {
 		"error": `Command contains forbidden pattern: \brm\b`, "command": "rm -rf /workspace/*", "forbidden_pattern": `\brm\b`,
 	})
 	w.run(id, "nmap x").want(t, 400, map[string]any{"command": "nmap x"})
+	w.run(id, "nmap "+strings.Repeat("é", 200)).want(t, 400, map[string]any{"command": "nmap " + strings.Repeat("é", 195)})
 	w.post("cleanup", `{"session_id": "`+id+`"}`).want(t, 200, map[string]any{"status": "cleaned_up", "session_id": id})
 	w.post("cleanup", `{"session_id": "`+id+`"}`).want(t, 200, map[string]any{"status": "cleaned_up"})
 	w.run(id, "ls").want(t, 404, map[string]any{"error": "Invalid or expired session", "session_id": id})
 	for name, n := range map[string]int{
-		"session_created": 1, "session_reused": 2, "command_executed": 1, "command_failed": 2, "file_uploaded": 1, "file_downloaded": 1, "validation_failed": 2,
+		"session_created": 1, "session_reused": 2, "command_executed": 1, "command_failed": 2, "file_uploaded": 1, "file_downloaded": 1, "validation_failed": 3,
 	} {
 		if got := w.log.has(name); len(got) != n {
 			t.Errorf("%d lines of %s, want %d: %q", len(got), name, n, got)
@@ -263,6 +264,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, c := range []struct{ name, body, field, text string }{ // errors of the engine have the names and the units of this API
 		{"create_session", `{"user_id":"u","thread_id":"a\u0000b"}`, "thread_id", "thread_id: contains a control character"},
+		{"create_session", `{"user_id":"a\u0000b","thread_id":"t"}`, "user_id", `label "user_id" contains a NUL byte`},
 		{"create_session", `{"user_id":"u","thread_id":"t","timeout_minutes":1e9}`, "timeout_minutes", "timeout_minutes is limited to 1440 minutes here, got 1000000000"},
 		{"execute", `{"session_id":"` + id + `","command":"ls\u0000"}`, "command", "command contains a NUL byte"},
 		{"execute", `{"session_id":"` + id + `","command":"ls","timeout":1e12}`, "timeout", "timeout is limited to 86400 seconds here, got 1000000000000"},
@@ -271,6 +273,7 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s %.80s: %.200s", c.name, c.body, got.raw)
 		}
 	}
+	w.get("get_session?thread_id=a%00b").want(t, 400, map[string]any{"field": "thread_id", "error": "thread_id: contains a control character"})
 	w.get("nothing").want(t, 404, map[string]any{"error": "Not found"})
 	w.get("list_files?session_id=nobody").want(t, 404, map[string]any{"error": "Invalid or expired session"})
 	w.get("execute").want(t, 405, nil)

@@ -22,7 +22,7 @@ type execution struct {
 
 const (
 	defaultTimeout = 30
-	shownCommand   = 200                  // bytes of a refused command in the response
+	shownCommand   = 200                  // characters of a refused command in the response
 	timedOut       = 124                  // exit code after a timeout, as of timeout(1)
 	forever        = 365 * 24 * time.Hour // longer than any command: its timeout ends the wait
 )
@@ -147,10 +147,13 @@ func text(data, encoding string) string {
 	return strings.ToValidUTF8(string(raw), "\uFFFD")
 }
 
-// cut returns at most n bytes of text, without a partial character.
+// cut returns at most n characters of text.
 func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
 	}
-	return strings.ToValidUTF8(text[:n], "")
+	return text
 }
