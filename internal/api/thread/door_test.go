@@ -16,6 +16,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/thread"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // TestConversation replays the examples of the thread API in order.
@@ -181,6 +183,16 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
+// TestUploadToEndedSession refuses an upload to a session that has ended as that, whatever its file.
+func TestUploadToEndedSession(t *testing.T) {
+	w := newWorld(t, func(o *thread.Options) { o.MaxFileMB = 1 })
+	id := w.open("a")
+	w.post("cleanup", `{"session_id":"`+id+`"}`).want(t, 200, nil)
+	for _, content := range []string{"x", strings.Repeat("x", 1<<20+1)} {
+		w.upload(field{"session_id", "", id}, field{"file", "f", content}).want(t, 404, map[string]any{"error": "Invalid or expired session", "session_id": id})
+	}
+}
+
 // TestNamesOfDownloads checks that the header of a download has the file's name, whatever it is.
 func TestNamesOfDownloads(t *testing.T) {
 	w := newWorld(t, nil)
@@ -194,14 +206,21 @@ func TestNamesOfDownloads(t *testing.T) {
 	}
 }
 
-// TestUploadToEndedSession refuses an upload to a session that has ended as that, whatever its file.
-func TestUploadToEndedSession(t *testing.T) {
-	w := newWorld(t, func(o *thread.Options) { o.MaxFileMB = 1 })
+// TestApproval checks that a session that waits for an operator is not called expired: a client would make another one.
+func TestApproval(t *testing.T) {
+	in := apitest.NewWorld(t, nil, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"cpu>0.5"}
+	})
+	w := newWorld(t, func(o *thread.Options) { o.Engine = in.Service })
 	id := w.open("a")
+	w.get("get_session?thread_id=a").want(t, 200, map[string]any{"session_id": id, "status": "active", "files_count": 0})
+	text := "session " + id + " waits for an operator's approval"
+	w.run(id, "ls").want(t, 409, map[string]any{"error": text, "code": "conflict"})
+	w.upload(field{"session_id", "", id}, field{"file", "f", "x"}).want(t, 409, map[string]any{"error": text})
+	w.get("list_files?session_id="+id).want(t, 409, map[string]any{"error": text})
 	w.post("cleanup", `{"session_id":"`+id+`"}`).want(t, 200, nil)
-	for _, content := range []string{"x", strings.Repeat("x", 1<<20+1)} {
-		w.upload(field{"session_id", "", id}, field{"file", "f", content}).want(t, 404, map[string]any{"error": "Invalid or expired session", "session_id": id})
-	}
+	w.run(id, "ls").want(t, 404, map[string]any{"error": "Invalid or expired session"})
 }
 
 // TestPlainUploadLimitsBeyondCounting fills a workspace with more than maxListed entries: the limit must still apply.

@@ -105,7 +105,7 @@ func (c *call) get() {
 	}
 	session, found, err := c.find(thread)
 	files := 0
-	if err == nil && found {
+	if err == nil && found && session.State != belljar.SessionStarting { // one that starts has none, and may wait for an operator
 		files, _, err = c.usage(session.ID)
 		if ended(err) {
 			found, err = false, nil // it has ended meanwhile
