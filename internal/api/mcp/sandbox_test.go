@@ -78,6 +78,11 @@ func TestSandboxLasts(t *testing.T) {
 		t.Errorf("listed: %v", list.data)
 	}
 	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "src"}).refused(t, "recursive")
+	p.exec(sandbox, "mkdir", "empty").good(t)
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "empty"}).refused(t, `"empty" is a folder`, "conflict", "set recursive")
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "empty", "recursive": true}).good(t)
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "."}).refused(t, "invalid_request")
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "gone"}).refused(t, "does not exist")
 	if r := p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "src", "recursive": true}).good(t); r.data["deleted"] != "/workspace/src" {
 		t.Errorf("deleted: %v", r.data)
 	}
