@@ -206,6 +206,16 @@ func TestNamesOfDownloads(t *testing.T) {
 	}
 }
 
+// TestImageWithoutBash checks that a command says why it did not run.
+func TestImageWithoutBash(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"Env": []string{"PATH=/nowhere"}})
+	in := apitest.NewWorld(t, nil, image)
+	w := newWorld(t, func(o *thread.Options) { o.Engine, o.Image = in.Service, ref })
+	w.run(w.open("a"), "ls").want(t, 200, map[string]any{
+		"exit_code": 127, "stdout": "", "stderr": "sandbox: bash: not found in the sandbox\n", "reason_code": "exec_failed",
+	})
+}
+
 // TestApproval checks that a session that waits for an operator is not called expired: a client would make another one.
 func TestApproval(t *testing.T) {
 	in := apitest.NewWorld(t, nil, func(o *service.Options) {

@@ -107,6 +107,9 @@ func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]a
 		stderr = addLine(stderr, run.Message)
 	case run.ExitCode != nil:
 		code = *run.ExitCode
+		if run.ReasonCode == belljar.ReasonExecFailed { // bash did not start, and so said nothing
+			stderr = addLine(stderr, run.Message)
+		}
 	default:
 		code = 1
 		stderr = addLine(stderr, run.Message)
