@@ -292,6 +292,10 @@ func TestImageFolder(t *testing.T) {
 	if r := g.run(inShell(s.ID, "pwd")); r.Shell == nil || r.Shell.Cwd != belljar.WorkspaceDir || r.stdout == "/usr\n" {
 		t.Errorf("the shell begins in %+v, %q", r.Shell, r.stdout)
 	}
+	inBash := with(in(s, ""), func(r *belljar.RunSpec) { r.Command, r.Context, r.Language, r.Code = nil, "bash", "bash", "pwd" })
+	if r := g.run(inBash); r.stdout == "" || r.stdout == "/usr\n" {
+		t.Errorf("a context begins in %q, %q", r.stdout, r.stderr)
+	}
 	if r := g.run(with(in(s, "pwd; ls -a | head -1"), func(r *belljar.RunSpec) { r.Cwd = "." })); r.stdout == "/usr\n" {
 		t.Errorf("one that names the workspace begins in %q", r.stdout)
 	}
