@@ -261,6 +261,9 @@ func TestScope(t *testing.T) {
 			if tools.Workflow != "" && tools.Agent != "" {
 				t.Errorf("two at once: %+v", tools)
 			}
+			if test.session == belljar.DefaultKey && tools.Session != "" {
+				t.Errorf("%q in the file binds the model: %+v", test.session, tools)
+			}
 		})
 	}
 	s := &Sandbox{Mode: belljar.ToolsCode}

@@ -274,7 +274,10 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	case s.Session == belljar.IsolatedKey:
 		t.Session = belljar.IsolatedKey
 	case run.WorkflowRunID != "":
-		t.Workflow, t.Session = run.WorkflowRunID, s.Session
+		t.Workflow = run.WorkflowRunID
+		if s.Session != belljar.DefaultKey { // to name the default binds the model no more than to name nothing
+			t.Session = s.Session
+		}
 	default:
 		t.Agent = run.AgentRunID
 	}

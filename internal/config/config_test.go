@@ -180,6 +180,25 @@ func TestLaterSourcesWin(t *testing.T) {
 	}
 }
 
+// A thread's workspace is no larger than a request may have: the thread API could make no session otherwise.
+func TestThreadWorkspace(t *testing.T) {
+	for _, test := range []struct {
+		env  []string
+		want int
+	}{
+		{nil, 500},
+		{[]string{"SANDBOX_WORKSPACE_CAP_MB=256"}, 256},
+		{[]string{"SANDBOX_WORKSPACE_CAP_MB=1000"}, 500},
+		{[]string{"SANDBOX_THREAD_MAX_WORKSPACE_MB=8"}, 8},
+		{[]string{"SANDBOX_THREAD_MAX_WORKSPACE_MB=9000"}, belljar.MaxLimits().WorkspaceMB},
+	} {
+		c := load(t, Sources{Env: test.env})
+		if got := c.ThreadWorkspaceMB(); got != test.want || got > c.MaxLimits().WorkspaceMB {
+			t.Errorf("%v: %d, want %d", test.env, got, test.want)
+		}
+	}
+}
+
 func TestValues(t *testing.T) {
 	c := load(t, Sources{
 		File: file(t, `

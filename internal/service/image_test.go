@@ -268,6 +268,15 @@ func TestImageFolder(t *testing.T) {
 	if !strings.HasSuffix(r.stdout, "/workspace\n") {
 		t.Errorf("PWD is %q", r.stdout)
 	}
+	x := g.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
+	g.run(inShell(x.ID, "kept=value")).want(t, belljar.PhaseCompleted, 0, "")
+	made, err := g.snapshots().Fork(t.Context(), x.ID, belljar.ForkSpec{})
+	if err != nil || !made.Shell {
+		t.Fatalf("a copy with the shell: %+v, %v", made, err)
+	}
+	if r := g.run(inShell(made.Sessions[0].ID, "echo $kept")); r.stdout != "value\n" {
+		t.Errorf("the copy's shell printed %q, %q", r.stdout, r.stderr)
+	}
 	i.Config = map[string]any{"WorkingDir": "/usr"}
 	ref, _ = g.hub.Put(t, "app:2", i)
 	r = g.run(with(of(ref, "cat brought"), func(r *belljar.RunSpec) {
@@ -279,6 +288,13 @@ func TestImageFolder(t *testing.T) {
 	s := g.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
 	if r := g.run(in(s, "pwd")); r.stdout != "/usr\n" {
 		t.Errorf("a run in a session begins in %q", r.stdout)
+	}
+	if r := g.run(inShell(s.ID, "pwd")); r.Shell == nil || r.Shell.Cwd != belljar.WorkspaceDir || r.stdout == "/usr\n" {
+		t.Errorf("the shell begins in %+v, %q", r.Shell, r.stdout)
+	}
+	inBash := with(in(s, ""), func(r *belljar.RunSpec) { r.Command, r.Context, r.Language, r.Code = nil, "bash", "bash", "pwd" })
+	if r := g.run(inBash); r.stdout == "" || r.stdout == "/usr\n" {
+		t.Errorf("a context begins in %q, %q", r.stdout, r.stderr)
 	}
 	if r := g.run(with(in(s, "pwd; ls -a | head -1"), func(r *belljar.RunSpec) { r.Cwd = "." })); r.stdout == "/usr\n" {
 		t.Errorf("one that names the workspace begins in %q", r.stdout)

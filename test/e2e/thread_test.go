@@ -61,7 +61,7 @@ func (c conversation) put(name string, content []byte) (int, map[string]any) {
 // isolation of threads; and that a thread finds its session again after the server was killed.
 func TestThreads(t *testing.T) {
 	data := t.TempDir()
-	args := []string{"--set", "max_sessions=2", "--set", "thread_max_workspace_mb=8", "--set", "thread_max_file_mb=6"}
+	args := []string{"--set", "max_sessions=2", "--set", "workspace_cap_mb=8", "--set", "thread_max_file_mb=6"}
 	s := serve(t, data, args...)
 	a, b := converse(t, s, "a"), converse(t, s, "b")
 

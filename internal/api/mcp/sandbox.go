@@ -245,7 +245,8 @@ func exec(c *call, in execInput) (*reply, error) {
 		return nil, api.Refuse("cmd", "cmd must not be empty")
 	}
 	spec := belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
+		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Env: in.Env, TimeoutSec: timeout,
+		Cwd: cmp.Or(in.Cwd, "."), // where the files are, and not the image's WORKDIR
 	}
 	wait := c.terms.Wait
 	if in.Stream {
@@ -282,6 +283,8 @@ func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration
 func sandboxError(err error) error {
 	return rewritten(err, func(e *belljar.Error) bool {
 		_, session := e.Details["session_id"]
+		state, _ := e.Details["state"].(string)
+		lives := e.Code == belljar.CodeConflict && (state == "" || !belljar.SessionState(state).Ended()) // it may wait for an operator
 		switch {
 		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
 			e.Hint = "delete what is not needed; only the operator can make the workspace larger"
@@ -291,7 +294,7 @@ func sandboxError(err error) error {
 			e.Hint = "sandbox_fs_list shows what is there"
 		case e.Details["rule"] == "not_a_file":
 			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
-		case session && e.Details["path"] == nil:
+		case session && e.Details["path"] == nil && !lives:
 			e.Hint = "call sandbox_open for a new one; the files of the old one are deleted"
 		default:
 			return false

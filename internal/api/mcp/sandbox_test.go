@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 func workflow(id string) mcp.Terms {
@@ -77,6 +78,11 @@ func TestSandboxLasts(t *testing.T) {
 		t.Errorf("listed: %v", list.data)
 	}
 	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "src"}).refused(t, "recursive")
+	p.exec(sandbox, "mkdir", "empty").good(t)
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "empty"}).refused(t, `"empty" is a folder`, "conflict", "set recursive")
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "empty", "recursive": true}).good(t)
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "."}).refused(t, "invalid_request")
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "gone"}).refused(t, "does not exist")
 	if r := p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "src", "recursive": true}).good(t); r.data["deleted"] != "/workspace/src" {
 		t.Errorf("deleted: %v", r.data)
 	}
@@ -91,6 +97,20 @@ func TestSandboxLasts(t *testing.T) {
 	p.close()
 	if left := w.sessions("ann"); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// Commands start where the files are, also in an image that names another folder.
+func TestImageWithFolder(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
+	p := newWorld(t, image).peer("ann", code(func(t *mcp.Terms) { t.Image = ref }))
+	sandbox := p.open()
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "src/note", "contents": "here"}).good(t)
+	if r := p.exec(sandbox, "cat", "src/note").good(t); r.data["stdout"] != "here" {
+		t.Errorf("a command does not find a file: %v", r.data)
+	}
+	if r := p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []string{"cat", "note"}, "cwd": "src"}).good(t); r.data["stdout"] != "here" {
+		t.Errorf("nor in its own folder: %v", r.data)
 	}
 }
 

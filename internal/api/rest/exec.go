@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -159,7 +160,7 @@ func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
 // run returns the request as a [belljar.RunSpec].
 func (x *Exec) run(session string) belljar.RunSpec {
 	return belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: session, Command: x.Cmd, Cwd: x.Cwd, Env: x.Env,
+		SpecVersion: belljar.SpecVersion, SessionID: session, Command: x.Cmd, Cwd: cmp.Or(x.Cwd, "."), Env: x.Env,
 		TimeoutSec: x.TimeoutSeconds, CPUTimeSec: x.CPUTimeSec, Stdin: x.Stdin,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/apitest"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -218,6 +219,19 @@ func TestExecWorkingDirectory(t *testing.T) {
 		if got.Error.Code != belljar.CodeInvalidRequest || got.Error.Details["field"] != "cwd" {
 			t.Errorf("cwd %.30q: %+v", cwd, got.Error)
 		}
+	}
+}
+
+// An exec starts where the files are, also in an image that names another folder.
+func TestExecInImageWithFolder(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
+	c := &coding{bench: newEngine(t, image)}
+	var session belljar.Session
+	c.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "`+ref+`"}`, &session)
+	c.id = session.ID
+	c.ask(200, "POST", "/sessions/"+c.id+"/fs/write", "alice", `{"path": "note", "contents": "here"}`, nil)
+	if a := c.sh("cat note"); a.Stdout != "here" {
+		t.Errorf("%+v", a)
 	}
 }
 

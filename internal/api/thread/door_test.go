@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/thread"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // TestConversation replays the examples of the thread API in order.
@@ -47,7 +50,7 @@ func TestConversation(t *testing.T) {
 	w.run(id, "sort data.json > output.csv; exit 3").want(t, 200, map[string]any{"exit_code": 3})
 	file := w.post("download_file", `{"session_id": "`+id+`", "filename": "output.csv"}`)
 	if file.status != 200 || !strings.Contains(file.raw, "amount") || file.header.Get("Content-Type") != "application/octet-stream" ||
-		file.header.Get("Content-Disposition") != "attachment; filename=output.csv" || file.header.Get("Content-Length") != fmt.Sprint(len(file.raw)) {
+		file.header.Get("Content-Disposition") != `attachment; filename="output.csv"` || file.header.Get("Content-Length") != fmt.Sprint(len(file.raw)) {
 		t.Errorf("download: %d %v %q", file.status, file.header, file.raw)
 	}
 	w.post("download_file", `{"session_id": "`+id+`", "filename": "none.csv"}`).want(t, 404, map[string]any{
@@ -65,11 +68,12 @@ func TestConversation(t *testing.T) {
 		"error": `Command contains forbidden pattern: \brm\b`, "command": "rm -rf /workspace/*", "forbidden_pattern": `\brm\b`,
 	})
 	w.run(id, "nmap x").want(t, 400, map[string]any{"command": "nmap x"})
+	w.run(id, "nmap "+strings.Repeat("é", 200)).want(t, 400, map[string]any{"command": "nmap " + strings.Repeat("é", 195)})
 	w.post("cleanup", `{"session_id": "`+id+`"}`).want(t, 200, map[string]any{"status": "cleaned_up", "session_id": id})
 	w.post("cleanup", `{"session_id": "`+id+`"}`).want(t, 200, map[string]any{"status": "cleaned_up"})
 	w.run(id, "ls").want(t, 404, map[string]any{"error": "Invalid or expired session", "session_id": id})
 	for name, n := range map[string]int{
-		"session_created": 1, "session_reused": 2, "command_executed": 1, "command_failed": 2, "file_uploaded": 1, "file_downloaded": 1, "validation_failed": 2,
+		"session_created": 1, "session_reused": 2, "command_executed": 1, "command_failed": 2, "file_uploaded": 1, "file_downloaded": 1, "validation_failed": 3,
 	} {
 		if got := w.log.has(name); len(got) != n {
 			t.Errorf("%d lines of %s, want %d: %q", len(got), name, n, got)
@@ -179,6 +183,56 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
+// TestUploadToEndedSession refuses an upload to a session that has ended as that, whatever its file.
+func TestUploadToEndedSession(t *testing.T) {
+	w := newWorld(t, func(o *thread.Options) { o.MaxFileMB = 1 })
+	id := w.open("a")
+	w.post("cleanup", `{"session_id":"`+id+`"}`).want(t, 200, nil)
+	for _, content := range []string{"x", strings.Repeat("x", 1<<20+1)} {
+		w.upload(field{"session_id", "", id}, field{"file", "f", content}).want(t, 404, map[string]any{"error": "Invalid or expired session", "session_id": id})
+	}
+}
+
+// TestNamesOfDownloads checks that the header of a download has the file's name, whatever it is.
+func TestNamesOfDownloads(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.open("a")
+	for _, name := range []string{"output.csv", "two words", `a"b`, "é.txt", "a;b=c"} {
+		w.upload(field{"session_id", "", id}, field{"filename", "", "in/" + name}, field{"file", "x", "x"}).want(t, 200, nil)
+		got := w.post("download_file", fmt.Sprintf(`{"session_id":%q,"filename":%q}`, id, "in/"+name))
+		if _, params, err := mime.ParseMediaType(got.header.Get("Content-Disposition")); err != nil || params["filename"] != name {
+			t.Errorf("%s: %d %q, %v", name, got.status, got.header.Get("Content-Disposition"), err)
+		}
+	}
+}
+
+// TestImageWithoutBash checks that a command says why it did not run.
+func TestImageWithoutBash(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"Env": []string{"PATH=/nowhere"}})
+	in := apitest.NewWorld(t, nil, image)
+	w := newWorld(t, func(o *thread.Options) { o.Engine, o.Image = in.Service, ref })
+	w.run(w.open("a"), "ls").want(t, 200, map[string]any{
+		"exit_code": 127, "stdout": "", "stderr": "sandbox: bash: not found in the sandbox\n", "reason_code": "exec_failed",
+	})
+}
+
+// TestApproval checks that a session that waits for an operator is not called expired: a client would make another one.
+func TestApproval(t *testing.T) {
+	in := apitest.NewWorld(t, nil, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"cpu>0.5"}
+	})
+	w := newWorld(t, func(o *thread.Options) { o.Engine = in.Service })
+	id := w.open("a")
+	w.get("get_session?thread_id=a").want(t, 200, map[string]any{"session_id": id, "status": "active", "files_count": 0})
+	text := "session " + id + " waits for an operator's approval"
+	w.run(id, "ls").want(t, 409, map[string]any{"error": text, "code": "conflict"})
+	w.upload(field{"session_id", "", id}, field{"file", "f", "x"}).want(t, 409, map[string]any{"error": text})
+	w.get("list_files?session_id="+id).want(t, 409, map[string]any{"error": text})
+	w.post("cleanup", `{"session_id":"`+id+`"}`).want(t, 200, nil)
+	w.run(id, "ls").want(t, 404, map[string]any{"error": "Invalid or expired session"})
+}
+
 // TestPlainUploadLimitsBeyondCounting fills a workspace with more than maxListed entries: the limit must still apply.
 func TestPlainUploadLimitsBeyondCounting(t *testing.T) {
 	w := newWorld(t, nil)
@@ -239,6 +293,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, c := range []struct{ name, body, field, text string }{ // errors of the engine have the names and the units of this API
 		{"create_session", `{"user_id":"u","thread_id":"a\u0000b"}`, "thread_id", "thread_id: contains a control character"},
+		{"create_session", `{"user_id":"a\u0000b","thread_id":"t"}`, "user_id", `label "user_id" contains a NUL byte`},
 		{"create_session", `{"user_id":"u","thread_id":"t","timeout_minutes":1e9}`, "timeout_minutes", "timeout_minutes is limited to 1440 minutes here, got 1000000000"},
 		{"execute", `{"session_id":"` + id + `","command":"ls\u0000"}`, "command", "command contains a NUL byte"},
 		{"execute", `{"session_id":"` + id + `","command":"ls","timeout":1e12}`, "timeout", "timeout is limited to 86400 seconds here, got 1000000000000"},
@@ -247,11 +302,13 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s %.80s: %.200s", c.name, c.body, got.raw)
 		}
 	}
+	w.get("get_session?thread_id=a%00b").want(t, 400, map[string]any{"field": "thread_id", "error": "thread_id: contains a control character"})
 	w.get("nothing").want(t, 404, map[string]any{"error": "Not found"})
 	w.get("list_files?session_id=nobody").want(t, 404, map[string]any{"error": "Invalid or expired session"})
 	w.get("execute").want(t, 405, nil)
 	w.upload(field{"session_id", "", id}).want(t, 400, map[string]any{"error": "No file provided"})
 	w.upload(field{"file", "f", "x"}).want(t, 400, map[string]any{"error": "session_id required"})
+	w.upload().want(t, 400, map[string]any{"error": "session_id required"})
 	w.upload(field{"session_id", "", "nobody"}, field{"file", "f", "x"}).want(t, 404, map[string]any{"error": "Invalid or expired session"})
 	w.upload(field{"session_id", "", id}, field{"shell", "", "x"}, field{"file", "f", "x"}).want(t, 400, nil)
 	w.send("alice", "POST", "/thread/upload_file", "application/json", strings.NewReader("{}")).want(t, 400, nil)

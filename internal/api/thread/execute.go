@@ -22,7 +22,7 @@ type execution struct {
 
 const (
 	defaultTimeout = 30
-	shownCommand   = 200                  // bytes of a refused command in the response
+	shownCommand   = 200                  // characters of a refused command in the response
 	timedOut       = 124                  // exit code after a timeout, as of timeout(1)
 	forever        = 365 * 24 * time.Hour // longer than any command: its timeout ends the wait
 )
@@ -44,6 +44,7 @@ func (c *call) execute() {
 	begun := c.door.opts.Now()
 	run, out, err := belljar.Finish(c.r.Context(), c.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Command: []string{"bash", "-c", in.Command}, TimeoutSec: limit,
+		Cwd: ".", // the workspace, and not the image's WORKDIR
 	}}, forever)
 	if c.r.Context().Err() != nil {
 		if run.ID != "" {
@@ -106,6 +107,9 @@ func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]a
 		stderr = addLine(stderr, run.Message)
 	case run.ExitCode != nil:
 		code = *run.ExitCode
+		if run.ReasonCode == belljar.ReasonExecFailed { // bash did not start, and so said nothing
+			stderr = addLine(stderr, run.Message)
+		}
 	default:
 		code = 1
 		stderr = addLine(stderr, run.Message)
@@ -146,10 +150,13 @@ func text(data, encoding string) string {
 	return strings.ToValidUTF8(string(raw), "\uFFFD")
 }
 
-// cut returns at most n bytes of text, without a partial character.
+// cut returns at most n characters of text.
 func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
 	}
-	return strings.ToValidUTF8(text[:n], "")
+	return text
 }

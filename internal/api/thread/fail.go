@@ -51,7 +51,8 @@ func (c *call) gone(err error, id string) bool {
 	return true
 }
 
-// ended reports whether err means that the session does not exist or has ended. An error about a file has a path.
+// ended reports whether err means that the session does not exist or has ended. An error about a file has a path; a conflict can
+// be about a session that lives, and waits for an operator's approval.
 func ended(err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) {
@@ -59,7 +60,9 @@ func ended(err error) bool {
 	}
 	_, session := e.Details["session_id"]
 	_, file := e.Details["path"]
-	return session && !file && (e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict)
+	state, _ := e.Details["state"].(string)
+	over := state != "" && belljar.SessionState(state).Ended()
+	return session && !file && (e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict && over)
 }
 
 // decode decodes a JSON body. If it is invalid, decode responds and returns false.

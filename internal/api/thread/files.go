@@ -42,7 +42,7 @@ func (c *call) download() {
 	defer content.Close()
 	h := c.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(clean)}))
+	h.Set("Content-Disposition", attachment(path.Base(clean)))
 	h.Set("Content-Length", strconv.FormatInt(entry.Size, 10))
 	c.w.WriteHeader(http.StatusOK)
 	// The file may change meanwhile: a longer one is cut, and after a shorter one the connection is.
@@ -51,6 +51,15 @@ func (c *call) download() {
 		panic(http.ErrAbortHandler)
 	}
 	c.log("file_downloaded", line{session: in.SessionID, bytes: n, took: c.door.opts.Now().Sub(begun)})
+}
+
+// attachment returns the Content-Disposition of a file. The API has the name in quotes, which mime omits around a simple one.
+func attachment(name string) string {
+	value := mime.FormatMediaType("attachment", map[string]string{"filename": name})
+	if before, simple := strings.CutSuffix(value, "="+name); simple {
+		return before + `="` + name + `"`
+	}
+	return value
 }
 
 func (c *call) downloadFailed(session, name string, err error) {

@@ -71,8 +71,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// Check returns nil for a command that may run. Patterns apply to each simple command without the quoted parts of its
-// arguments, so that grep "rm" is allowed.
+// Check returns nil for a command that may run. Patterns come first. They apply to the whole text without its quoted parts, so
+// that grep "rm" is allowed, and to each simple command as the shell reads it: 'rm' is rm.
 func (g *Guard) Check(command string) error {
 	if strings.TrimSpace(command) == "" {
 		return &refusal{message: "Empty command"}
@@ -129,7 +129,13 @@ func (w *walk) script(text string) error {
 		return &refusal{message: "Invalid command syntax: nested too deeply"}
 	}
 	defer func() { w.depth-- }()
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(text), "")
+	if err == nil {
+		text = unquoted(text, file)
+	}
+	if denied := w.guard.match(text); denied != nil {
+		return denied
+	}
 	if err != nil {
 		return &refusal{message: fmt.Sprintf("Invalid command syntax: %v", err)}
 	}

@@ -87,6 +87,34 @@ func TestPlainGuardRefuses(t *testing.T) {
 	}
 }
 
+// TestPlainGuardMatchesPatternsFirst checks that a pattern is looked for in all of a command that is not quoted, and before
+// anything else is wrong with it.
+func TestPlainGuardMatchesPatternsFirst(t *testing.T) {
+	const env, piped = `\.env\b`, `\bcat\b.*\|\s*sh\b`
+	g, err := NewGuard(nil, append(DeniedPatterns(), env, piped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"cd /tmp && rm -rf x": `\brm\b`, "touch x; ls; RM y": `\brm\b`, "$X; rm y": `\brm\b`, "rm 'x": `\brm\b`, "ls | rm (": `\brm\b`,
+		"cat < .env": env, "ls > .env": env, "X=.env cat x": env, "for f in .env; do cat x; done": env, "[[ -f .env ]]": env,
+		"cat a | sh": piped, "cat 'a b' |sh": piped,
+	} {
+		var r *refusal
+		if err := g.Check(command); !errors.As(err, &r) || r.pattern != want {
+			t.Errorf("%q: %v, want pattern %q", command, err, want)
+		}
+	}
+	for _, command := range []string{
+		`cat < ".env"`, "cat '.env'", "cat a # .env", "# .env\ncat a", "cat <<E\n.env\nE", "cat <<'E'; ls \"rm\"\n.env\nE\ncat a", "cat <<-E\n\t.env\n\tE",
+		`echo "a $(cat ".env") rm"`, "echo $'.env' `cat '.env'`",
+	} {
+		if err := g.Check(command); err != nil {
+			t.Errorf("%q: %v", command, err)
+		}
+	}
+}
+
 func TestPlainGuardLooksIntoRunners(t *testing.T) {
 	g := guard(t, "env", "xargs", "bash", "eval", "timeout", "nice", "nohup", "command", "time")
 	for _, command := range []string{

@@ -73,3 +73,24 @@ func plain(name string, args []*syntax.Word) string {
 	}
 	return b.String()
 }
+
+// unquoted returns a script without what is only text in it: quoted parts, here-documents and comments.
+func unquoted(script string, file *syntax.File) string {
+	left := []byte(script)
+	drop := func(n syntax.Node) {
+		end := min(int(n.End().Offset()), len(left))
+		clear(left[min(int(n.Pos().Offset()), end):end])
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.SglQuoted, *syntax.DblQuoted, *syntax.Comment:
+			drop(n)
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				drop(n.Hdoc)
+			}
+		}
+		return true
+	})
+	return strings.ReplaceAll(string(left), "\x00", "")
+}

@@ -48,7 +48,7 @@ func (c *call) create() {
 	if err != nil {
 		c.limited(err, "", in.ThreadID)
 		if !c.exhausted(err) {
-			err = api.Renamed(err, map[string]string{"scope.id": "thread_id"})
+			err = api.Renamed(err, map[string]string{"scope.id": "thread_id", "labels": "user_id"})
 			c.fail(api.InUnit(err, "ttl_sec", "timeout_minutes", "minutes", 1.0/60))
 		}
 		return
@@ -105,7 +105,7 @@ func (c *call) get() {
 	}
 	session, found, err := c.find(thread)
 	files := 0
-	if err == nil && found {
+	if err == nil && found && session.State != belljar.SessionStarting { // one that starts has none, and may wait for an operator
 		files, _, err = c.usage(session.ID)
 		if ended(err) {
 			found, err = false, nil // it has ended meanwhile
@@ -113,7 +113,7 @@ func (c *call) get() {
 	}
 	switch {
 	case err != nil:
-		c.fail(err)
+		c.fail(api.Renamed(err, map[string]string{"key_prefix": "thread_id"}))
 	case !found:
 		api.WriteJSON(c.w, http.StatusNotFound, fault{"error": "No active session found for thread_id", "thread_id": thread})
 	default:

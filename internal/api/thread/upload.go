@@ -61,15 +61,17 @@ func (c *call) upload() {
 		}
 		return
 	}
-	if f.file == nil {
-		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "No file provided"})
-		return
-	}
 	name := f.filename
 	if name == "" {
 		name = f.name
 	}
-	if !c.required([2]string{"session_id", f.session}, [2]string{"filename", name}) {
+	switch {
+	case !c.required([2]string{"session_id", f.session}):
+		return
+	case f.file == nil:
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "No file provided"})
+		return
+	case !c.required([2]string{"filename", name}):
 		return
 	}
 	clean, ok := cleanName(name)
@@ -205,7 +207,11 @@ func (c *call) readPart(f *form, part *multipart.Part, limit int64) error {
 		}
 		f.name = params["filename"]
 		if f.session != "" { // a client should not send 100 MB in vain
-			if _, err := c.Sessions().Get(c.r.Context(), f.session); err != nil {
+			session, err := c.Sessions().Get(c.r.Context(), f.session)
+			if err == nil && session.State.Ended() {
+				err = &belljar.Error{Code: belljar.CodeNotFound, Message: "the session has ended", Details: map[string]any{"session_id": session.ID}}
+			}
+			if err != nil {
 				return err
 			}
 		}

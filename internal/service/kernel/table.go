@@ -212,6 +212,7 @@ func (t *Table) direct(e wire.Exec, of *entry, code string) wire.Exec {
 	if t.limits.Idle > 0 {
 		e.Shell.IdleMS = t.limits.Idle.Milliseconds()
 	}
+	e.Cwd = "" // the workspace: the image's folder has none of the session's files, and cannot be written
 	if of.cwd != "" {
 		e.Cwd = belljar.WorkspaceDir + "/" + of.cwd
 	}

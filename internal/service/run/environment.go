@@ -31,12 +31,13 @@ func (p *plan) command(id string, b *box.Box) wire.Exec {
 }
 
 // cwd is the directory in which the command starts: the request's, else the image's, else the workspace, which is the agent's default. A
-// run with files starts where they are.
+// run with files starts where they are, and so do a session's shell and contexts.
 func (p *plan) cwd() string {
-	if clean, err := belljar.CleanPath(p.request.Cwd); err == nil {
+	clean, err := belljar.CleanPath(p.request.Cwd)
+	if err == nil && clean != "." {
 		return path.Join(belljar.WorkspaceDir, clean)
 	}
-	if len(p.files) > 0 || p.request.Upload != nil || p.request.Git != nil || p.request.Template != "" || p.build != nil {
+	if err == nil || p.request.Shell != nil || p.request.Context != "" || len(p.files) > 0 || p.request.Upload != nil || p.request.Git != nil || p.request.Template != "" || p.build != nil {
 		return ""
 	}
 	return p.Image.WorkingDir

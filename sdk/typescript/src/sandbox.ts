@@ -31,16 +31,18 @@ const page = 200;
 export class SandboxClient {
   /** The same server with all there is. */
   readonly belljar: Belljar;
+  readonly #image: string | undefined;
 
   constructor(options: BelljarOptions = {}) {
     this.belljar = new Belljar(options);
+    this.#image = options.image;
   }
 
   /** createSession makes a session, always a new one. It ends when it was not used for `ttlSeconds`. */
   async createSession(options: { image?: string; ttlSeconds?: number } & CallOptions = {}): Promise<Session> {
     const { id } = await this.belljar.connection.json<Wire>(
       {
-        method: "POST", path: "/v1/sessions", json: { image: options.image, ttl_seconds: options.ttlSeconds },
+        method: "POST", path: "/v1/sessions", json: { image: options.image ?? this.#image, ttl_seconds: options.ttlSeconds },
         headers: { "Idempotency-Key": newKey() }, longerMs: 60_000,
       },
       options,

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { Belljar, InvalidRequestError, RuntimeUnavailableError, TimeoutError } from "belljar-sdk";
+import { Belljar, InvalidRequestError, RuntimeUnavailableError, SandboxClient, TimeoutError } from "belljar-sdk";
 import { frame } from "./wire.js";
 import { atEnd, client, fake, json, until, within } from "./world.js";
 
@@ -77,6 +77,15 @@ test("what would remove another thing is not repeated", async (t) => {
     await assert.rejects(remove(), RuntimeUnavailableError, String(remove));
     assert.equal(server.asked.length, before + 1, String(remove));
   }
+});
+
+test("a client's image is that of its sessions with a shell", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 201, { id: "s1" }));
+  const sandboxes = new SandboxClient({ baseUrl: server.url, apiKey: "k", image: "python:3.11-slim" });
+  atEnd(t, () => sandboxes.close());
+  await sandboxes.createSession();
+  await sandboxes.createSession({ image: "host" });
+  assert.deepEqual(server.asked.map(({ body }) => (JSON.parse(body) as { image?: string }).image), ["python:3.11-slim", "host"]);
 });
 
 test("a text keeps the mark that it begins with", async (t) => {
