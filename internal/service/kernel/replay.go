@@ -64,7 +64,9 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, optional
 	for n < len(code) {
 		run := code[n]
 		n++
-		_, exit, err := execute(ctx, b, optional, t.direct(exec, e, run.Command[0]))
+		again := t.direct(exec, e, run.Command[0])
+		again.Shell.Fresh = n == 1
+		_, exit, err := execute(ctx, b, optional, again)
 		if err != nil {
 			return n, fmt.Errorf("execute the code of run %s again: %w", run.ID, err)
 		}
