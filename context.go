@@ -53,9 +53,9 @@ type ContextRun struct {
 // ContextNew is the state of a context in which code runs for the first time since its session was hibernated.
 const ContextNew = "new"
 
-// Lost reports whether the variables of a context are gone.
+// Lost reports whether the variables of a context are gone, and its earlier code did not bring them back.
 func (c *ContextRun) Lost() bool {
-	return c != nil && (c.State == ShellReplaced || c.State == ContextNew)
+	return c != nil && (c.State == ShellReplaced || c.State == ContextNew && c.Replayed == 0)
 }
 
 // Completion is what may follow the beginning of code.

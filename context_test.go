@@ -44,6 +44,24 @@ func TestContextRuns(t *testing.T) {
 	}
 }
 
+// The variables of a session that was hibernated are not gone where replay has brought them back.
+func TestLostVariables(t *testing.T) {
+	for _, c := range []struct {
+		context *belljar.ContextRun
+		want    bool
+	}{
+		{nil, false},
+		{&belljar.ContextRun{State: belljar.ShellKept, Replayed: 2}, false},
+		{&belljar.ContextRun{State: belljar.ContextNew}, true},
+		{&belljar.ContextRun{State: belljar.ContextNew, Replayed: 2}, false},
+		{&belljar.ContextRun{State: belljar.ShellReplaced, Replayed: 2}, true},
+	} {
+		if got := c.context.Lost(); got != c.want {
+			t.Errorf("%+v: %v", c.context, got)
+		}
+	}
+}
+
 // Results are put together from pieces; lines that are none are left out.
 func TestResults(t *testing.T) {
 	text := `{"type":"value","data":{"text/plain":"é"},"count":3}` + "\n" + "{no json\n" + `{"type":"value"}` + "\n" + `{"type":"other","data":{}}` + "\n" +

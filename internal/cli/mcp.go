@@ -37,7 +37,7 @@ type mcpCommand struct {
 	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents. They stay when this one ends."`
 	Session  string `group:"session" placeholder:"NAME" help:"The sandbox's name in the workflow (default); isolated is a new one."`
 
-	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/ and output/. Repeatable."`
+	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/, output/ and outputs/. Repeatable."`
 	Wait      *quantity.Seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it returns running (default 45s)."`
 	MaxOutput *quantity.Count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
 }

@@ -51,8 +51,8 @@ type sessionForward struct {
 
 // Help is the long help.
 func (f *sessionForward) Help() string {
-	return `A program in the session is reached at 127.0.0.1 until Ctrl-C. It must listen on 127.0.0.1 or on all addresses, and may
-start later. A new connection works again after the server was away.
+	return `A program in the session is reached at 127.0.0.1 until Ctrl-C. It must listen on 127.0.0.1, on ::1 or on all addresses,
+and may start later. A new connection works again after the server was away.
 
 Examples:
   belljar session forward 01a1fe25-cb55 3000

@@ -180,25 +180,6 @@ func TestLaterSourcesWin(t *testing.T) {
 	}
 }
 
-// A thread's workspace is no larger than a request may have: the thread API could make no session otherwise.
-func TestThreadWorkspace(t *testing.T) {
-	for _, test := range []struct {
-		env  []string
-		want int
-	}{
-		{nil, 500},
-		{[]string{"SANDBOX_WORKSPACE_CAP_MB=256"}, 256},
-		{[]string{"SANDBOX_WORKSPACE_CAP_MB=1000"}, 500},
-		{[]string{"SANDBOX_THREAD_MAX_WORKSPACE_MB=8"}, 8},
-		{[]string{"SANDBOX_THREAD_MAX_WORKSPACE_MB=9000"}, belljar.MaxLimits().WorkspaceMB},
-	} {
-		c := load(t, Sources{Env: test.env})
-		if got := c.ThreadWorkspaceMB(); got != test.want || got > c.MaxLimits().WorkspaceMB {
-			t.Errorf("%v: %d, want %d", test.env, got, test.want)
-		}
-	}
-}
-
 func TestValues(t *testing.T) {
 	c := load(t, Sources{
 		File: file(t, `
@@ -298,13 +279,17 @@ func TestKeysThatGoTogether(t *testing.T) {
 		{[]string{"SANDBOX_OIDC_ISSUER=https://i.example"}, "SANDBOX_OIDC_AUDIENCE"},
 		{[]string{"SANDBOX_MAX_CPU=1", "SANDBOX_DEFAULT_CPU=2"}, "SANDBOX_DEFAULT_CPU in the environment is above SANDBOX_MAX_CPU"},
 		{[]string{"SANDBOX_STORE_BACKEND=memory", "SANDBOX_STORE_DB_PATH=/x"}, "no meaning"},
+		{[]string{"SANDBOX_WORKSPACE_CAP_MB=256", "SANDBOX_THREAD_MAX_WORKSPACE_MB=257"},
+			"SANDBOX_THREAD_MAX_WORKSPACE_MB in the environment is above SANDBOX_WORKSPACE_CAP_MB"},
+		{[]string{"SANDBOX_THREAD_MAX_WORKSPACE_MB=4097"}, "is above SANDBOX_WORKSPACE_CAP_MB, or above 4096 without it"},
 	} {
 		if got := problems(t, Sources{Env: c.env}); len(got) != 1 || !strings.Contains(got[0], c.want) {
 			t.Errorf("%v: %q", c.env, got)
 		}
 	}
-	if c := load(t, Sources{Env: []string{"SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100"}}); c.DefaultCPU != 0.5 || c.DefaultMemMB != 100 {
-		t.Errorf("defaults do not give way: %v, %v", c.DefaultCPU, c.DefaultMemMB)
+	c := load(t, Sources{Env: []string{"SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100", "SANDBOX_WORKSPACE_CAP_MB=256"}})
+	if c.DefaultCPU != 0.5 || c.DefaultMemMB != 100 || c.ThreadMaxWorkspaceMB != 256 {
+		t.Errorf("defaults do not give way: %v, %v, %v", c.DefaultCPU, c.DefaultMemMB, c.ThreadMaxWorkspaceMB)
 	}
 }
 

@@ -19,11 +19,6 @@ func (c *Config) Limits() belljar.Limits {
 	return l
 }
 
-// ThreadWorkspaceMB returns the size of a thread's workspace. It is the thread API's, and not a client's, to keep within the maximum.
-func (c *Config) ThreadWorkspaceMB() int {
-	return min(c.ThreadMaxWorkspaceMB, c.MaxLimits().WorkspaceMB)
-}
-
 // MaxLimits returns the maximum limits of a run. A key that is both a default and a maximum counts as a maximum only if it is set;
 // otherwise [belljar.MaxLimits] applies.
 func (c *Config) MaxLimits() belljar.Limits {

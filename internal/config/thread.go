@@ -19,7 +19,8 @@ func threads(c *Config) []row {
 			doc: "Regular expressions (RE2, case-insensitive) that a command must not match outside of quotes."},
 		{name: "THREAD_MAX_FILE_MB", value: integer(&c.ThreadMaxFileMB, 1, 1<<20), unit: "MiB", def: "100", doc: "Size of one uploaded file."},
 		{name: "THREAD_MAX_FILES", value: integer(&c.ThreadMaxFiles, 1, 1000000), unit: "files", def: "1000", doc: "Files in a workspace that accepts further uploads."},
-		{name: "THREAD_MAX_WORKSPACE_MB", value: integer(&c.ThreadMaxWorkspaceMB, 1, 1<<20), unit: "MiB", def: "500", doc: "Size of a thread's workspace, including files that commands write; at most what a request may set with SANDBOX_WORKSPACE_CAP_MB."},
+		{name: "THREAD_MAX_WORKSPACE_MB", value: integer(&c.ThreadMaxWorkspaceMB, 1, 1<<20), unit: "MiB", def: "500",
+			doc: "Size of a thread's workspace, including files that commands write; at most SANDBOX_WORKSPACE_CAP_MB if that is set, otherwise 4096."},
 	}
 }
 

@@ -21,8 +21,8 @@ func workspaces(c *Config) []row {
 		{name: "WORKSPACE_TEMPLATES", value: text(&c.WorkspaceTemplates, checkObject), doc: "Programs that clients of the workspace API may start, as a JSON object; see docs/workspace.md. If unset, the session's shell."},
 		{name: "WORKSPACE_USER", value: text(&c.WorkspaceUser, checkUser), doc: "User of requests to the workspace API that have no credentials and come from this machine. It needs a loopback address in SANDBOX_LISTEN and excludes JWTs, OpenID and the mode local."},
 		{name: "WORKSPACE_API_ROOT", value: boolean(&c.WorkspaceRoot), def: "false", doc: "Serve the workspace API at the root, too, not only under /workspace."},
-		{name: "WORKSPACE_TREE_PER_MIN", value: integer(&c.WorkspaceTrees, 0, 1000000), unit: "requests", def: "1200", doc: "Requests of one user for GET /api/tree of the workspace API; 0 is no limit."},
-		{name: "WORKSPACE_SEARCH_PER_MIN", value: integer(&c.WorkspaceSearches, 0, 1000000), unit: "requests", def: "120", doc: "Requests of one user for GET /api/search of the workspace API; 0 is no limit."},
+		{name: "WORKSPACE_TREE_PER_MIN", value: integer(&c.WorkspaceTrees, 0, 1000000), unit: "requests a minute", def: "1200", doc: "Requests of one user for GET /api/tree of the workspace API; 0 is no limit. Does not apply to operators."},
+		{name: "WORKSPACE_SEARCH_PER_MIN", value: integer(&c.WorkspaceSearches, 0, 1000000), unit: "requests a minute", def: "120", doc: "Requests of one user for GET /api/search of the workspace API; 0 is no limit. Does not apply to operators."},
 	}
 }
 

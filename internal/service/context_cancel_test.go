@@ -83,6 +83,55 @@ func TestReplayCancelled(t *testing.T) {
 	}
 }
 
+// An interpreter may end while it executes nothing. Its earlier code is executed again from where it began, not from where it ended.
+func TestReplayAfterIdleEnd(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	first := inContext(x.ID, "python", "import os; os.makedirs('deep', exist_ok=True); os.chdir('deep'); x = 1")
+	first.Language = "python"
+	b.run(first)
+	b.in(x.ID, "kill -9 "+b.run(inContext(x.ID, "python", "print(os.getpid())")).stdout)
+	b.until(func() bool {
+		list, err := b.service.As(service.Local()).Contexts().List(b.context(), x.ID)
+		return err == nil && len(list) == 1 && list[0].State == belljar.ContextStopped
+	})
+	again := inContext(x.ID, "python", "print(x, os.path.basename(os.getcwd()), flush=True); os._exit(0)")
+	again.Replay = true
+	for n := range 2 { // the second time, code has ended it
+		if r := b.run(again); r.stdout != "1 deep\n" || r.Context.Replayed != 2 {
+			t.Errorf("%d: %q, %+v, %+v", n, r.stdout, r.Run, r.Context)
+		}
+	}
+}
+
+// The first code since a session was hibernated counts as other code does: its variables stay after an error, and it may end its interpreter.
+func TestReplayAfterHibernation(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	sleep := func() {
+		t.Helper()
+		if _, err := b.hibernate(x.ID, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := inContext(x.ID, "python", "x = 1")
+	first.Language = "python"
+	b.run(first)
+	sleep()
+	if r := b.run(inContext(x.ID, "python", "y = 2; 1/0")); r.ReasonCode != belljar.ReasonNonZeroExit || r.Context.State != belljar.ContextNew {
+		t.Errorf("%+v %+v", r.Run, r.Context)
+	}
+	sleep()
+	if r := b.run(inContext(x.ID, "python", "import os; os._exit(0)")); r.Context.State != belljar.ShellReplaced {
+		t.Errorf("%+v %+v", r.Run, r.Context)
+	}
+	again := inContext(x.ID, "python", "print(x, y)")
+	again.Replay = true
+	if r := b.run(again); r.stdout != "1 2\n" || r.Context.Replayed != 2 {
+		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
+	}
+}
+
 // A run that is refused makes no context: a session has so many only.
 func TestRefusedRunMakesNoContext(t *testing.T) {
 	b := newBench(t)

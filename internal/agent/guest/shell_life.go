@@ -70,9 +70,12 @@ func (c *command) provide() error {
 	}
 	if sh.proc != nil && isClosed(sh.proc.exec.exited) {
 		sh.proc.close()
-		sh.proc, c.replaced = nil, true
+		sh.proc, c.replaced = nil, !c.e.spec.Shell.Fresh
 	}
 	if sh.proc == nil {
+		if c.e.spec.Shell.Fresh {
+			sh.cwd = ""
+		}
 		p, err := sh.a.startShell(c.e.spec, sh.cwd)
 		if err != nil && sh.cwd != "" { // its directory may be missing
 			sh.cwd = ""

@@ -131,6 +131,8 @@ type ShellRun struct {
 	Complete bool `json:"complete,omitempty"`
 	// IdleMS ends the process when no command has come for so long; the next one gets a new process. 0 is never.
 	IdleMS int64 `json:"idle_ms,omitempty"`
+	// Fresh has a new process begin where the command says, not where the last one was. That one is not reported as replaced.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // The kernels.

@@ -101,6 +101,8 @@ func (f *file) check(name string) error {
 		return mistake.New("leave one out", "%s: recipe makes the image, and base_image names one", name)
 	case f.BaseImage != "" && len(f.Packages.Apt) > 0:
 		return mistake.New("set recipe in place of base_image: shell, python, node, go or java", "%s: packages.apt belong into an image that is made of Debian packages", name)
+	case f.Snapshot != "" && len(f.Files) > 0:
+		return mistake.New("leave one out", "%s: a build begins with the files of snapshot, or with those of files", name)
 	case f.Recipe == "" && f.BaseImage == "":
 		f.Recipe = "shell"
 	}

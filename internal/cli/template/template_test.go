@@ -168,6 +168,7 @@ func TestBadFiles(t *testing.T) {
 		"base_image: host\npackages: {apt: [git]}\n":       "packages.apt belong into an image",
 		"base_image: host\nsuite: trixie\n":                "suite and mirror are of a recipe",
 		"recipe: shell\npackages: {apt: ['git;reboot']}\n": "is not the name of a Debian package",
+		"base_image: host\nsnapshot: x\nfiles: {a: b}\n":   "the files of snapshot, or with those of files",
 	} {
 		file := filepath.Join(t.TempDir(), "f.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {

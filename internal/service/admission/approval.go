@@ -265,7 +265,7 @@ func (a *ApprovalRules) Network(caller belljar.Caller, before, asked belljar.Net
 	if !gated || caller.Admin() || asked.NetworkPolicy != belljar.NetworkAllowlist {
 		return nil
 	}
-	if before.NetworkPolicy == belljar.NetworkAllowlist && within(asked.Egress.Hosts, before.Egress.Hosts) &&
+	if before.NetworkPolicy == belljar.NetworkAllowlist && below(asked.Egress.Hosts, before.Egress.Hosts) &&
 		within(asked.Egress.CIDRs, before.Egress.CIDRs) && within(asked.Egress.IPs, before.Egress.IPs) &&
 		within(asked.Egress.Presets, before.Egress.Presets) {
 		return nil
@@ -275,6 +275,17 @@ func (a *ApprovalRules) Network(caller belljar.Caller, before, asked belljar.Net
 		Details: map[string]any{"field": "egress", "rule": "SANDBOX_APPROVAL"},
 		Hint:    "make a session with that network: its request waits for an operator",
 	}
+}
+
+// below reports whether rules for hosts cover no more names than others do. Of addresses that cannot be said: a network within another one
+// may open a special range that the wider one does not.
+func below(list, of []string) bool {
+	return !slices.ContainsFunc(list, func(host string) bool {
+		return !slices.ContainsFunc(of, func(rule string) bool {
+			name, wildcard := strings.CutPrefix(rule, "*.")
+			return rule == host || rule == "*" || wildcard && strings.HasSuffix(host, "."+name)
+		})
+	})
 }
 
 func within(list, of []string) bool {

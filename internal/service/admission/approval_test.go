@@ -142,6 +142,7 @@ func TestApprovalRulesRefused(t *testing.T) {
 func TestApprovalOfAWiderNetwork(t *testing.T) {
 	user, operator := belljar.Caller{ID: "ann", Role: belljar.RoleUser}, belljar.Caller{ID: "op", Role: belljar.RoleAdmin}
 	none, had := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, allowlist("a.example", "b.example", "10.0.0.0/8")
+	below := allowlist("*.c.example")
 	gated := rulesOf(t, "cpu>2", "network")
 	for name, test := range map[string]struct {
 		rules         *ApprovalRules
@@ -149,15 +150,23 @@ func TestApprovalOfAWiderNetwork(t *testing.T) {
 		before, asked belljar.NetworkSpec
 		refused       bool
 	}{
-		"narrower":         {gated, user, had, allowlist("b.example"), false},
-		"the same":         {gated, user, had, had, false},
-		"nothing":          {gated, user, had, none, false},
-		"another host":     {gated, user, had, allowlist("b.example", "c.example"), true},
-		"another network":  {gated, user, had, allowlist("11.0.0.0/8"), true},
-		"from nothing":     {gated, user, none, allowlist("a.example"), true},
-		"from nothing, []": {gated, user, none, allowlist(), true},
-		"an operator":      {gated, operator, none, had, false},
-		"no such rule":     {rulesOf(t, "cpu>2"), user, none, had, false},
+		"narrower":            {gated, user, had, allowlist("b.example"), false},
+		"the same":            {gated, user, had, had, false},
+		"nothing":             {gated, user, had, none, false},
+		"a name of many":      {gated, user, below, allowlist("x.c.example"), false},
+		"some names of many":  {gated, user, below, allowlist("*.x.c.example"), false},
+		"one name of all":     {gated, user, allowlist("*"), allowlist("a.example"), false},
+		"the name above":      {gated, user, below, allowlist("c.example"), true},
+		"more names":          {gated, user, below, allowlist("*.example"), true},
+		"a name that ends so": {gated, user, below, allowlist("xc.example"), true},
+		"part of a network":   {gated, user, allowlist("0.0.0.0/0"), allowlist("10.0.0.0/8"), true}, // which a wider rule does not open
+		"an address of many":  {gated, user, allowlist("*"), allowlist("10.0.0.7"), true},
+		"another host":        {gated, user, had, allowlist("b.example", "c.example"), true},
+		"another network":     {gated, user, had, allowlist("11.0.0.0/8"), true},
+		"from nothing":        {gated, user, none, allowlist("a.example"), true},
+		"from nothing, []":    {gated, user, none, allowlist(), true},
+		"an operator":         {gated, operator, none, had, false},
+		"no such rule":        {rulesOf(t, "cpu>2"), user, none, had, false},
 	} {
 		err := test.rules.Network(test.caller, test.before, test.asked)
 		if test.refused != (belljar.CodeOf(err) == belljar.CodePolicyDenied) || err != nil && belljar.HintOf(err) == "" {

@@ -21,17 +21,22 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	if err != nil {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: "free disk space could not be found out", Err: err}
 	}
-	least := a.MinFreeBytes
+	least, left := a.MinFreeBytes, free
 	free -= min(free, uint64(bytes))
 	if free >= least {
 		return nil
 	}
+	has := fmt.Sprintf("the disk has %d MiB left", left>>20)
 	full := &belljar.Error{
 		Code:    belljar.CodeDiskFull,
-		Message: fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins", free>>20, least>>20),
-		Details: map[string]any{"free_bytes": free, "minimum_bytes": least},
+		Details: map[string]any{"free_bytes": left, "minimum_bytes": least},
 		Hint:    "free space on the server's disk",
 	}
+	if bytes > 0 {
+		has += fmt.Sprintf(", and %d MiB are asked for", bytes>>20)
+		full.Details["asked_bytes"], full.Hint = bytes, "ask for less, or free space on the server's disk"
+	}
+	full.Message = has + fmt.Sprintf("; below %d MiB nothing new begins", least>>20)
 	if user == "" || free < least/2 {
 		return full
 	}
@@ -42,8 +47,7 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	if own < share {
 		return nil
 	}
-	full.Message = fmt.Sprintf("the disk has %d MiB left; below %d MiB, users who store at least the average cannot start anything",
-		free>>20, least>>20)
+	full.Message = has + fmt.Sprintf("; below %d MiB, users who store at least the average cannot start anything", least>>20)
 	full.Details["kept_bytes"], full.Details["share_bytes"] = own, share
 	full.Hint = a.Wait + ", and artifacts with them; or free space on the server's disk"
 	return full

@@ -64,7 +64,9 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, optional
 	for n < len(code) {
 		run := code[n]
 		n++
-		_, exit, err := execute(ctx, b, optional, t.direct(exec, e, run.Command[0]))
+		again := t.direct(exec, e, run.Command[0])
+		again.Shell.Fresh = n == 1
+		_, exit, err := execute(ctx, b, optional, again)
 		if err != nil {
 			return n, fmt.Errorf("execute the code of run %s again: %w", run.ID, err)
 		}
@@ -79,8 +81,7 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, optional
 func replays(run belljar.Run, e *entry, since time.Time) bool {
 	return run.Context != nil && run.Context.Name == e.name && run.Context.Language == e.language && len(run.Command) == 1 && run.ExitCode != nil &&
 		run.StartedAt != nil && !run.StartedAt.Before(since) &&
-		(run.Phase == belljar.PhaseCompleted && run.Context.State != belljar.ShellReplaced ||
-			run.ReasonCode == belljar.ReasonNonZeroExit && run.Context.State == belljar.ShellKept)
+		(run.Phase == belljar.PhaseCompleted || run.ReasonCode == belljar.ReasonNonZeroExit) && run.Context.State != belljar.ShellReplaced
 }
 
 func cannotReplay(run belljar.Run, why string) error {

@@ -217,8 +217,8 @@ func (c *execution) settle() {
 	if p.session != nil && o.Shell != nil && p.request.Context == "" {
 		p.session.SetCwd(o.Shell.Cwd)
 	}
-	if p.request.Context != "" && o.Shell != nil && p.session.Contexts.Lost(p.request.Context) {
-		o.Shell.State = belljar.ContextNew
+	if p.request.Context != "" && o.Shell != nil && p.session.Contexts.Lost(p.request.Context) && o.Shell.State == belljar.ShellKept {
+		o.Shell.State = belljar.ContextNew // unless it has ended its interpreter, too
 	}
 	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {

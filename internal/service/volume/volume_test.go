@@ -239,6 +239,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A disk that the server's has no room for is refused with what is free there, and not with what the new one would leave.
+func TestNoRoom(t *testing.T) {
+	w := open(t, t.TempDir(), nil)
+	w.free = 70 << 20
+	_, err := w.As(alice).Create(t.Context(), belljar.VolumeSpec{Name: "a", MB: 10})
+	var e *belljar.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Message, "has 70 MiB left, and 10 MiB are asked for") || e.Details["free_bytes"] != uint64(70<<20) {
+		t.Errorf("%+v", err)
+	}
+}
+
 // Of many requests at once for a volume that does not exist, one makes it. All readers have it, and one writer.
 func TestRace(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
