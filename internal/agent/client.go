@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -208,10 +210,26 @@ func asReply(f wire.Frame) (wire.Reply, error) {
 	if err := f.JSON(&reply); err != nil {
 		return reply, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	if reply.Error != nil {
-		return reply, reply.Error
+	if e := reply.Error; e != nil {
+		e.Message, e.Step = plain(e.Message), plain(e.Step)
+		return reply, e
 	}
 	return reply, nil
+}
+
+// plain is an agent's text as it may stand in a log and before a caller: short, and without characters that move a terminal's cursor. A
+// program that took over the agent says what it likes, and an honest agent repeats names of files.
+func plain(s string) string {
+	const most = 1000
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
 }
 
 // fault maps a connection failure to the context's error, if that closed the connection.
@@ -244,7 +262,7 @@ func checkHello(f wire.Frame) (hello wire.Hello, err error) {
 		return hello, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	if hello.Protocol != wire.Protocol {
-		return hello, fmt.Errorf("%w: it greets as %q", ErrProtocol, hello.Protocol)
+		return hello, fmt.Errorf("%w: it greets as %.100q", ErrProtocol, hello.Protocol)
 	}
 	if hello.Version != wire.Version && hello.Version != wire.Version-1 {
 		return hello, fmt.Errorf("%w: it speaks version %d, this host %d and %d", ErrProtocol, hello.Version, wire.Version-1, wire.Version)

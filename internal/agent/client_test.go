@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+	"unicode"
 
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -377,5 +378,22 @@ func TestCancelDetaches(t *testing.T) {
 	})
 	if _, err := silent.Ping(ctx); !errors.Is(err, bored) {
 		t.Error(err)
+	}
+}
+
+// What an agent says comes short and printable to logs and callers: a program may have taken it over, and files may be called anything.
+func TestAgentsWords(t *testing.T) {
+	c := scripted(t, answer(wire.Reply{Error: &wire.Error{
+		Code: wire.CodeExists, Message: "a\x1b[2Jb\nc é" + strings.Repeat("x", 1<<20), Step: strings.Repeat("\x00", 1<<16),
+	}}))
+	_, err := c.Ping(within(t))
+	var refused *wire.Error
+	if !errors.As(err, &refused) || !strings.HasPrefix(refused.Message, "a?[2Jb?c é") {
+		t.Fatalf("%.100q", err)
+	}
+	for _, text := range []string{refused.Message, refused.Step} {
+		if len(text) > 2000 || strings.ContainsFunc(text, unicode.IsControl) {
+			t.Errorf("%d bytes: %.100q", len(text), text)
+		}
 	}
 }

@@ -305,12 +305,17 @@ func (p *Process) End(grace time.Duration) error {
 	return p.control(wire.Control{Kill: &wire.Kill{End: true, GraceMS: milliseconds(grace)}})
 }
 
+// forgetTime bounds [Process.Forget] with an agent that reads nothing.
+const forgetTime = 5 * time.Second
+
 // Forget drops the command, whose end Output has reported, and its remaining output. It ends the attachment and awaits no reply.
 // With an older agent it is [errors.ErrUnsupported]; use [Client.Forget].
 func (p *Process) Forget() error {
 	if !slices.Contains(p.s.hello.Features, wire.FeatureForget) {
 		return fmt.Errorf("forget: %w", errors.ErrUnsupported)
 	}
+	late := time.AfterFunc(forgetTime, func() { p.s.conn.Close() })
+	defer late.Stop()
 	err := p.control(wire.Control{Forget: true})
 	p.Close()
 	return err

@@ -12,7 +12,7 @@ type serveCommand struct {
 	Data   string            `placeholder:"DIR" help:"Folder of this installation: records, logs, artifacts, secrets (default /var/lib/belljar, or not as root ~/.local/share/belljar)."`
 	Config string            `placeholder:"FILE" help:"YAML file with settings; belljar serve works without one."`
 	Set    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. May be repeated."`
-	JSON   bool              `name:"json" help:"Say what is served as one line of JSON on stdout, when it is ready."`
+	JSON   bool              `name:"json" help:"Say what is served as one line of JSON on stdout, when it is ready. It has the API key if this start has made one."`
 
 	Private bool `help:"Serve the one program that has started this one: on a socket in a folder of its own, until standard input ends."`
 }

@@ -2,8 +2,11 @@ package image
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -30,10 +33,10 @@ func (x *index) image(r *record) belljar.Image {
 	}
 }
 
-// present reports whether the files of an image are in place: they may have been deleted by hand.
+// present reports whether the files of an image are in place: they may have been deleted by hand. A disk that fails does not say so.
 func (x *index) present(r *record) bool {
 	_, err := os.Lstat(filepath.Join(x.folder(r), rootFolder))
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
 
 // held reports whether an image is used.

@@ -5,6 +5,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,6 +59,47 @@ func TestIndexFull(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A disk that fails does not say that an image is gone: nothing is dropped, and nothing deleted.
+func TestImageOnAFailingDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "images")
+	s, err := Open(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "f", Mode: 0o644}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Import(t.Context(), "mine", &b, nil); err != nil {
+		t.Fatal(err)
+	}
+	folders, err := os.ReadDir(filepath.Join(path, imagesFolder))
+	if err != nil || len(folders) != 1 {
+		t.Fatal(folders, err)
+	}
+	name := filepath.Join(path, imagesFolder, folders[0].Name())
+	if err := os.Rename(name, path+"-aside"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(name, name); err != nil { // every look below fails with ELOOP
+		t.Fatal(err)
+	}
+	if err := s.sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal("the image was moved away: ", err)
+	}
+	if err := os.Rename(path+"-aside", name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Find(t.Context(), "mine"); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,8 @@
 package service_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -121,4 +123,58 @@ func TestSweepsByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.pass(25 * time.Hour)
+}
+
+// stiff is blobs of which a user's cannot be deleted.
+type stiff struct {
+	*blobs
+	of string
+}
+
+func (s *stiff) Delete(ctx context.Context, userID, runID string) error {
+	if userID == s.of {
+		return errors.New("read-only file system")
+	}
+	return s.blobs.Delete(ctx, userID, runID)
+}
+
+// As many old runs as one step sweeps, whose bytes cannot be removed, keep no others; and they go when they can.
+func TestSweepBehindFailures(t *testing.T) {
+	clock, held := newHourglass(), &stiff{newBlobs(), "mallory"}
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Clock, o.Blobs = clock, held }, parts(&o))
+	ended := func(user string) string {
+		t.Helper()
+		row, at := leftRow(belljar.PhaseCompleted, nil), clock.Now()
+		row.UserID, row.FinishedAt = user, &at
+		if err := o.Store.Runs().Add(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		clock.pass(time.Second)
+		return row.ID
+	}
+	swept := func(id string) bool {
+		t.Helper()
+		row, err := o.Store.Runs().Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row.LogGone && row.ArtifactsGone
+	}
+	first := ended("mallory")
+	for range 99 {
+		ended("mallory")
+	}
+	last := ended("ann")
+	clock.pass(25 * time.Hour)
+	if err := b.service.Sweep(t.Context()); err == nil {
+		t.Error("no failure is reported")
+	}
+	if _ = b.service.Sweep(t.Context()); !swept(last) || swept(first) {
+		t.Errorf("swept: the last %t, the first %t", swept(last), swept(first))
+	}
+	held.of = ""
+	if b.sweep(); !swept(first) {
+		t.Error("the first stays, although its bytes can be removed now")
+	}
 }

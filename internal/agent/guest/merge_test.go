@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -270,6 +271,24 @@ func TestMergeAsAnotherUser(t *testing.T) {
 	before := tree(t, h.dir)
 	h.file(wire.OpMerge, user).give(pack(t, "d0/f0=changed", "new=1", "roots/f=2", "z=1")).failure(wire.CodeDenied)
 	if diff := cmp.Diff(before, tree(t, h.dir)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What a merge has left in a volume, because its agent was killed, goes with a later one. Another agent's merge goes on.
+func TestMergeOfAKilledAgent(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, ".belljar-merge-old/a/b=1", ".belljar-merge-new/c=2", "mine=3")
+	old := filepath.Join(dir, ".belljar-merge-old")
+	past := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(old, past, past); err != nil {
+		t.Fatal(err)
+	}
+	h := begin(t, guest.Config{Workspace: dir})
+	if r := h.file(wire.OpMerge, wire.FileRequest{Path: "."}).give(pack(t, "mine=4")).reply(); !r.Done {
+		t.Fatalf("%+v", r.Error)
+	}
+	if diff := cmp.Diff([]string{".belljar-merge-new/", ".belljar-merge-new/c=2", "mine=4"}, tree(t, dir)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -3,6 +3,7 @@
 package overlay
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,7 +91,7 @@ func mapped(dir string, users int) (int, error) {
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		unix.Close(fd)
-		return -1, step("map the ids of the lower files", err)
+		return -1, lacks(step("map the ids of the lower files", err))
 	}
 	return fd, nil
 }
@@ -154,6 +155,14 @@ func filesystem(kind string, options [][2]string) (int, error) {
 	}
 	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	return fd, step("make the "+kind, err)
+}
+
+// lacks says of an error that the system lacks what an overlay needs.
+func lacks(err error) error {
+	if err != nil {
+		return errors.Join(errors.ErrUnsupported, err)
+	}
+	return nil
 }
 
 // step adds to an error what was done.

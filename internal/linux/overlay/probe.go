@@ -16,7 +16,9 @@ const attribute = "user.belljar"
 
 // Probe reports by an error why a workspace over files next to o.Dir would not do everything that one in memory does. It makes a workspace
 // in the mount namespace of the process pid, and removes it again. uid and gid are its owner's ids in the user namespace of that process.
+// What the system lacks is [errors.ErrUnsupported]; other errors, such as that the process has ended, say nothing about the next time.
 func Probe(pid int, o Order, uid, gid int) (err error) {
+	o.Bytes, o.Files = probeBytes, probeFiles // of o there may be too little left
 	if o.Dir, err = os.MkdirTemp(filepath.Dir(o.Dir), "probe-"); err != nil {
 		return err
 	}
@@ -24,18 +26,23 @@ func Probe(pid int, o Order, uid, gid int) (err error) {
 	if err := prepare(o.Dir, uid, gid); err != nil {
 		return err
 	}
-	return within(pid, o.Dir, func(lower int) error {
-		if err := o.mount(lower); err != nil {
-			return err
-		}
-		defer func() { _ = unix.Chdir("/"); _ = unix.Unmount(o.Dir, unix.MNT_DETACH) }()
-		at, err := unix.Open(Workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(at)
-		return o.try(at)
-	})
+	return within(pid, o.Dir, func(lower int) error { return lacks(o.probe(lower)) })
+}
+
+// probeBytes and probeFiles are the size of the file system in memory of a probe.
+const probeBytes, probeFiles = 1 << 20, 100
+
+func (o Order) probe(lower int) error {
+	if err := o.mount(lower); err != nil {
+		return err
+	}
+	defer func() { _ = unix.Chdir("/"); _ = unix.Unmount(o.Dir, unix.MNT_DETACH) }()
+	at, err := unix.Open(Workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return o.try(at)
 }
 
 // prepare makes the lower files of a probe.

@@ -28,7 +28,7 @@ const volumePrefix = "belljar-agent-"
 // volumes have the agent's program on the engine, one for each architecture and version.
 type volumes struct {
 	*engine
-	filling sync.Mutex // held while a volume is looked for or filled
+	filling chan struct{} // holds a token while a volume is looked for or filled
 
 	mu     sync.Mutex
 	filled map[string]bool // names of volumes that have an agent
@@ -52,8 +52,12 @@ func (vs *volumes) agent(arch string) ([]byte, error) {
 // from a container of img that is never started: an engine elsewhere has no paths of ours. A volume that is there was
 // filled too, unless its maker was killed in between: then no agent starts from it, and again fills it once more.
 func (vs *volumes) ensure(ctx context.Context, arch string, img image, again bool) (string, error) {
-	vs.filling.Lock()
-	defer vs.filling.Unlock()
+	select {
+	case vs.filling <- struct{}{}:
+		defer func() { <-vs.filling }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 	vs.mu.Lock()
 	for name, is := range vs.filled {
 		if is && strings.HasSuffix(name, "-"+arch) && !again {
@@ -113,6 +117,11 @@ func (vs *volumes) fill(ctx context.Context, volume string, img image, program [
 		return err
 	}
 	defer vs.removeQuietly(ctx, made.ID)
+	// It is not at fault if it is complete: the image hides it. Each further copy would stay on the engine, too.
+	there, err := vs.api.ContainerStatPath(ctx, made.ID, client.ContainerStatPathOptions{Path: path.Join(agentDir, agentName)})
+	if err == nil && there.Stat.Mode.IsRegular() && there.Stat.Size == int64(len(program)) {
+		return nil
+	}
 	var text bytes.Buffer
 	tw := tar.NewWriter(&text)
 	temporary := agentName + "." + rand.Text()[:8]

@@ -51,7 +51,8 @@ type probes struct {
 	known map[uint64]error // by the file system's device
 }
 
-// of finds out, once, whether a workspace can be laid over the file system that a folder is in. With a nil probe it reports what is known.
+// of finds out, once, whether a workspace can be laid over the file system that a folder is in: [errors.ErrUnsupported] if not. With a nil
+// probe it reports what is known.
 func (p *probes) of(dir string, probe func() error) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -60,14 +61,15 @@ func (p *probes) of(dir string, probe func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err, known := p.known[st.Dev]
-	if !known && probe != nil {
-		if err = probe(); err != nil {
-			err = errors.Join(errors.ErrUnsupported, err)
-		}
-		if p.known == nil {
-			p.known = map[uint64]error{}
-		}
-		p.known[st.Dev] = err
+	if known || probe == nil {
+		return err
 	}
+	if err = probe(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return errors.Join(errors.ErrUnsupported, err) // this time: it may have been cancelled
+	}
+	if p.known == nil {
+		p.known = map[uint64]error{}
+	}
+	p.known[st.Dev] = err
 	return err
 }

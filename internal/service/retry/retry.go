@@ -40,7 +40,7 @@ func (w *Writer) Do(write func() error, about ...any) bool {
 		if err == nil {
 			return true
 		}
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrClosed) {
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrEnded) {
 			w.Log.Error("record cannot be written; no further retry", append(about, "err", err)...)
 			return false
 		}

@@ -49,7 +49,7 @@ func TestRetries(t *testing.T) {
 
 // A write that the store refuses for good is not repeated.
 func TestGivesUp(t *testing.T) {
-	for _, refusal := range []error{store.ErrNotFound, store.ErrInvalid, store.ErrClosed} {
+	for _, refusal := range []error{store.ErrNotFound, store.ErrInvalid, store.ErrClosed, store.ErrEnded} {
 		w := Writer{Clock: &hasty{}, Closing: t.Context(), Log: slog.New(slog.DiscardHandler)}
 		tries := 0
 		if w.Do(func() error { tries++; return refusal }) || tries != 1 {

@@ -97,11 +97,14 @@ type Runs struct {
 
 	mu   sync.Mutex
 	runs map[string]*Run // those under way
+
+	sweeping sync.Mutex               // held while the runs are swept, and guards stuck
+	stuck    map[bool]map[string]bool // ids that a sweep, of bytes or of records, has to go on behind
 }
 
 // New returns a service without runs.
 func New(o Options) *Runs {
-	s := &Runs{opts: o, runs: map[string]*Run{}}
+	s := &Runs{opts: o, runs: map[string]*Run{}, stuck: map[bool]map[string]bool{true: {}, false: {}}}
 	s.runner = &runner{
 		recorder: &recorder{
 			store: o.Store, logs: o.Logs, record: o.Record, clock: o.Clock, log: o.Log, node: o.NodeID, heartbeat: o.Heartbeat,

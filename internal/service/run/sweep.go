@@ -28,19 +28,28 @@ func (s *Runs) Sweep(ctx context.Context, bytesBefore, rowsBefore time.Time) err
 	return errors.Join(append(errs, s.sweepOrphans(ctx, s.clock.Now().Add(-orphanAge)))...)
 }
 
-// sweep removes the bytes of the runs that finished before t, or the runs.
+// sweep removes the bytes of the runs that finished before t, or the runs. It stops at a step in which some cannot be removed. The next
+// sweep goes on behind those, and tries them again after the last.
 func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
 	var on store.RunSweeper = s.store
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	stuck := s.stuck[onlyBytes]
 	for {
-		rows, err := on.Sweepable(ctx, t, onlyBytes, sweepAtOnce)
+		most := sweepAtOnce + len(stuck)
+		rows, err := on.Sweepable(ctx, t, onlyBytes, most)
 		if err != nil {
 			return fmt.Errorf("sweep runs: %w", err)
 		}
 		var ids []string
 		var errs []error
 		for _, row := range rows {
+			if stuck[row.ID] {
+				continue
+			}
 			if err := s.sweepBytes(ctx, row); err != nil {
 				errs = append(errs, err)
+				stuck[row.ID] = true
 				continue
 			}
 			ids = append(ids, row.ID)
@@ -53,8 +62,10 @@ func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
 				err = on.Delete(ctx, ids...)
 			}
 		}
-		// Those that failed are swept again by the next sweep, not by this one.
-		if err = errors.Join(append(errs, err)...); err != nil || len(rows) < sweepAtOnce {
+		if len(rows) < most {
+			clear(stuck)
+		}
+		if err = errors.Join(append(errs, err)...); err != nil || len(rows) < most {
 			return err
 		}
 	}

@@ -82,15 +82,17 @@ func (t *terminal) checkIdle() {
 // startWindow starts the reattach window if no client is attached. The caller holds the lock.
 func (t *terminal) startWindow() {
 	if len(t.attached) == 0 && t.stopWindow == nil {
-		t.state.DetachedAt = t.all.now()
-		t.stopWindow = t.all.opts.Clock.AfterFunc(t.limits.Reattach, t.checkDetached)
+		since := t.all.now()
+		t.state.DetachedAt = since
+		t.stopWindow = t.all.opts.Clock.AfterFunc(t.limits.Reattach, func() { t.checkDetached(since) })
 	}
 }
 
-// checkDetached ends a terminal after its reattach window.
-func (t *terminal) checkDetached() {
+// checkDetached ends a terminal after the reattach window that began at a time, unless a client came. The timer counts: the time of day may
+// have been set back meanwhile.
+func (t *terminal) checkDetached(since time.Time) {
 	t.mu.Lock()
-	alone := len(t.attached) == 0 && t.all.opts.Clock.Now().Sub(t.state.DetachedAt) >= t.limits.Reattach
+	alone := len(t.attached) == 0 && t.state.DetachedAt.Equal(since)
 	t.mu.Unlock()
 	if alone {
 		t.end(endedDetached)

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path"
 	"sort"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +20,7 @@ import (
 // staging holds the hidden folders at the top of the workspace in which merges are prepared.
 type staging struct {
 	moving sync.Mutex // one merge at a time moves its files
+	swept  sync.Once  // by the first merge
 
 	mu    sync.Mutex
 	names map[string]struct{}
@@ -89,13 +92,17 @@ func (f *fileOp) mergeFrom(stage string, fresh bool) (int64, error) {
 // mergeTries is the number of attempts if a program changes the same folder.
 const mergeTries = 5
 
+// stagePrefix begins the names of staging folders.
+const stagePrefix = ".belljar-merge-"
+
 // stage creates a staging folder.
 func (f *fileOp) stage() (string, error) {
 	unique, err := uniqueName()
 	if err != nil {
 		return "", err
 	}
-	name := ".belljar-merge-" + unique
+	f.w.staging.swept.Do(f.sweep)
+	name := stagePrefix + unique
 	f.w.staging.add(name)
 	if err := f.as(func() error { return f.w.root.Mkdir(name, 0o700) }); err != nil {
 		f.w.staging.drop(name)
@@ -108,6 +115,39 @@ func (f *fileOp) stage() (string, error) {
 func (f *fileOp) unstage(name string) {
 	_ = f.as(func() error { return f.w.removeTree(name) })
 	f.w.staging.drop(name)
+}
+
+// staleMerge is how old a staging folder is that no merge needs any longer: those take minutes.
+const staleMerge = time.Hour
+
+// sweep removes the staging folders that agents have left which were killed: the workspace may be a volume. Another agent may serve it, too.
+func (f *fileOp) sweep() {
+	var stale []string
+	_ = f.as(func() error {
+		dir, err := f.w.openDir(".")
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		for {
+			names, err := dir.Readdirnames(removeBatch)
+			for _, name := range names {
+				if !strings.HasPrefix(name, stagePrefix) {
+					continue
+				}
+				if info, err := f.w.root.Lstat(name); err == nil && time.Since(info.ModTime()) > staleMerge {
+					stale = append(stale, name)
+				}
+			}
+			if err != nil || len(names) == 0 {
+				return nil
+			}
+		}
+	})
+	for _, name := range stale {
+		f.w.staging.add(name)
+		f.unstage(name)
+	}
 }
 
 // step is one move of a merge.

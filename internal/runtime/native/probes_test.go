@@ -1,0 +1,32 @@
+//go:build linux
+
+package native
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sandbox that ends while it is made, or a host that is short of something for a moment, does not cost all later sandboxes their overlay.
+func TestProbedAgain(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		err  error
+		kept bool
+	}{"ended": {unix.ESRCH, false}, "lacking": {errors.Join(errors.ErrUnsupported, unix.EINVAL), true}} {
+		t.Run(name, func(t *testing.T) {
+			var p probes
+			if err := p.of(dir, func() error { return c.err }); !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, c.err) {
+				t.Error(err)
+			}
+			if err := p.of(dir, nil); (err != nil) != c.kept {
+				t.Errorf("%v is known afterwards", err)
+			}
+			if err := p.of(dir, func() error { return nil }); (err != nil) != c.kept {
+				t.Errorf("the next time: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package terminal
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/clock"
+)
+
+// backward is a clock that can be set back. Its timers of one length are over when the test says so.
+type backward struct {
+	clock.Wall
+	length time.Duration
+
+	mu   sync.Mutex
+	back time.Duration
+	due  func()
+}
+
+func (c *backward) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(-c.back)
+}
+
+func (c *backward) AfterFunc(d time.Duration, f func()) func() bool {
+	if d != c.length {
+		return c.Wall.AfterFunc(d, f)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.due = f
+	return func() bool { return true }
+}
+
+// A terminal without a client ends after its window, also if the time of day is set back meanwhile; and not while it has one.
+func TestWindowOfAClockSetBack(t *testing.T) {
+	w := newWorld(t)
+	c := &backward{length: w.opts.Limits.Reattach}
+	w.opts.Clock = c
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	ann := w.As(w.session.Owner())
+	term, err := ann.Open(ctx, w.session.state.ID, belljar.TerminalSpec{Command: []string{"cat"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := c.due
+	a, err := ann.Attach(ctx, term.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late() // it was on its way
+	if _, err := ann.Get(ctx, term.ID); err != nil {
+		t.Fatal("a terminal with a client was ended: ", err)
+	}
+	a.Close()
+	c.mu.Lock()
+	c.back = time.Hour
+	c.mu.Unlock()
+	c.due()
+	if _, err := ann.Get(ctx, term.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
+		t.Errorf("it lives on: %v", err)
+	}
+}
