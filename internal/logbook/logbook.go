@@ -45,6 +45,6 @@ type Log interface {
 	// Size returns the size of the log in bytes, including the seal that it would get now.
 	Size() int64
 	// Seal ends the log. If logs outlive the process, this one survives a loss of power after Seal has returned. It may be
-	// called twice.
+	// called twice. After an error the log has ended for its readers all the same.
 	Seal() error
 }

@@ -6,15 +6,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
@@ -446,4 +449,45 @@ func TestTimeoutOverARestart(t *testing.T) {
 		t.Errorf("%+v", r.Run)
 	}
 	last.end(s)
+}
+
+// heldBlobs are bytes whose first write waits until its context ends.
+type heldBlobs struct {
+	blob.Store
+	once  sync.Once
+	begun chan struct{}
+}
+
+func (b *heldBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Info, err error) {
+	b.once.Do(func() {
+		close(b.begun)
+		<-ctx.Done()
+	})
+	if ctx.Err() != nil {
+		return info, ctx.Err()
+	}
+	return b.Store.Put(ctx, k, r)
+}
+
+// A run of a session whose artifacts are being copied when its process is stopped keeps them: the next process copies them.
+func TestCloseWhileArtifactsAreCopied(t *testing.T) {
+	w := newWorld(t)
+	held := &heldBlobs{begun: make(chan struct{})}
+	p := w.boot(func(o *service.Options) { held.Store, o.Blobs = o.Blobs, held })
+	s := p.open()
+	run := p.start(with(in(s, "echo printed; echo x > out; exit 3"), func(s *belljar.RunSpec) { s.CapturePatterns = []string{"out"} }))
+	<-held.begun
+	if err := p.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	next := w.boot()
+	r := next.follow(run.ID)
+	r.want(t, belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit)
+	wantText(t, r.stdout, "printed\n")
+	if left, err := next.Artifacts.List(next.context(), run.ID); err != nil || len(left) != 1 || left[0].Path != "out" || left[0].Skipped != "" {
+		t.Errorf("left %+v, %v; warnings %q", left, err, r.Warnings)
+	}
+	next.end(s)
+	next.gone("")
 }

@@ -71,3 +71,67 @@ func TestAgentsThatReadNothing(t *testing.T) {
 	}
 	b.endSessions(x)
 }
+
+// muteRuntime has agents that answer nothing from a moment on, and says when they are asked then.
+type muteRuntime struct {
+	runtime.Runtime
+	mute  atomic.Bool
+	asked chan struct{}
+}
+
+func (r *muteRuntime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	box, err := r.Runtime.Create(ctx, spec)
+	return muteBox{box, r}, err
+}
+
+type muteBox struct {
+	runtime.Sandbox
+	of *muteRuntime
+}
+
+func (b muteBox) Dial(ctx context.Context) (net.Conn, error) {
+	if !b.of.mute.Load() {
+		return b.Sandbox.Dial(ctx)
+	}
+	conn, _ := net.Pipe()
+	b.of.asked <- struct{}{}
+	return conn, nil
+}
+
+// A session that is deleted does not wait for what its agent was asked and does not answer.
+func TestDeletePastAnAgentThatDoesNotAnswer(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, belljar.Service, string) error{
+		"ports": func(ctx context.Context, s belljar.Service, id string) error {
+			_, err := s.Ports().List(ctx, id)
+			return err
+		},
+		"contexts": func(ctx context.Context, s belljar.Service, id string) error {
+			_, err := s.Contexts().List(ctx, id)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := &muteRuntime{asked: make(chan struct{}, 1)}
+			b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { rt.Runtime = r; return rt }))
+			x := b.open()
+			rt.mute.Store(true)
+			ctx, stop := context.WithCancel(b.context())
+			defer stop()
+			answered := make(chan error, 1)
+			go func() { answered <- ask(ctx, b.service.As(service.Local()), x.ID) }()
+			<-rt.asked
+			if err := b.mine().Delete(b.context(), x.ID); err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-answered:
+				t.Errorf("the session waited for it: %v", err)
+			default:
+				stop()
+				if err := <-answered; err == nil {
+					t.Error("it was answered")
+				}
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,5 +197,39 @@ func TestRecoverPastAStuckSandbox(t *testing.T) {
 		if run, err := b.Get(t.Context(), row.ID); err != nil || run.ReasonCode != belljar.ReasonNodeLost {
 			t.Errorf("%+v, %v", run, err)
 		}
+	}
+}
+
+// waits is a context that says when it is waited for.
+type waits struct {
+	context.Context
+	begun func()
+}
+
+func (w waits) Done() <-chan struct{} {
+	w.begun()
+	return w.Context.Done()
+}
+
+// A server that is about to end does not wait for a run that cannot be put on record.
+func TestDrainPastARunThatDoesNotStart(t *testing.T) {
+	inserting, fail := make(chan struct{}), make(chan struct{})
+	b := newBench(t, recorded(&records{insert: func() error {
+		close(inserting)
+		<-fail
+		return errors.New("no")
+	}}))
+	started := make(chan error, 1)
+	go func() {
+		_, err := b.Start(b.context(), shell("true"))
+		started <- err
+	}()
+	<-inserting
+	ctx := b.context()
+	if err := b.service.Drain(waits{ctx, sync.OnceFunc(func() { close(fail) })}); err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+	if err := <-started; err == nil {
+		t.Error("the run was accepted")
 	}
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"sync"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/admission"
@@ -34,23 +35,23 @@ func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id st
 	if err := s.accounts.CheckDay(ctx, caller.ID, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist); err != nil {
 		return nil, nil, err
 	}
-	return useInside(ctx, s, caller, id)
+	return useWhileAlive(ctx, s, caller, id)
 }
 
 // usePorts counts a use of a session whose ports caller may connect to.
 func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string) (port.Session, func(), error) {
-	return useInside(ctx, s, caller, id)
+	return useWhileAlive(ctx, s, caller, id)
 }
 
 // useContexts returns what counts a use of a session in which a caller may run code.
 func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
 	return func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
-		return useInside(ctx, s, caller, id)
+		return useWhileAlive(ctx, s, caller, id)
 	}
 }
 
 // useInside counts a use of a session whose sandbox is as strong as caller may have now.
-func useInside(ctx context.Context, s *Service, caller belljar.Caller, id string) (u session.Use, release func(), err error) {
+func useInside(ctx context.Context, s *Service, caller belljar.Caller, id string) (u session.Use, err error) {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
 		err = x.CheckIsolation(caller, admission.Request{})
@@ -58,7 +59,21 @@ func useInside(ctx context.Context, s *Service, caller belljar.Caller, id string
 	if err == nil {
 		u, err = x.Use(ctx)
 	}
-	return u, u.Release, err
+	return u, err
+}
+
+// useWhileAlive is useInside until release is called, or the session ends: that does not wait for its agent, nor for a program that the agent
+// waits for.
+func useWhileAlive(ctx context.Context, s *Service, caller belljar.Caller, id string) (u session.Use, release func(), err error) {
+	if u, err = useInside(ctx, s, caller, id); err != nil {
+		return u, nil, err
+	}
+	once := sync.OnceFunc(u.Release)
+	unhook := context.AfterFunc(u.Context(), once)
+	return u, func() {
+		unhook()
+		once()
+	}, nil
 }
 
 // living reports whether a session that caller may see is alive.

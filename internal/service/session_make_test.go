@@ -204,3 +204,83 @@ func TestSessionDeletedWhileMade(t *testing.T) {
 	}
 	g.open()
 }
+
+// keyStore is a store that says when an idempotency key is found.
+type keyStore struct {
+	store.Store
+	found func()
+}
+
+type foundKeys struct {
+	store.Keys
+	found func()
+}
+
+func (s keyStore) Keys() store.Keys { return foundKeys{s.Store.Keys(), s.found} }
+
+func (k foundKeys) Get(ctx context.Context, endpoint, user, key string) (store.Key, error) {
+	got, err := k.Keys.Get(ctx, endpoint, user, key)
+	if err == nil {
+		k.found()
+	}
+	return got, err
+}
+
+// slowFirst is a runtime that never makes the first sandbox.
+type slowFirst struct {
+	runtime.Runtime
+	once    sync.Once
+	entered chan struct{}
+}
+
+func (r *slowFirst) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	r.once.Do(func() {
+		close(r.entered)
+		<-ctx.Done()
+	})
+	return r.Runtime.Create(ctx, spec)
+}
+
+// A repeated request gets a session, although the caller of the first one goes away while that makes it.
+func TestSessionRepeatedAndGivenUp(t *testing.T) {
+	for name, send := range map[string]func(context.Context, *bench, belljar.SessionRequest) (belljar.Session, error){
+		"create": func(ctx context.Context, b *bench, req belljar.SessionRequest) (belljar.Session, error) {
+			return b.mine().Create(ctx, req)
+		},
+		"open": func(ctx context.Context, b *bench, req belljar.SessionRequest) (belljar.Session, error) {
+			s, _, err := b.mine().Open(ctx, req)
+			return s, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, found := &slowFirst{entered: make(chan struct{})}, make(chan struct{})
+			b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { rt.Runtime = r; return rt }), func(o *service.Options) {
+				o.Store = keyStore{o.Store, sync.OnceFunc(func() { close(found) })}
+			})
+			req := spec()
+			req.IdempotencyKey, req.Scope = "k", belljar.Scope{Namespace: "agent", ID: "a", Key: "main"}
+			ctx, leave := context.WithCancel(b.context())
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := send(ctx, b, req)
+				first <- err
+			}()
+			<-rt.entered
+			go func() {
+				s, err := send(b.context(), b, req)
+				if err == nil && s.State != belljar.SessionActive {
+					err = fmt.Errorf("%+v", s)
+				}
+				second <- err
+			}()
+			<-found
+			leave()
+			if err := <-first; belljar.CodeOf(err) != belljar.CodeCanceled {
+				t.Errorf("the first: %v", err)
+			}
+			if err := <-second; err != nil {
+				t.Errorf("the second: %v", err)
+			}
+		})
+	}
+}

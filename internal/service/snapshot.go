@@ -25,8 +25,7 @@ func newSnapshots(s *Service) *snapshot.Snapshots {
 		Limits: o.Snapshots.SnapshotLimits, Store: o.Store.Snapshots(), Blobs: o.Blobs, Accounts: s.accounts, Shelf: o.Snapshots.Shelf, TempDir: o.TempDir,
 		Ended: session.Unusable, Record: s.emit, Now: s.now,
 		Acquire: func(ctx context.Context, caller belljar.Caller, id string) (snapshot.Workspace, error) {
-			u, _, err := useInside(ctx, s, caller, id)
-			return u, err
+			return useInside(ctx, s, caller, id)
 		},
 		Copy: func(ctx context.Context, caller belljar.Caller, of string, from *snapshot.Source) (belljar.Session, error) {
 			return copySession(ctx, s, caller, of, from)

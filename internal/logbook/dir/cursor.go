@@ -43,7 +43,7 @@ func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, er
 				if !c.walk(ctx, v, yield) {
 					return
 				}
-			case v.sealed:
+			case v.sealed, v.ended:
 				return
 			default:
 				select {

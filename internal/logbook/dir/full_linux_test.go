@@ -1,15 +1,18 @@
 package dir
 
 import (
+	"context"
 	"errors"
 	"os"
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
 )
 
 // onSmallDisk runs f on a thread with a file system of the given size mounted at path, visible to that thread only.
@@ -91,6 +94,62 @@ func TestDiskFull(t *testing.T) {
 		}
 		if next != kept+2 {
 			t.Errorf("%d frames, want %d", next-1, kept+1)
+		}
+	})
+}
+
+// On a disk without any room a log cannot be sealed, and ends for its readers all the same. It is sealed when there is room again.
+func TestSealWithoutRoom(t *testing.T) {
+	onSmallDisk(t, "64k", func(path string) {
+		log, err := openBook(t, path).Create("run")
+		ballast := path + "/ballast"
+		if err == nil {
+			err = log.Append(belljar.Frame{Type: belljar.FrameStdout, Output: []byte("x")})
+		}
+		if err == nil {
+			err = os.WriteFile(ballast, make([]byte, 64<<10), 0o600)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%v, want ENOSPC", err)
+			return
+		}
+		one := belljar.Frame{Type: belljar.FrameStdout, Output: []byte("x")}
+		for err = nil; err == nil; {
+			err = log.Append(one)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		read := func() (n uint64, err error) {
+			for _, err := range log.Read(ctx, 1) {
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, nil
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := read()
+			waiting <- err
+		}()
+		if err := log.Seal(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Seal: %v, want ENOSPC", err)
+		}
+		if n, err := read(); err != nil || n != log.Last() {
+			t.Errorf("a later reader: %d of %d frames, %v", n, log.Last(), err)
+		}
+		if err := <-waiting; err != nil {
+			t.Errorf("an earlier reader: %v", err)
+		}
+		if err := errors.Join(os.Remove(ballast), log.Seal()); err != nil {
+			t.Errorf("with room: %v", err)
+		}
+		if err := log.Append(one); !errors.Is(err, logbook.ErrSealed) {
+			t.Errorf("Append: %v, want ErrSealed", err)
+		}
+		if again, err := openBook(t, path).Open("run"); err != nil || again.Last() != log.Last() || again.Seal() != nil {
+			t.Errorf("opened again: %v", err)
 		}
 	})
 }

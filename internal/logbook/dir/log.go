@@ -40,6 +40,7 @@ type view struct {
 	count  uint64 // frames
 	end    int64  // offset after the last frame; 0 if the file is empty
 	sealed bool
+	ended  bool // Seal was called, and could not write the seal
 	closed bool // the book was closed
 	tail   tail
 }
@@ -63,6 +64,9 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 	defer l.writing.Unlock()
 	if err := l.open(); err != nil {
 		return err
+	}
+	if l.now.ended {
+		return logbook.ErrSealed
 	}
 	if len(frames) == 0 {
 		return nil
@@ -186,7 +190,7 @@ func (l *Log) before(seq uint64) (m mark, ok bool) {
 func (l *Log) look(next uint64) (view, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.now.count >= next || l.now.sealed || l.now.closed {
+	if l.now.count >= next || l.now.sealed || l.now.ended || l.now.closed {
 		return l.now, nil
 	}
 	if l.changed == nil {
@@ -210,7 +214,7 @@ func (l *Log) Last() uint64 {
 }
 
 // Seal ends the log. After a failed sync every later Seal fails too. If the seal cannot be written, for example on a
-// full disk, the log stays open and may be sealed later.
+// full disk, the log may be sealed later.
 func (l *Log) Seal() error {
 	l.sealing.Lock()
 	defer l.sealing.Unlock()
@@ -258,6 +262,8 @@ func (l *Log) finish() error {
 	}
 	out = l.codec.appendSeal(out, v.count, v.end+int64(len(out)))
 	if err := l.write(out, v.end); err != nil {
+		v.ended = true
+		l.publish(v)
 		return err
 	}
 	v.sealed = true

@@ -108,6 +108,12 @@ func Replay(prior *store.Key, answer any) (*belljar.Replay, error) {
 	return &belljar.Replay{Key: prior.Key, Status: Replayed}, nil
 }
 
+// Released reports whether a key is free again that prior was found by: its request made nothing.
+func (k *Keys) Released(ctx context.Context, prior *store.Key) bool {
+	now, err := k.Store.Get(ctx, prior.Endpoint, prior.UserKey, prior.Key)
+	return errors.Is(err, store.ErrNotFound) || err == nil && now.ObjectID != prior.ObjectID
+}
+
 // Release forgets the key of a session that was not made, so that the same request makes one.
 func (k *Keys) Release(ctx context.Context, key *store.Key, object string) error {
 	return k.Store.Delete(ctx, key.Endpoint, key.UserKey, key.Key, object)

@@ -15,10 +15,13 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // Session is a living session as its contexts use it.
 type Session interface {
+	// Context ends when the session does, or its sandbox is given up.
+	Context() context.Context
 	// Session is the session as it stands, and Contexts are its contexts.
 	Session() belljar.Session
 	Contexts() *Table
@@ -33,6 +36,8 @@ type Options struct {
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
 	// Stop cancels the runs of a context.
 	Stop func(session, context string)
+	// Ended is the error of using a session that has ended.
+	Ended func(belljar.Session) *belljar.Error
 	// Refused turns an error into the one that the caller gets, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Record records an event and fills in its time and component.
@@ -71,6 +76,13 @@ func (v view) with(ctx context.Context, doing, sessionID string, limit time.Dura
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		err = do(ctx, x)
+		switch {
+		case err == nil || x.Context().Err() == nil:
+		case errors.Is(context.Cause(x.Context()), fault.ErrDetached):
+			err = fault.ShuttingDown()
+		default: // whatever that broke
+			err = v.opts.Ended(x.Session())
+		}
 		cancel()
 		release()
 	}

@@ -113,6 +113,7 @@ func (h *Host) Imager() runtime.Imager {
 type Orphans struct {
 	mu        sync.Mutex
 	suspected bool     // there may be some: the runtime could not be asked, or did not remove all
+	since     bool     // that was noted after the last look began, which may not have seen them
 	seen      []string // by the last look
 }
 
@@ -120,19 +121,20 @@ type Orphans struct {
 func (o *Orphans) Suspect() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.suspected = true
+	o.suspected, o.since = true, true
 }
 
-// Suspected reports whether there may be some, and those that the last look found.
+// Suspected begins a look. It reports whether there may be some, and those that the last look found.
 func (o *Orphans) Suspected() (suspected bool, seen []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.since = false
 	return o.suspected, o.seen
 }
 
-// Found notes what a look found.
+// Found ends a look, and notes what it found.
 func (o *Orphans) Found(ids []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.seen, o.suspected = ids, len(ids) > 0
+	o.seen, o.suspected = ids, len(ids) > 0 || o.since
 }

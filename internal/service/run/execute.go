@@ -211,6 +211,11 @@ func (c *execution) settle() {
 		c.measure(r.ctx)
 		if e.Exit != nil && e.Exit.Cause != wire.CauseEnded && e.Exit.Cause != wire.CauseKillFailed {
 			files, troubles = c.capture(r, p, c.box)
+			if len(p.patterns) > 0 && errors.Is(context.Cause(r.ctx), fault.ErrDetached) {
+				files.recorded()
+				c.detach() // the next process copies what could not be copied any longer
+				return
+			}
 		}
 	}
 	o := outcome.Decide(*e)

@@ -153,6 +153,7 @@ func (s *Runs) abandon(r *Run) {
 	if err := s.logs.Remove(r.id); err != nil {
 		s.log.Error("log cannot be removed", "run_id", r.id, "err", err)
 	}
+	close(r.done) // for a server that ends meanwhile
 }
 
 // queueFull refuses a run for which a queue has no place.

@@ -29,6 +29,19 @@ func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req bellja
 
 // create is Create for a session that is a copy of another one, with the files of from, unless that is nil.
 func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
+	for {
+		made, err := try(ctx, s, caller, req, from)
+		if !errors.Is(err, errGivenUp) {
+			return made, err
+		}
+	}
+}
+
+// errGivenUp says that the request which a replay answers for was given up by its caller, and has left its key to the next one.
+var errGivenUp = errors.New("the first request was given up")
+
+// try is create, unless it waits for another request with the same key, which is given up.
+func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
 	if err != nil {
 		return belljar.Session{}, err
@@ -379,6 +392,9 @@ func aboutSession(err *belljar.Error, id string) *belljar.Error {
 // replay answers a repeated request for a session with that session as it is now, once it can be used.
 func (s *Sessions) replay(ctx context.Context, prior *store.Key) (belljar.Session, error) {
 	x, row, err := s.Find(ctx, prior.ObjectID)
+	if belljar.CodeOf(err) == belljar.CodeNotFound && s.opts.Keys.Released(ctx, prior) {
+		err = errGivenUp
+	}
 	if err != nil {
 		return belljar.Session{}, err
 	}
@@ -394,10 +410,15 @@ func (s *Sessions) replay(ctx context.Context, prior *store.Key) (belljar.Sessio
 		x.mu.Lock()
 		fault := x.fault
 		x.mu.Unlock()
+		if belljar.CodeOf(fault) == belljar.CodeCanceled && s.opts.Keys.Released(ctx, prior) {
+			return belljar.Session{}, errGivenUp
+		}
 		if fault != nil {
 			return belljar.Session{}, fault
 		}
 		answer = x.Snapshot()
+	} else if row.State.Ended() && s.opts.Keys.Released(ctx, prior) {
+		return belljar.Session{}, errGivenUp
 	}
 	answer.Details = &belljar.Replay{Key: prior.Key, Status: idempotency.Replayed}
 	return answer, nil

@@ -39,10 +39,10 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 	}
 	// If a repeated request made the session, it made it the first time.
 	_, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
-	if err != nil || prior != nil {
-		if err == nil {
-			opened, err = s.replay(ctx, prior)
-		}
+	if err == nil && prior != nil {
+		opened, err = s.replay(ctx, prior)
+	}
+	if err != nil && !errors.Is(err, errGivenUp) || err == nil && prior != nil {
 		return opened, err == nil, err
 	}
 	for {
