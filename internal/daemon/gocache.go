@@ -28,7 +28,7 @@ func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image st
 }
 
 // goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. A missing
-// cache is filled in the background, once.
+// cache is filled in the background; one that failed is not tried again.
 func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, bool) string {
 	if !cfg.GoCache {
 		return nil
@@ -56,18 +56,18 @@ func (d *server) fillGoCaches(data string) {
 	caches := goCaches(data)
 	own := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"})
 	d.background(func(ctx context.Context) {
-		tried := map[string]bool{}
+		failed := map[string]bool{}
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case image := <-d.goImages:
 				key := image.Ref + " " + image.Digest
-				if tried[key] {
+				if failed[key] || caches.Folder(image.Ref, image.Digest) != "" { // it was wanted twice
 					continue
 				}
-				tried[key] = true
 				err := caches.Fill(ctx, own, image.Ref)
+				failed[key] = err != nil || caches.Folder(image.Ref, image.Digest) == "" // its name means another image by now
 				if err != nil && ctx.Err() == nil && !errors.Is(err, gocache.ErrNoGo) {
 					d.log.Warn("a Go build cache could not be made: Go programs start slowly", "image", image.Ref, "err", err)
 				}

@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,17 +25,22 @@ import (
 
 // Store is a folder of caches. Its methods are safe for concurrent use, by several processes, too.
 type Store struct {
-	dir string // of caches, by image
+	dir  string // of caches, by image
+	most int64  // bytes of all
 }
 
 // New keeps caches in dir, which need not exist.
-func New(dir string) *Store { return &Store{dir} }
+func New(dir string) *Store { return &Store{dir, mostKept} }
 
-// Folder is the cache of an image, by the image's digest or else its name; "" if there is none.
+// Folder is the cache of an image, by the image's digest or else its name; "" if there is none. It counts as a use.
 func (s *Store) Folder(ref, digest string) string {
 	dir := s.path(ref, digest)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
 		return ""
+	}
+	if now := time.Now(); now.Sub(info.ModTime()) > usePrecision {
+		_ = os.Chtimes(dir, now, now) // else it goes sooner than it should
 	}
 	return dir
 }
@@ -66,6 +73,13 @@ const (
 	mostBytes    = fillMB << 20
 	memoryMB     = 2048
 	entryPattern = `^[0-9a-f]{2}/[0-9a-f]{64}-[ad]$`
+)
+
+// Bounds of all caches together. Anyone whose image has a program called go can have one made.
+const (
+	mostKept     = 8 << 30 // bytes
+	block        = 4096    // what a file's size is rounded up to on a disk
+	usePrecision = time.Hour
 )
 
 // ErrNoGo says that an image has no Go.
@@ -111,7 +125,7 @@ func (s *Store) replace(dir string, archive io.Reader) error {
 		return err
 	}
 	s.tidy()
-	fresh, err := os.MkdirTemp(s.dir, ".new-")
+	fresh, err := os.MkdirTemp(s.dir, unfinished)
 	if err != nil {
 		return err
 	}
@@ -126,15 +140,69 @@ func (s *Store) replace(dir string, archive io.Reader) error {
 		return err
 	}
 	defer os.RemoveAll(fresh + ".old")
-	return os.Rename(fresh, dir)
+	if err := os.Rename(fresh, dir); err != nil {
+		return err
+	}
+	now := time.Now()
+	return errors.Join(os.Chtimes(dir, now, now), s.evict())
 }
+
+// evict removes the caches that were used longest ago, until the others are within the bound.
+func (s *Store) evict() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	type cache struct {
+		name string
+		used time.Time
+	}
+	var all []cache
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && !strings.HasPrefix(e.Name(), unfinished) {
+			all = append(all, cache{e.Name(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(all, func(a, b cache) int { return b.used.Compare(a.used) })
+	left := s.most
+	for _, c := range all {
+		dir := filepath.Join(s.dir, c.name)
+		if left -= size(dir); left >= 0 {
+			continue
+		}
+		gone := filepath.Join(s.dir, unfinished+belljar.NewID())
+		if err = os.Rename(dir, gone); err == nil {
+			err = os.RemoveAll(gone)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size is about what a cache takes on the disk.
+func size(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil {
+			if info, err := d.Info(); err == nil {
+				bytes += (info.Size() + block - 1) / block * block
+			}
+		}
+		return nil
+	})
+	return bytes
+}
+
+// unfinished begins the names of folders that are no caches: not yet, or no longer.
+const unfinished = ".new-"
 
 // tidy removes what processes that were killed have left unfinished.
 func (s *Store) tidy() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()) > fillSeconds*time.Second {
+		if err == nil && strings.HasPrefix(e.Name(), unfinished) && time.Since(info.ModTime()) > fillSeconds*time.Second {
 			os.RemoveAll(filepath.Join(s.dir, e.Name()))
 		}
 	}

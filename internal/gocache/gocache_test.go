@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // entry is the name of a cache entry.
@@ -89,6 +90,45 @@ func TestReplaceDamaged(t *testing.T) {
 	if got := names(t, s.dir); !slices.Equal(got, []string{"host", "host/a7", "host/" + entry("5")}) {
 		t.Errorf("it has %q", got)
 	}
+}
+
+// TestEvict holds that all caches together have a bound, that those go which were used longest ago, and that a use counts.
+func TestEvict(t *testing.T) {
+	s := New(t.TempDir())
+	s.most = 2 * size(filled(t, New(t.TempDir()), "one"))
+	for age, image := range []string{"c", "b", "a"} {
+		dir := filled(t, s, image)
+		used := time.Now().Add(-time.Duration(4-age) * 24 * time.Hour) // c four days ago, then b and a
+		if err := os.Chtimes(dir, used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(want ...string) {
+		t.Helper()
+		entries, err := os.ReadDir(s.dir)
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Name())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	there("a", "b")
+	if s.Folder("b", "") == "" { // now a was used longest ago
+		t.Fatal("b has no cache")
+	}
+	filled(t, s, "d")
+	there("b", "d")
+}
+
+// filled makes the cache of an image.
+func filled(t *testing.T, s *Store, image string) string {
+	t.Helper()
+	if err := s.replace(s.path(image, ""), archiveOf(t, tar.Header{Name: entry("7"), Typeflag: tar.TypeReg})); err != nil {
+		t.Fatal(err)
+	}
+	return s.path(image, "")
 }
 
 func names(t *testing.T, dir string) (list []string) {

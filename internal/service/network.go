@@ -99,6 +99,9 @@ func (s *Service) withPresets(ctx context.Context, caller belljar.Caller, spec b
 	if err != nil {
 		return err
 	}
+	if err := s.rules.Unasked(caller, &p); err != nil {
+		return err
+	}
 	quota, err := s.accounts.Quota(ctx, caller.ID)
 	if err != nil {
 		return err

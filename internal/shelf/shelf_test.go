@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -148,6 +149,9 @@ func TestUnpackRefuses(t *testing.T) {
 		"pipe":                {[]file{{name: "p", kind: tar.TypeFifo}}, ErrBad},
 		"too large":           {[]file{{name: "a", text: "123456"}, {name: "b", text: "123456"}}, ErrTooLarge},
 		"a name twice":        {[]file{{name: "a", text: "1"}, {name: "a", text: "2"}}, os.ErrExist},
+		"a deep name":         {[]file{{name: strings.Repeat("d/", 256) + "f"}}, ErrBad},
+		"a deep folder":       {[]file{{name: strings.Repeat("d/", 257)}}, ErrBad},
+		"a long name":         {[]file{{name: strings.Repeat(strings.Repeat("d", 240)+"/", 17) + "f"}}, ErrBad},
 		"a link, then below":  {[]file{{name: "d/"}, {name: "l", target: "d"}, {name: "l/../../x", text: "x"}}, ErrBad},
 	} {
 		dir := t.TempDir()
@@ -173,6 +177,37 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 	if _, err := (&Shelf{Dir: t.TempDir(), Max: 10}).Put("key", nil, time.Now(), bytes.NewReader([]byte("no tar stream, "+string(make([]byte, 600))))); !errors.Is(err, ErrBad) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTally holds that folders count which only names imply, and names by their length.
+func TestTally(t *testing.T) {
+	deep := strings.Repeat("d/", 254)
+	long := strings.Repeat("n", 4000)
+	for what, c := range map[string]struct {
+		name func(n int) string
+		most int
+	}{
+		"a file in as many folders": {func(n int) string { return fmt.Sprintf("%d/%sf", n, deep) }, maxEntries / 256},
+		"a file in one folder":      {func(n int) string { return fmt.Sprintf("d/%d", n) }, maxEntries - 1},
+		"a long name":               {func(int) string { return long }, maxNames / 4000},
+	} {
+		n, made := 0, tally{folders: map[string]bool{}}
+		for n <= c.most && made.add(c.name(n), false) == nil {
+			n++
+		}
+		if n != c.most {
+			t.Errorf("%s: %d and not %d are taken", what, n, c.most)
+		}
+	}
+	same := tally{folders: map[string]bool{}}
+	for range 3 {
+		if err := same.add("a/b/c", true); err != nil {
+			t.Error(err)
+		}
+	}
+	if same.entries != 3 {
+		t.Errorf("a/b/c three times is %d folders", same.entries)
 	}
 }
 

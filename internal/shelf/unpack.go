@@ -28,7 +28,7 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 	}
 	defer root.Close()
 	r, buf, total := tar.NewReader(files), make([]byte, 64<<10), int64(0)
-	folders := map[string]time.Time{}
+	folders, made := map[string]time.Time{}, tally{folders: map[string]bool{}}
 	for range maxEntries {
 		head, err := r.Next()
 		if err == io.EOF {
@@ -48,6 +48,9 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return 0, fmt.Errorf("%w: %.200q leads out of their folder", ErrBad, head.Name)
 		}
+		if err := made.add(name, head.Typeflag == tar.TypeDir); err != nil {
+			return 0, err
+		}
 		if head.Size < 0 || head.Size > most-total { // the sum may not fit into 64 bits
 			return 0, ErrTooLarge
 		}
@@ -62,6 +65,39 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 		room += n
 	}
 	return 0, ErrTooLarge
+}
+
+// Bounds of the names in one layer. Those of a workspace are no longer and no deeper.
+const (
+	maxPath  = 4096     // bytes
+	maxDepth = 256      // elements
+	maxNames = 64 << 20 // bytes of all
+)
+
+// tally counts what a stream makes, before it is made. One name can stand for very many folders.
+type tally struct {
+	folders map[string]bool
+	entries int // and folders that only names imply
+	names   int // bytes
+}
+
+func (t *tally) add(name string, folder bool) error {
+	if len(name) > maxPath || strings.Count(name, "/") >= maxDepth {
+		return fmt.Errorf("%w: the name %.200q is too long", ErrBad, name)
+	}
+	t.names += len(name)
+	if !folder {
+		t.entries++
+		name = path.Dir(name)
+	}
+	for ; name != "." && !t.folders[name]; name = path.Dir(name) {
+		t.folders[name] = true
+		t.entries++
+	}
+	if t.entries > maxEntries || t.names > maxNames {
+		return ErrTooLarge
+	}
+	return nil
 }
 
 func place(root *os.Root, name string, head *tar.Header, from io.Reader, buf []byte, links bool) (room int64, err error) {

@@ -309,7 +309,16 @@ func TestPresetsOfImages(t *testing.T) {
 	}
 	s.stop()
 
+	// Nor does its index, though the server's rules cover that.
 	s = serve(t, data, append(flags, "--set", "egress_allow=packages.test,"+p.Address)...)
+	refused = s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
+	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "the index packages.test leads to files.test") {
+		t.Fatalf("%v\n%s", refused, s.said)
+	}
+	s.stop()
+
+	flags = append(flags, "--set", "egress_allow=packages.test,files.test,"+p.Address)
+	s = serve(t, data, flags...)
 	run := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	want := "[source.crates-io]\nreplace-with = \"mirror\"\n\n[source.mirror]\nregistry = \"sparse+http://packages.test/cargo/\"\n/workspace/.cargo\n"
 	if out, _ := run["stdout"].(string); out != want+"{\"cksum\":\"\n" {
@@ -351,7 +360,7 @@ func TestPresetsOfImages(t *testing.T) {
 		t.Error("the session does not reach its preset")
 	}
 	s.kill()
-	s = serve(t, data, append(flags, "--set", "egress_allow=packages.test,"+p.Address)...)
+	s = serve(t, data, flags...)
 	if !reached(s) {
 		t.Error("the session does not reach its preset after a restart")
 	}

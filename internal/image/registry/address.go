@@ -27,6 +27,7 @@ func (e *privateError) Error() string { return fmt.Sprintf("%s is not a public a
 // special are the networks within those of the whole Internet that are not of it.
 func special() []netip.Prefix {
 	list := []string{
+		"168.63.129.16/32", // the host, on one cloud
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
 		"2001::/23", "2001:db8::/32", "3fff::/20",
 	}

@@ -83,6 +83,7 @@ var sandboxDecisions = []decision{
 	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_EBPF), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.SO_ATTACH_FILTER), 0},
 	{"setsockopt", a(3, unix.IPPROTO_IPV6, 32), eperm}, {"setsockopt", a(3, unix.IPPROTO_IP, 32), 0}, {"setsockopt", a(3, high|unix.IPPROTO_IPV6, high|32), eperm},
 	{"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_MD5SIG), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_MD5SIG_EXT), eperm},
+	{"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_ULP), eperm}, {"setsockopt", a(3, high|unix.IPPROTO_TCP, high|unix.TCP_ULP), eperm},
 	{"setsockopt", a(3, unix.IPPROTO_TCP, 38), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_NODELAY), 0},
 	{"prctl", a(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE), unix.EINVAL}, {"prctl", a(high | unix.PR_SCHED_CORE), unix.EINVAL},
 	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing}, {"fsync", a(3), 0},

@@ -89,6 +89,8 @@ func socketOptions(is func(name string, arg int, value uint64) condition) (list 
 	refuse(unix.IPPROTO_IPV6, 32)
 	// Keys of signed connections, as routers have (TCP_MD5SIG, TCP_AO_ADD_KEY and theirs): more than 100 KiB a socket.
 	refuse(unix.IPPROTO_TCP, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40)
+	// Protocols above TCP in the kernel, such as TLS with its ciphers: programs have their own, which take their own memory.
+	refuse(unix.IPPROTO_TCP, unix.TCP_ULP)
 	return append(list, rule{action: allow})
 }
 

@@ -346,3 +346,19 @@ func (r *Rules) Approval(q Question) (*belljar.Approval, error) {
 	a.Fingerprint, err = of()
 	return a, err
 }
+
+// Unasked refuses to execute programs of a placement's image for no request, where one with that image would wait for an operator.
+func (r *Rules) Unasked(caller belljar.Caller, p *placement.Placement) error {
+	if p.Image.Ref == runtime.HostRef {
+		return nil
+	}
+	a, err := r.Approval(Question{Caller: caller, Run: &belljar.RunSpec{BaseImage: p.Image.Ref, NetworkPolicy: belljar.NetworkDenyAll}, Placement: p})
+	if a == nil || err != nil {
+		return err
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("tools of image %s would be executed, which needs an approval here: %s", p.Image.Ref, strings.Join(a.Reasons, ", ")),
+		Details: map[string]any{"field": "base_image", "rule": "SANDBOX_APPROVAL"},
+		Hint:    "a run or session with the image and its presets waits for an operator, and then says what they stand for",
+	}
+}

@@ -140,7 +140,8 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 		return p, err
 	}
 	if r.GoCache != nil && p.Caps.GoCache && p.Exec && mb == 0 && p.Fetch == "" {
-		p.Image.GoCache = r.GoCache(p.Image, request.buildsGo())
+		p.Image.GoCache = r.GoCache(p.Image, false)
+		p.LacksGoCache = p.Image.GoCache == "" && request.buildsGo()
 	}
 	if err = enforceable(&p, request); err != nil {
 		return p, err

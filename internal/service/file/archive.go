@@ -40,7 +40,7 @@ func (v view) Archive(ctx context.Context, id, path string, format belljar.Uploa
 	}
 	defer body.Close()
 	out := &output{w: w, u: u}
-	p := &repacker{root: clean, left: 2 * int64(u.Limits().WorkspaceMB) << 20, seen: map[string]string{}, used: map[string]bool{}}
+	p := &repacker{root: clean, left: 2 * int64(u.Limits().WorkspaceMB) << 20, seen: map[string]string{}, used: map[string]bool{}, next: map[string]int{}}
 	buffer := bufio.NewWriterSize(out, 64<<10)
 	p.out = newFormat(format, buffer)
 	if err = p.repack(body); err == nil {
@@ -85,6 +85,7 @@ type repacker struct {
 	left  int64             // bytes that files may still hold
 	seen  map[string]string // the name in the archive of each folder; "" for other entries
 	used  map[string]bool   // names in the archive
+	next  map[string]int    // the number to try next for a name that is used
 	names int               // bytes of them
 }
 
@@ -159,12 +160,18 @@ func (p *repacker) name(head *tar.Header) (string, error) {
 	return called, nil
 }
 
-// unused makes a name unique in the archive.
+// unused makes a name unique in the archive. It goes on where it was for the same name before: an archive may have very many files whose
+// names are one in its format.
 func (p *repacker) unused(name string) string {
-	for n, base := 2, name; p.used[name]; n++ {
-		name = fmt.Sprintf("%s~%d", base, n)
+	if !p.used[name] {
+		return name
 	}
-	return name
+	for n := max(p.next[name], 2); ; n++ {
+		if numbered := fmt.Sprintf("%s~%d", name, n); !p.used[numbered] {
+			p.next[name] = n + 1
+			return numbered
+		}
+	}
 }
 
 // target returns where a link leads if that is within the packed folder. It may begin with .. but not contain it later:

@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -38,7 +39,7 @@ func stream(t testing.TB, heads ...tar.Header) []byte {
 
 func repacked(format belljar.UploadFormat, root string, in []byte) ([]byte, error) {
 	var out bytes.Buffer
-	p := &repacker{out: newFormat(format, &out), root: root, left: 1 << 20, seen: map[string]string{}, used: map[string]bool{}}
+	p := &repacker{out: newFormat(format, &out), root: root, left: 1 << 20, seen: map[string]string{}, used: map[string]bool{}, next: map[string]int{}}
 	err := p.repack(bytes.NewReader(in))
 	return out.Bytes(), err
 }
@@ -75,6 +76,44 @@ func TestRepackRefuses(t *testing.T) {
 		if _, err := repacked(belljar.UploadTar, ".", whole[:cut]); err == nil {
 			t.Errorf("cut after %d bytes", cut)
 		}
+	}
+}
+
+// Names that a format makes one are told apart, and very many cost no more each than few.
+func TestRepackManyOfOneName(t *testing.T) {
+	const many = 4000
+	var heads []tar.Header
+	for n := range many {
+		name := []byte("aaaaaaaaaaaa")
+		for bit := range name {
+			if n>>bit&1 != 0 {
+				name[bit] = ':'
+			} else {
+				name[bit] = '\\'
+			}
+		}
+		heads = append(heads, tar.Header{Typeflag: tar.TypeReg, Name: string(name)})
+	}
+	var called []string
+	p := &repacker{seen: map[string]string{}, used: map[string]bool{}, next: map[string]int{}}
+	p.out = newFormat(belljar.UploadZip, io.Discard)
+	allocs := testing.AllocsPerRun(1, func() {
+		called, p.seen, p.used, p.next = nil, map[string]string{}, map[string]bool{}, map[string]int{}
+		for _, h := range heads {
+			name, err := p.name(&h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			called = append(called, name)
+		}
+	})
+	for n, want := range map[int]string{0: "____________", 1: "____________~2", 2: "____________~3", many - 1: fmt.Sprintf("____________~%d", many)} {
+		if called[n] != want {
+			t.Errorf("name %d is %q, want %q", n, called[n], want)
+		}
+	}
+	if allocs > 30*many {
+		t.Errorf("%d names of one kind take %.0f allocations", many, allocs)
 	}
 }
 

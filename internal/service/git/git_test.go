@@ -131,6 +131,7 @@ func TestSorterCaps(t *testing.T) {
 	}{
 		"bytes":   {sorter{bytes: 3, files: 9}, []tar.Header{file("a", "ab"), file("b", "cd")}},
 		"files":   {sorter{bytes: 9, files: 1}, []tar.Header{file("a", ""), file("b", "")}},
+		"names":   {sorter{bytes: 9, files: 9, names: maxNames - 1}, []tar.Header{file("ab", "")}},
 		"folders": {sorter{bytes: 9, files: 1}, []tar.Header{{Typeflag: tar.TypeDir, Name: "a/"}, {Typeflag: tar.TypeDir, Name: "b/"}, {Typeflag: tar.TypeDir, Name: "c/"}}},
 	} {
 		if _, err := sorted(t, &tt.sorter, tt.entries...); belljar.CodeOf(err) != belljar.CodeTooLarge {
@@ -148,6 +149,30 @@ func TestSorterCaps(t *testing.T) {
 		t.Errorf("sizes beyond 64 bits: %v", err)
 	}
 	s.tree.Close()
+}
+
+// TestSorterHeaders holds that a header brings no more to the host's disk than a workspace has of it.
+func TestSorterHeaders(t *testing.T) {
+	var in bytes.Buffer
+	w := tar.NewWriter(&in)
+	for _, name := range []string{"a", "b"} {
+		h := file(name, "")
+		h.PAXRecords = map[string]string{"BELLJAR.x": strings.Repeat("x", 700<<10)}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := sorter{bytes: 1 << 20, files: 9, tree: &Tree{}}
+	defer func() { s.tree.Close() }()
+	if err := s.spool(t.Context(), &in, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := s.tree.spool.Stat(); err != nil || info.Size() > 8<<10 || s.tree.Files != 2 {
+		t.Errorf("%d bytes of %d empty files, %v", info.Size(), s.tree.Files, err)
+	}
 }
 
 // What git prints of a server's or repository's own text can do nothing to a terminal, and is short.

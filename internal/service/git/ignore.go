@@ -15,12 +15,15 @@ const ignoreFile = ".dockerignore"
 const (
 	mostPatterns   = 1000
 	mostComparison = 500 << 20
+	// usualPattern is the length of a pattern that takes the usual time. One with more special characters takes longer for each byte of a name.
+	usualPattern = 32
 )
 
 // ignore is what an ignore file names. Of several patterns for a path the last one counts, and one for a folder is one for all
 // in it.
 type ignore struct {
 	rules []rule
+	costs int // of all rules, for each byte of a name
 	spent int // of mostComparison
 }
 
@@ -53,7 +56,9 @@ func parseIgnore(text string) (*ignore, error) {
 		if len(list.rules) == mostPatterns {
 			return nil, fmt.Errorf("it has more than %d patterns", mostPatterns)
 		}
+		list.costs++
 		if r.text = p; strings.ContainsAny(p, `*?[\`) {
+			list.costs += len(p) / usualPattern
 			expr, err := expression(p)
 			if err == nil {
 				r.expr, err = regexp.Compile(expr)
@@ -131,7 +136,7 @@ func (l *ignore) ignored(name string) (out bool, err error) {
 	if l == nil {
 		return false, nil
 	}
-	if l.spent += len(name) * len(l.rules); l.spent > mostComparison {
+	if l.spent += len(name) * l.costs; l.spent > mostComparison {
 		return false, errComparison
 	}
 	for i := range l.rules {

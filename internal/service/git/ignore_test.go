@@ -64,6 +64,19 @@ func TestIgnoreIsBounded(t *testing.T) {
 	if _, err := list.ignored("abc"); !errors.Is(err, errComparison) {
 		t.Errorf("%v", err)
 	}
+	// One long pattern takes as long as many.
+	if list, err = parseIgnore(strings.Repeat("*a", 1600)); err != nil {
+		t.Fatal(err)
+	}
+	list.spent = mostComparison - 1000
+	for range 3 {
+		if _, err = list.ignored("abcd"); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, errComparison) {
+		t.Errorf("3200 bytes of pattern count as one: %v", err)
+	}
 }
 
 // FuzzIgnore: any file is read or refused, and any name compared.

@@ -88,7 +88,11 @@ type sorter struct {
 	files  int
 
 	entries int // so far, with folders
+	names   int // bytes of their names
 }
+
+// maxNames bounds the bytes of all names in a tree.
+const maxNames = 64 << 20
 
 func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 	f, err := os.CreateTemp(dir, "belljar-git-")
@@ -125,10 +129,14 @@ func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 	return buffer.Flush()
 }
 
-// entry copies one entry, unless it is ignored.
+// entry copies one entry, unless it is ignored. Of its header it takes what a workspace has: the rest counts to no bound, and could be a
+// mebibyte of each.
 func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
+	h = &tar.Header{Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, ModTime: h.ModTime}
 	name := strings.TrimSuffix(h.Name, "/")
-	if s.entries++; s.entries > 2*s.files {
+	s.entries++
+	s.names += len(h.Name) + len(h.Linkname)
+	if s.entries > 2*s.files || s.names > maxNames {
 		return tooLarge(s.bytes, s.files)
 	}
 	own := s.git && (name == ".git" || strings.HasPrefix(name, ".git/"))

@@ -1,6 +1,12 @@
 package install
 
 import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,6 +15,8 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/shelf"
 )
@@ -171,6 +179,58 @@ func TestAnswers(t *testing.T) {
 	}
 	none.keepAnswer("", a)
 	New(Options{}).keepAnswer(key, a) // nowhere to keep it
+}
+
+// TestLeads holds that the index of an image opens no host that the server's rules do not cover, though they cover the index: not for a preset,
+// not for one whose answer is kept, and not for an installation.
+func TestLeads(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
+		_, _ = w.Write([]byte(`{"files":[{"url":"https://Files.test/a.whl"}]}`))
+	}))
+	defer server.Close()
+	to, _ := url.Parse(server.URL)
+	u, _ := parseIndex("http://index.test:" + to.Port() + "/simple")
+	for name, c := range map[string]struct {
+		image, source string
+		allow         []string
+		ok            bool
+	}{
+		"the index alone": {"python:3", fromImage, []string{"index.test"}, false},
+		"both":            {"python:3", fromImage, []string{"index.test", "files.test"}, true},
+		"the host's own":  {runtime.HostRef, fromImage, nil, true},
+		"a mirror":        {"python:3", fromMirror, nil, true},
+	} {
+		rules, err := admission.Policy{EgressAllow: append(c.allow, "127.0.0.1"), EgressPrivate: true, EgressPorts: []uint16{port(u)}}.Egress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := New(Options{Egress: rules, Now: time.Now, Boxes: &box.Maker{Egress: box.Egress{
+			Resolver: resolver{}, Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", a.String())
+			},
+		}}})
+		o := Order{Caller: belljar.Caller{ID: "ann"}, Placement: &placement.Placement{Image: runtime.Root{Ref: c.image}}}
+		then, both := time.Unix(2e9, 0), []string{"files.test", "index.test"}
+		fresh := &answer{NetworkPreset: belljar.NetworkPreset{Name: "pip", Source: c.source}, urls: []*url.URL{u}}
+		kept := &answer{NetworkPreset: belljar.NetworkPreset{Name: "pip", Source: c.source, Indexes: []string{u.String()}, Hosts: both, LearntAt: &then}}
+		s := &side{Installer: i, tool: toolOf("pip"), ask: o, place: o.Placement, order: order{wanted: []string{"a"}}}
+		if c.source == fromMirror {
+			s.order.mirror = u
+		}
+		_, reached := s.reach(t.Context(), u)
+		for what, err := range map[string]error{
+			"a preset": i.locate(t.Context(), o, fresh), "one that is kept": i.locate(t.Context(), o, kept), "an installation": reached,
+		} {
+			var e *belljar.Error
+			if c.ok && err != nil || !c.ok && (!errors.As(err, &e) || e.Code != belljar.CodePolicyDenied || !strings.Contains(e.Message, "leads to files.test")) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+		if c.ok && !slices.Equal(fresh.Hosts, both) || !c.ok && fresh.Hosts != nil {
+			t.Errorf("%s: %q", name, fresh.Hosts)
+		}
+	}
 }
 
 // TestFirst finds a project in the list of an index.

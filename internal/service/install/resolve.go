@@ -214,16 +214,27 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 			return x.fault(&egress.DeniedError{Host: u.Hostname(), Port: port(u), Reason: reason}, "", 0)
 		}
 	}
-	if kept {
-		return nil
-	}
 	p := presetOf(a.Name)
 	for _, u := range a.urls {
-		if p.index != nil {
+		if !kept && p.index != nil {
 			if err := i.files(ctx, p, u, policy, hosts); err != nil {
 				return err
 			}
 		}
+	}
+	for _, host := range a.Hosts { // of an answer that is kept
+		hosts[host] = true
+	}
+	if a.Source == fromImage {
+		x := &index{tool: &tool{name: a.Name, field: presetField}, url: a.urls[0]}
+		if err := i.leads(x, o.Placement.Image.Ref, o, hosts, 0); err != nil {
+			return err
+		}
+	}
+	if kept {
+		return nil
+	}
+	for _, u := range a.urls {
 		shown := *u
 		shown.User = nil
 		a.Indexes = append(a.Indexes, shown.String())
@@ -231,6 +242,17 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 	now := i.opts.Now().UTC().Truncate(time.Second)
 	a.Hosts, a.LearntAt = slices.Sorted(maps.Keys(hosts)), &now
 	i.keepAnswer(i.presetKey(p, o), *a)
+	return nil
+}
+
+// leads refuses hosts to which the index of an image leads for its n-th project, and which the server's rules do not cover. An index says what
+// a sandbox may reach no more than its image does: anyone may have written it, on a host that the rules do cover.
+func (i *Installer) leads(x *index, image string, o Order, hosts map[string]bool, n int) error {
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		if image != runtime.HostRef && !i.opts.Egress.Covers(o.Caller, o.Trust, host, port(x.url)) {
+			return x.fault(&egress.DeniedError{Host: host, Port: port(x.url), Reason: egress.NoMatch}, "", n)
+		}
+	}
 	return nil
 }
 

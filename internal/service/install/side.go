@@ -158,7 +158,12 @@ func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 	if s.order.found, err = x.ask(ctx, names); err != nil {
 		return nil, err
 	}
-	for _, f := range s.order.found {
+	for n, f := range s.order.found {
+		if s.order.mirror == nil {
+			if err := s.leads(x, s.place.Image.Ref, s.ask, f.hosts, n); err != nil {
+				return nil, err
+			}
+		}
 		maps.Copy(hosts, f.hosts)
 	}
 	return policy()

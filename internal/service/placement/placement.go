@@ -34,6 +34,9 @@ type Placement struct {
 	Limits  belljar.Limits
 	Require []string // protections
 	Exec    bool     // programs in the workspace may be executed
+	// LacksGoCache means that it is to build Go programs, and its image has no Go build cache yet. To make one executes programs of the
+	// image, so it is made for a request that begins, and not for one that waits for an approval.
+	LacksGoCache bool
 	// Egress is what its programs may reach; nil for nothing. The sandbox itself has no network: what is allowed goes through
 	// its agent.
 	Egress *egress.Policy

@@ -37,6 +37,7 @@ type runner struct {
 	memory        *admission.Memory
 	accounts      *admission.Accounts
 	blobs         blob.Store
+	rules         *admission.Rules
 	builtPrograms builtPrograms
 
 	slack    time.Duration // that a command may take longer than its agent allows

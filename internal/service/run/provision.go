@@ -31,6 +31,9 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 		}
 		r.setImage(p.session.Placement().Image)
 	} else {
+		if p.LacksGoCache {
+			s.rules.GoCache(p.Image, true) // for later runs
+		}
 		order := box.Order{
 			ID: r.id, Caller: r.caller, Placement: &p.Placement, OnImage: r.setImage,
 			Made: func(sandbox runtime.Sandbox) {

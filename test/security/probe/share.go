@@ -112,6 +112,9 @@ func options(r *report, _ []string) {
 	for _, option := range []int{unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40} { // and TCP_AO_*
 		r.refused("TCP option "+itoa(option), unix.SetsockoptString(fd, unix.IPPROTO_TCP, option, "key"), unix.EPERM)
 	}
+	if !ownKernel() { // gVisor's has no such protocols
+		r.refused("TLS in the kernel", unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_ULP, "tls"), unix.EPERM)
+	}
 	r.works("TCP_NODELAY", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 }
 
