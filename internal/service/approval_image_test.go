@@ -31,7 +31,10 @@ func TestApprovalOfAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := g.seen(ann)
-	run := b.start(with(of(ref, ""), func(s *belljar.RunSpec) { s.Command, s.WorkspaceExec = []string{"go", "version"}, true }))
+	run := b.start(with(of(ref, ""), func(s *belljar.RunSpec) { 
+		// It is not found: programs here are the host's, and Go would make files in its home.
+		s.Command, s.WorkspaceExec, s.Env = []string{"go", "version"}, true, map[string]string{"PATH": "/nowhere"}
+	}))
 	b.pending(run.ID)
 	if n := wanted.Load(); n != 0 {
 		t.Errorf("a run that waits has %d Go build caches made", n)
