@@ -94,7 +94,7 @@ func execution(c *Config) []row {
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
 			doc: "Protections that may be missing on this host, by the names that `belljar doctor` prints. Without this, the server does not start if one is missing. With it, requests run on the defaults; a request for a limit that is missing here is refused, unless an operator sends it with allow_weak. Enters the policy hash when not empty."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,
-			doc: "Accepted values of spec_version: 1.0, 1.1."},
+			doc: "Values of spec_version that clients may name: 1.0, 1.1. The command line, the SDKs and the web page name 1.1."},
 	}
 }
 

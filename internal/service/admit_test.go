@@ -87,6 +87,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The policy's versions are for what clients name: what the doors request is in Belljar's own.
+func TestVersionOfDoors(t *testing.T) {
+	b := newBench(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.SupportedSpecVersions = []string{"1.0"}
+	})
+	s, err := b.mine().Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.run(in(s, "echo $0")); r.Phase != belljar.PhaseCompleted {
+		t.Errorf("run %+v", r.Run)
+	}
+	if err := b.mine().Delete(b.context(), s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUnavailableSaysWhy(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Runtimes = append(o.Runtimes, away{fake.New(fake.Options{})}) })
 	req := shell("true")

@@ -81,6 +81,9 @@ func (d *Door) runs() {
 
 func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun, error) {
 	wait, err := d.wait(p.Wait)
+	if err == nil {
+		err = checkVersion(d, body.SpecVersion)
+	}
 	if err != nil {
 		return startedRun{}, err
 	}
