@@ -110,7 +110,7 @@ func TestUnavailableSaysWhy(t *testing.T) {
 	req := shell("true")
 	req.Runtime = "firecracker"
 	_, err := b.Start(t.Context(), req)
-	if err == nil || !strings.Contains(err.Error(), "no KVM") || belljar.HintOf(err) != "enable nesting" {
+	if err == nil || err.Error() != "Requested runtime 'firecracker' is not available: no KVM" || belljar.HintOf(err) != "enable nesting" {
 		t.Errorf("%v, hint %q", err, belljar.HintOf(err))
 	}
 }
