@@ -400,6 +400,13 @@ func TestFail(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no details", func(t *testing.T) {
+		w := httptest.NewRecorder()
+		api.Fail(w, httptest.NewRequest("GET", "/", nil), &belljar.Error{Code: belljar.CodeForbidden, Message: "m"})
+		if want := `{"error":{"code":"forbidden","message":"m","details":{}}}` + "\n"; w.Body.String() != want {
+			t.Errorf("got %s", w.Body)
+		}
+	})
 	t.Run("problem", func(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept", "application/problem+json, application/json;q=0.5")
