@@ -65,6 +65,8 @@ func TestRefusals(t *testing.T) {
 			map[string]any{"field": "interactive"}},
 		{"too much input", func(r *belljar.RunRequest) { r.Interactive, r.StdinMaxBytes = true, 1<<40 }, belljar.CodePolicyDenied,
 			map[string]any{"field": "stdin_max_bytes"}},
+		{"seq that no stream begins with", func(r *belljar.RunRequest) { r.ResumeFromSeq = 1 << 53 }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "resume_from_seq"}},
 		{"compiled code", func(r *belljar.RunRequest) { r.Command, r.Code, r.Language = nil, "x", "c" }, belljar.CodeInvalidRequest,
 			map[string]any{"field": "workspace_exec"}},
 	} {
