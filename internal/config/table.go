@@ -80,7 +80,7 @@ func execution(c *Config) []row {
 		{name: "ENABLE_EXECUTION", value: boolean(&c.EnableExecution), def: "true", hash: true,
 			doc: "Run programs. If false, the server answers queries and refuses new runs."},
 		{name: "BACKGROUND_EXECUTION", value: boolean(&c.BackgroundExecution), def: "true", hash: true,
-			doc: "Answer POST /runs before the run has ended. If false, every such request waits."},
+			doc: "Answer POST /runs before the run has ended. If false, every such request waits that sets no wait, except for interactive runs."},
 		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,
 			doc: "Runtime of requests that name none. The server does not start if this host cannot provide it, and never substitutes another."},
 		{name: "RUNTIMES", value: list(&c.Runtimes, checkRuntime), def: "native,gvisor,docker",

@@ -152,6 +152,13 @@ func TestForeground(t *testing.T) {
 			t.Errorf("%s waits: %s", query, answer)
 		}
 	}
+	const interactive = `{"spec_version": "1.1", "base_image": "host", "command": ["a"], "interactive": true}`
+	if _, answer := b.start("", interactive); strings.Contains(answer, "stdout") {
+		t.Errorf("waits for the end of a run whose input comes later: %s", answer)
+	}
+	if _, answer := b.start("?wait=true", interactive); !strings.Contains(answer, `"stdout":"a"`) {
+		t.Errorf("does not wait when asked to: %s", answer)
+	}
 	if status, answer := b.start("?wait=6s", `{"base_image": "host", "command": ["a"]}`); status != http.StatusBadRequest || !strings.Contains(answer, `"maximum":5`) {
 		t.Errorf("answers %d: %s", status, answer)
 	}

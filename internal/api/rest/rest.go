@@ -47,7 +47,7 @@ type Options struct {
 	MaxUpload int64
 	// MaxImage limits an imported archive, in bytes; 0 means 16 GiB.
 	MaxImage int64
-	// Foreground makes every POST /runs wait for its end, at most for MaxWait (SANDBOX_BACKGROUND_EXECUTION=false).
+	// Foreground makes every POST /runs that is not interactive wait for its end, at most for MaxWait (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
 	// Bodies limits the memory for JSON bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares

@@ -87,6 +87,9 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 	if err != nil {
 		return startedRun{}, err
 	}
+	if p.Wait == "" && body.Interactive {
+		wait = 0 // its client gives it input once it knows its id
+	}
 	c.releaseBody() // the wait below does not need it
 	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key}, wait)
 	if err != nil {
