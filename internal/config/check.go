@@ -135,6 +135,7 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "DEFAULT_CPU_TIME_SEC", &c.CPUTime, "MAX_CPU_TIME_SEC", c.MaxCPUTime)
 	atMost(c, bad, "SESSION_TTL_SEC", &c.SessionTTL, "MAX_SESSION_TTL_SEC", c.MaxSessionTTL)
 	atMost(c, bad, "SESSION_LIFETIME_SEC", &c.SessionLifetime, "MAX_SESSION_LIFETIME_SEC", c.MaxSessionLifetime)
+	atMost(c, bad, "THREAD_MAX_WORKSPACE_MB", &c.ThreadMaxWorkspaceMB, "WORKSPACE_CAP_MB", c.MaxLimits().WorkspaceMB)
 	atMost(c, bad, "REAP_EVERY_SEC", &c.ReapEvery, "LEASE_SEC divided by 4", c.Lease/4)
 	if c.Store == "memory" && c.StoreDBPath != "" {
 		bad("SANDBOX_STORE_DB_PATH has no meaning with SANDBOX_STORE_BACKEND=memory")

@@ -278,14 +278,16 @@ func TestKeysThatGoTogether(t *testing.T) {
 		{[]string{"SANDBOX_TLS_CERT=/c"}, "SANDBOX_TLS_KEY"},
 		{[]string{"SANDBOX_OIDC_ISSUER=https://i.example"}, "SANDBOX_OIDC_AUDIENCE"},
 		{[]string{"SANDBOX_MAX_CPU=1", "SANDBOX_DEFAULT_CPU=2"}, "SANDBOX_DEFAULT_CPU in the environment is above SANDBOX_MAX_CPU"},
+		{[]string{"SANDBOX_WORKSPACE_CAP_MB=256", "SANDBOX_THREAD_MAX_WORKSPACE_MB=300"}, "SANDBOX_THREAD_MAX_WORKSPACE_MB in the environment is above SANDBOX_WORKSPACE_CAP_MB"},
 		{[]string{"SANDBOX_STORE_BACKEND=memory", "SANDBOX_STORE_DB_PATH=/x"}, "no meaning"},
 	} {
 		if got := problems(t, Sources{Env: c.env}); len(got) != 1 || !strings.Contains(got[0], c.want) {
 			t.Errorf("%v: %q", c.env, got)
 		}
 	}
-	if c := load(t, Sources{Env: []string{"SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100"}}); c.DefaultCPU != 0.5 || c.DefaultMemMB != 100 {
-		t.Errorf("defaults do not give way: %v, %v", c.DefaultCPU, c.DefaultMemMB)
+	if c := load(t, Sources{Env: []string{"SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100", "SANDBOX_WORKSPACE_CAP_MB=256"}}); c.DefaultCPU != 0.5 || c.DefaultMemMB != 100 ||
+		c.ThreadMaxWorkspaceMB != 256 {
+		t.Errorf("defaults do not give way: %v, %v, %v", c.DefaultCPU, c.DefaultMemMB, c.ThreadMaxWorkspaceMB)
 	}
 }
 

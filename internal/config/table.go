@@ -90,7 +90,7 @@ func execution(c *Config) []row {
 		{name: "TRUST_LEVELS", value: list(&c.TrustLevels, checkTrust), def: "trusted=namespace,standard=namespace,untrusted=user_space_kernel",
 			doc: "The weakest isolation of each trust level: namespace, user_space_kernel or microvm. Levels that are left out keep their default. Enters the policy hash when it is not the default."},
 		{name: "DEFAULT_IMAGE", value: text(&c.DefaultImage, checkImage), def: "host",
-			doc: "Image of a session that is opened by scope, or created over the shell API, without an image."},
+			doc: "Image of a session that is opened by scope, or created over the shell or the thread API, without an image."},
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
 			doc: "Protections that may be missing on this host, by the names that `belljar doctor` prints. Without this, the server does not start if one is missing. With it, requests run on the defaults; a request for a limit that is missing here is refused, unless an operator sends it with allow_weak. Enters the policy hash when not empty."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,

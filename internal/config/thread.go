@@ -19,7 +19,7 @@ func threads(c *Config) []row {
 			doc: "Regular expressions (RE2, case-insensitive) that a command must not match outside of quotes."},
 		{name: "THREAD_MAX_FILE_MB", value: integer(&c.ThreadMaxFileMB, 1, 1<<20), unit: "MiB", def: "100", doc: "Size of one uploaded file."},
 		{name: "THREAD_MAX_FILES", value: integer(&c.ThreadMaxFiles, 1, 1000000), unit: "files", def: "1000", doc: "Files in a workspace that accepts further uploads."},
-		{name: "THREAD_MAX_WORKSPACE_MB", value: integer(&c.ThreadMaxWorkspaceMB, 1, 1<<20), unit: "MiB", def: "500", doc: "Size of a thread's workspace, including files that commands write."},
+		{name: "THREAD_MAX_WORKSPACE_MB", value: integer(&c.ThreadMaxWorkspaceMB, 1, 1<<20), unit: "MiB", def: "500", doc: "Size of a thread's workspace, including files that commands write. If WORKSPACE_CAP_MB is set and less, that."},
 	}
 }
 

@@ -310,7 +310,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
-		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: cfg.DefaultImage, TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log,
 		Health: d.node,
 	}
 	if cfg.ThreadGuard {
