@@ -70,6 +70,3 @@ const (
 	ReasonCloneFailed     Reason = "clone_failed" // * its Git repository could not be cloned
 	ReasonPatchFailed     Reason = "patch_failed" // * the patch for its Git repository does not apply
 )
-
-// ReasonLogCap marks a log that was cut at its cap. It is a warning and a frame, never a failure.
-const ReasonLogCap Reason = "log_cap_exceeded"

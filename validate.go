@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -28,6 +29,22 @@ const (
 
 // SpecVersion is the newest version of the specification that this package speaks.
 const SpecVersion = "1.1"
+
+// CheckVersion refuses a version of the specification that is none of those supported. The error is [CodeInvalidSpecVersion].
+func CheckVersion(v string, supported []string) error {
+	if slices.Contains(supported, v) {
+		return nil
+	}
+	quoted := strconv.Quote(v)
+	e := &Error{
+		Code: CodeInvalidSpecVersion, Message: "Unsupported spec_version '" + quoted[1:len(quoted)-1] + "'",
+		Details: map[string]any{"supported": supported, "provided": v},
+	}
+	if v == "" {
+		e.Message, e.Details["field"] = "spec_version is required", "spec_version"
+	}
+	return e
+}
 
 // Validate checks everything about a request that can be known without a host or a policy. The error is
 // [CodeInvalidRequest] and names the field.

@@ -400,15 +400,22 @@ func TestFail(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no details", func(t *testing.T) {
+		w := httptest.NewRecorder()
+		api.Fail(w, httptest.NewRequest("GET", "/", nil), &belljar.Error{Code: belljar.CodeForbidden, Message: "m"})
+		if want := `{"error":{"code":"forbidden","message":"m","details":{}}}` + "\n"; w.Body.String() != want {
+			t.Errorf("got %s", w.Body)
+		}
+	})
 	t.Run("problem", func(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept", "application/problem+json, application/json;q=0.5")
 		w := httptest.NewRecorder()
 		api.Fail(w, r, &belljar.Error{
-			Code: belljar.CodeInvalidSpecVersion, Message: "unsupported spec_version '0.9'",
+			Code: belljar.CodeInvalidSpecVersion, Message: "Unsupported spec_version '0.9'",
 			Details: map[string]any{"provided": "0.9", "code": "forged"}, Hint: "use 1.0",
 		})
-		want := `{"detail":"unsupported spec_version '0.9'","extensions":{"code":"invalid_spec_version","hint":"use 1.0","provided":"0.9"},` +
+		want := `{"detail":"Unsupported spec_version '0.9'","extensions":{"code":"invalid_spec_version","hint":"use 1.0","provided":"0.9"},` +
 			`"status":400,"title":"invalid spec version","type":"urn:belljar:error:invalid_spec_version"}` + "\n"
 		if w.Body.String() != want || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("got %s %s", w.Header(), w.Body)

@@ -102,7 +102,15 @@ func Body(accept string, e *belljar.Error) (contentType string, body any) {
 	if strings.Contains(accept, "application/problem+json") {
 		return "application/problem+json", problem(e)
 	}
-	return "application/json", envelope{e}
+	return "application/json", envelope{failure{e.Code, e.Message, nonNil(e.Details), e.Hint}}
+}
+
+// nonNil returns details, or an empty object if there are none.
+func nonNil(details map[string]any) map[string]any {
+	if details == nil {
+		return map[string]any{}
+	}
+	return details
 }
 
 // Public returns the form of err that clients may see: a [belljar.Error] unchanged but for long texts, any other error
@@ -116,7 +124,15 @@ func Public(err error) *belljar.Error {
 }
 
 type envelope struct {
-	Error *belljar.Error `json:"error"`
+	Error failure `json:"error"`
+}
+
+// failure is a [belljar.Error] in the envelope of the sandbox API, which always has details.
+type failure struct {
+	Code    belljar.Code   `json:"code"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details"`
+	Hint    string         `json:"hint,omitempty"`
 }
 
 // problem maps e to RFC 7807.

@@ -80,7 +80,7 @@ func execution(c *Config) []row {
 		{name: "ENABLE_EXECUTION", value: boolean(&c.EnableExecution), def: "true", hash: true,
 			doc: "Run programs. If false, the server answers queries and refuses new runs."},
 		{name: "BACKGROUND_EXECUTION", value: boolean(&c.BackgroundExecution), def: "true", hash: true,
-			doc: "Answer POST /runs before the run has ended. If false, every such request waits."},
+			doc: "Answer POST /runs before the run has ended. If false, every such request waits that sets no wait, except for interactive runs."},
 		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,
 			doc: "Runtime of requests that name none. The server does not start if this host cannot provide it, and never substitutes another."},
 		{name: "RUNTIMES", value: list(&c.Runtimes, checkRuntime), def: "native,gvisor,docker",
@@ -94,7 +94,7 @@ func execution(c *Config) []row {
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
 			doc: "Protections that may be missing on this host, by the names that `belljar doctor` prints. Without this, the server does not start if one is missing. With it, requests run on the defaults; a request for a limit that is missing here is refused, unless an operator sends it with allow_weak. Enters the policy hash when not empty."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,
-			doc: "Accepted values of spec_version: 1.0, 1.1."},
+			doc: "Values of spec_version that clients may name: 1.0, 1.1. The command line, the SDKs and the web page name 1.1."},
 	}
 }
 

@@ -271,7 +271,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	canonical, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, Downloads: d.streams.Downloads(), Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, Series: counter.Snapshot, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
-		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
+		Foreground: !cfg.BackgroundExecution, SpecVersions: cfg.SupportedSpecVersions, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
 	})
 	if err != nil {
 		return err

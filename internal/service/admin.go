@@ -48,6 +48,9 @@ func (v admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return nil, err
 	}
+	if err := v.service.keys.Sweep(ctx); err != nil { // or those whose time is over would count
+		return nil, fault.Record("list idempotency keys", err)
+	}
 	list, err := v.service.opts.Store.Keys().List(ctx, q)
 	if err != nil {
 		return nil, fault.Record("list idempotency keys", err)

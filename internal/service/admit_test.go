@@ -65,6 +65,8 @@ func TestRefusals(t *testing.T) {
 			map[string]any{"field": "interactive"}},
 		{"too much input", func(r *belljar.RunRequest) { r.Interactive, r.StdinMaxBytes = true, 1<<40 }, belljar.CodePolicyDenied,
 			map[string]any{"field": "stdin_max_bytes"}},
+		{"seq that no stream begins with", func(r *belljar.RunRequest) { r.ResumeFromSeq = 1 << 53 }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "resume_from_seq"}},
 		{"compiled code", func(r *belljar.RunRequest) { r.Command, r.Code, r.Language = nil, "x", "c" }, belljar.CodeInvalidRequest,
 			map[string]any{"field": "workspace_exec"}},
 	} {
@@ -87,12 +89,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The policy's versions are for what clients name: what the doors request is in Belljar's own.
+func TestVersionOfDoors(t *testing.T) {
+	b := newBench(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.SupportedSpecVersions = []string{"1.0"}
+	})
+	s, err := b.mine().Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.run(in(s, "echo $0")); r.Phase != belljar.PhaseCompleted {
+		t.Errorf("run %+v", r.Run)
+	}
+	if err := b.mine().Delete(b.context(), s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUnavailableSaysWhy(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Runtimes = append(o.Runtimes, away{fake.New(fake.Options{})}) })
 	req := shell("true")
 	req.Runtime = "firecracker"
 	_, err := b.Start(t.Context(), req)
-	if err == nil || !strings.Contains(err.Error(), "no KVM") || belljar.HintOf(err) != "enable nesting" {
+	if err == nil || err.Error() != "Requested runtime 'firecracker' is not available: no KVM" || belljar.HintOf(err) != "enable nesting" {
 		t.Errorf("%v, hint %q", err, belljar.HintOf(err))
 	}
 }

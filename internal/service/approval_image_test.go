@@ -31,7 +31,7 @@ func TestApprovalOfAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := g.seen(ann)
-	run := b.start(with(of(ref, ""), func(s *belljar.RunSpec) { 
+	run := b.start(with(of(ref, ""), func(s *belljar.RunSpec) {
 		// It is not found: programs here are the host's, and Go would make files in its home.
 		s.Command, s.WorkspaceExec, s.Env = []string{"go", "version"}, true, map[string]string{"PATH": "/nowhere"}
 	}))

@@ -61,6 +61,19 @@ func TestReplay(t *testing.T) {
 	b.follow(late.ID)
 }
 
+// Operators see the keys in force, and no others.
+func TestKeysInForce(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	b.follow(b.start(keyed("old", "true")).ID)
+	clock.pass(601 * time.Second)
+	b.follow(b.start(keyed("new", "true")).ID)
+	list, err := b.service.As(service.Local()).Admin().Idempotency(t.Context(), belljar.KeyQuery{})
+	if err != nil || len(list) != 1 || list[0].Key != "new" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // Requests that come at once make one run, and all get the same answer.
 func TestReplayRace(t *testing.T) {
 	b := newBench(t)

@@ -175,9 +175,10 @@ func TestRecoverFromTheLog(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
 	for reason, end := range map[belljar.Reason]map[string]any{
-		"":                        {"phase": "completed", "exit_code": 0, "reason_code": nil},
-		belljar.ReasonNonZeroExit: {"phase": "failed", "exit_code": 3.0, "reason_code": "nonzero_exit"},
-		belljar.ReasonNodeLost:    {"phase": "failed", "exit_code": nil, "reason_code": "node_lost"}, // killed while it recovered
+		"":                           {"phase": "completed", "exit_code": 0, "reason_code": nil},
+		belljar.ReasonNonZeroExit:    {"phase": "failed", "exit_code": 3.0, "reason_code": "nonzero_exit"},
+		belljar.ReasonNodeLost:       {"phase": "failed", "exit_code": nil, "reason_code": "node_lost"}, // killed while it recovered
+		belljar.ReasonCanceledByUser: {"phase": "killed", "exit_code": nil, "reason_code": "canceled_by_user"},
 	} {
 		row := leftRow(belljar.PhaseRunning, nil)
 		leave(t, o, row, append(phases(belljar.PhaseStarting, belljar.PhaseRunning),
@@ -186,6 +187,9 @@ func TestRecoverFromTheLog(t *testing.T) {
 		run, err := b.Get(t.Context(), row.ID)
 		if err != nil || string(run.Phase) != end["phase"] || run.ReasonCode != reason || len(run.Warnings) != 1 {
 			t.Errorf("%+v, %v, want %v", run, err, end)
+		}
+		if reason == belljar.ReasonCanceledByUser && run.Message != "canceled_by_user" {
+			t.Errorf("message %q of a cancelled run", run.Message)
 		}
 		if code := end["exit_code"]; (run.ExitCode == nil) != (code == nil) || run.ExitCode != nil && *run.ExitCode != 0 && *run.ExitCode != 3 {
 			t.Errorf("exit code %v, want %v", run.ExitCode, code)

@@ -143,3 +143,12 @@ func TestThreads(t *testing.T) {
 	}
 	nothingLeft(t, data)
 }
+
+// TestThreadImage: threads have the image that the server names.
+func TestThreadImage(t *testing.T) {
+	s := serve(t, t.TempDir(), "--set", "default_image=absent:1", "--set", "image_pull=never")
+	status, made := s.ask(http.MethodPost, "/thread/create_session", map[string]any{"user_id": "user_abc123", "thread_id": "a"})
+	if status == 200 || !strings.Contains(fmt.Sprint(made["error"]), "absent:1") {
+		t.Errorf("%d %v", status, made)
+	}
+}

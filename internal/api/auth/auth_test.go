@@ -340,7 +340,7 @@ func TestGuardChallenges(t *testing.T) {
 	if w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	if diff := cmp.Diff(`{"error":{"code":"unauthorized","message":"credentials are missing","hint":"send Authorization: Bearer <key or token>, or X-API-KEY: <key>"}}`+"\n", w.Body.String()); diff != "" {
+	if diff := cmp.Diff(`{"error":{"code":"unauthorized","message":"credentials are missing","details":{},"hint":"send Authorization: Bearer <key or token>, or X-API-KEY: <key>"}}`+"\n", w.Body.String()); diff != "" {
 		t.Error(diff)
 	}
 }

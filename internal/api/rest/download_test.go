@@ -79,7 +79,7 @@ func TestRange(t *testing.T) {
 		"bytes=12345-":      "not in the file",
 		"bytes=2-1":         "cannot be read",
 		"bytes=zero-":       "cannot be read",
-		"bytes=0-1,4-5":     `"code":"invalid_request","message":"multi-range not supported","details":{"field":"Range","ranges":2}`,
+		"bytes=0-1,4-5":     `"code":"invalid_request","message":"Multi-range not supported","details":{"field":"Range","ranges":2}`,
 		"bytes=0-0,1-1,2-2": `"ranges":3`,
 	} {
 		resp, body := b.fetch("GET", "data.bin", ranged(given))

@@ -70,7 +70,7 @@ func TestFailuresOfTheService(t *testing.T) {
 	}{
 		{&belljar.Error{Code: belljar.CodeRateLimited, Message: "the queue is full", Details: map[string]any{"retry_after_sec": 7}}, 429, `"message":"the queue is full"`, "7"},
 		{&belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "no docker", Details: map[string]any{"suggested": []string{"native"}}, Hint: "run doctor"}, 503, `"suggested":["native"]},"hint":"run doctor"`, "1"},
-		{&belljar.Error{Code: belljar.CodeInvalidSpecVersion, Message: "unsupported spec_version '0.9'", Details: map[string]any{"supported": []string{"1.0"}, "provided": "0.9"}}, 400, `"provided":"0.9","supported":["1.0"]`, ""},
+		{&belljar.Error{Code: belljar.CodeInvalidSpecVersion, Message: "Unsupported spec_version '0.9'", Details: map[string]any{"supported": []string{"1.0"}, "provided": "0.9"}}, 400, `"provided":"0.9","supported":["1.0"]`, ""},
 		{&belljar.Error{Code: belljar.CodeIdempotency, Message: "replay with another body", Details: map[string]any{"prior_id": "a"}}, 409, `"prior_id":"a"`, ""},
 		{&belljar.Error{Code: belljar.CodeDiskFull, Message: "the disk is full"}, 507, "disk_full", ""},
 		{errors.New("open /var/lib/belljar/secret: denied"), 500, `"message":"internal error"`, ""},
@@ -152,6 +152,13 @@ func TestForeground(t *testing.T) {
 			t.Errorf("%s waits: %s", query, answer)
 		}
 	}
+	const interactive = `{"spec_version": "1.1", "base_image": "host", "command": ["a"], "interactive": true}`
+	if _, answer := b.start("", interactive); strings.Contains(answer, "stdout") {
+		t.Errorf("waits for the end of a run whose input comes later: %s", answer)
+	}
+	if _, answer := b.start("?wait=true", interactive); !strings.Contains(answer, `"stdout":"a"`) {
+		t.Errorf("does not wait when asked to: %s", answer)
+	}
 	if status, answer := b.start("?wait=6s", `{"base_image": "host", "command": ["a"]}`); status != http.StatusBadRequest || !strings.Contains(answer, `"maximum":5`) {
 		t.Errorf("answers %d: %s", status, answer)
 	}
@@ -191,6 +198,35 @@ func TestNew(t *testing.T) {
 	for name, opts := range map[string]rest.Options{"no engine": {Auth: apitest.Callers()}, "no authenticator": {Engine: newWorld()}} {
 		if _, err := rest.New(opts); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSpecVersions: the server's list of versions is for what clients name. Routes of Belljar's own have none.
+func TestSpecVersions(t *testing.T) {
+	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.SpecVersions = []string{"1.0"} })
+	run, scoped := `"base_image": "host", "command": ["true"]`, `"base_image": "host", "scope": {"namespace": "user", "id": "a"}`
+	const newer = `{"error":{"code":"invalid_spec_version","message":"Unsupported spec_version '1.1'","details":{"provided":"1.1","supported":["1.0"]}}}`
+	for _, test := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/runs", `{"spec_version": "1.0", ` + run + `}`, 200, ""},
+		{"/runs", `{"spec_version": "1.1", ` + run + `}`, 400, newer},
+		{"/runs", `{` + run + `}`, 400, `"message":"spec_version is required","details":{"field":"spec_version","provided":"","supported":["1.0"]}`},
+		{"/runs", `{"spec_version": "0.9'\n", ` + run + `}`, 400, `"message":"Unsupported spec_version '0.9'\\n'"`},
+		{"/runs", `{"spec_version": "2.0", "programs": [{}], "command": "true"}`, 400, `"message":"Unsupported spec_version '2.0'"`},
+		{"/runs", `{"spec_version": "1.0", "programs": [{}], ` + run + `}`, 400, `"message":"unknown field \"programs\""`},
+		{"/sessions", `{"spec_version": "1.0", "base_image": "host"}`, 200, ""},
+		{"/sessions", `{"spec_version": "1.1", "base_image": "host"}`, 400, newer},
+		{"/sessions/open", `{` + scoped + `}`, 200, ""},
+		{"/sessions/open", `{"spec_version": "1.1", ` + scoped + `}`, 400, newer},
+		{"/sessions/session-1/exec", `{"cmd": ["true"]}`, 200, ""},
+	} {
+		resp := b.send("POST", prefix+test.path, "alice", nil, test.body)
+		if body := string(read(t, resp)); resp.StatusCode != test.status || !strings.Contains(body, test.want) {
+			t.Errorf("%s %s answers %d, want %d: %s", test.path, test.body, resp.StatusCode, test.status, body)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -201,6 +202,7 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 		return func(*exchange) (*B, error) { return new(B), nil }
 	}
 	decode := api.DecoderOf[B]()
+	_, versioned := t.FieldByName("SpecVersion")
 	return func(x *exchange) (*B, error) {
 		if err := api.CheckJSON(x.r); err != nil {
 			return nil, err
@@ -214,7 +216,10 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 		if _, ok := any(body).(spare); ok && len(bytes.TrimSpace(data)) == 0 {
 			return body, nil
 		}
-		return body, decode(data, body)
+		if err = decode(data, body); err != nil && versioned {
+			err = cmp.Or(versionError(d, data), err)
+		}
+		return body, err
 	}
 }
 

@@ -25,7 +25,7 @@ func parseRange(header string, size int64) (*span, error) {
 		return nil, nil
 	}
 	if n := strings.Count(set, ",") + 1; n > 1 {
-		e := api.Refuse("Range", "multi-range not supported")
+		e := api.Refuse("Range", "Multi-range not supported")
 		e.Details["ranges"] = n
 		return nil, e
 	}

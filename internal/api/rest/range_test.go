@@ -29,7 +29,7 @@ func TestParseRange(t *testing.T) {
 		"bytes=":                         "cannot be read", "bytes=-": "cannot be read", "bytes=a-b": "cannot be read", "bytes=2-1": "cannot be read",
 		"bytes=1": "cannot be read", "bytes=--1": "cannot be read", "bytes=1-2-3": "cannot be read", "bytes=0x1-2": "cannot be read",
 		"bytes=+1-2": "cannot be read", "bytes=１-2": "cannot be read", "bytes": "cannot be read",
-		"bytes=0-1,5-6": "multi-range not supported", "bytes=,": "multi-range not supported",
+		"bytes=0-1,5-6": "Multi-range not supported", "bytes=,": "Multi-range not supported",
 	}
 	for header, want := range bad {
 		got, err := parseRange(header, size)

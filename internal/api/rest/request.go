@@ -1,11 +1,13 @@
 package rest
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
 
@@ -18,6 +20,25 @@ func queryNames(op *huma.Operation) []string {
 		}
 	}
 	return names
+}
+
+// checkVersion refuses a version of the specification that clients may not name.
+func checkVersion(d *Door, v string) error {
+	if d.opts.SpecVersions == nil {
+		return nil
+	}
+	return belljar.CheckVersion(v, d.opts.SpecVersions)
+}
+
+// versionError returns the error of a body in a version that clients may not name: what else it has is for other servers.
+func versionError(d *Door, body []byte) error {
+	var named struct {
+		SpecVersion string `json:"spec_version"`
+	}
+	if json.Unmarshal(body, &named) != nil || named.SpecVersion == "" {
+		return nil
+	}
+	return checkVersion(d, named.SpecVersion)
 }
 
 // RequireCleanPath rejects paths with dot segments or empty segments, which a mux would redirect.

@@ -38,6 +38,8 @@ type Options struct {
 	// Metrics handles GET /metrics; nil omits the route. It is for operators, unless MetricsOpen.
 	Metrics     http.Handler
 	MetricsOpen bool
+	// SpecVersions are the versions of the specification that clients may name; nil allows all that the engine does.
+	SpecVersions []string
 	// Series returns the metrics by name, for GET /admin/metrics; nil means that there are none.
 	Series func() (map[string][]event.Series, error)
 	// MaxUpload limits the files of an upload, in bytes; 0 means 64 MiB. The door allows [framing] more, for the
@@ -45,7 +47,7 @@ type Options struct {
 	MaxUpload int64
 	// MaxImage limits an imported archive, in bytes; 0 means 16 GiB.
 	MaxImage int64
-	// Foreground makes every POST /runs wait for its end, at most for MaxWait (SANDBOX_BACKGROUND_EXECUTION=false).
+	// Foreground makes every POST /runs that is not interactive wait for its end, at most for MaxWait (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
 	// Bodies limits the memory for JSON bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares

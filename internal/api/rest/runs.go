@@ -81,8 +81,14 @@ func (d *Door) runs() {
 
 func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun, error) {
 	wait, err := d.wait(p.Wait)
+	if err == nil {
+		err = checkVersion(d, body.SpecVersion)
+	}
 	if err != nil {
 		return startedRun{}, err
+	}
+	if p.Wait == "" && body.Interactive {
+		wait = 0 // its client gives it input once it knows its id
 	}
 	c.releaseBody() // the wait below does not need it
 	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key}, wait)

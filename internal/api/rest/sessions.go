@@ -68,6 +68,9 @@ func (d *Door) sessions() {
 		Summary:     "Create a session",
 		Description: "Makes a session with its sandbox, and answers when it is ready. One that needs an approval is answered at once, starting, with its approval: get it again until that is decided.",
 	}, func(c *call, p *Idempotent, body *belljar.SessionSpec) (belljar.Session, error) {
+		if err := checkVersion(d, body.SpecVersion); err != nil {
+			return belljar.Session{}, err
+		}
 		return c.Sessions().Create(c, belljar.SessionRequest{SessionSpec: *body, IdempotencyKey: p.Key})
 	})
 	handle(d, huma.Operation{
@@ -76,6 +79,11 @@ func (d *Door) sessions() {
 		Description: "Answers with the caller's active session of that scope, or makes one. Concurrent requests make one session. The request does not " +
 			"change an existing session. The key `isolated` makes a new session each time.",
 	}, func(c *call, p *Idempotent, body *SessionOpening) (OpenedSession, error) {
+		if body.SpecVersion != "" {
+			if err := checkVersion(d, body.SpecVersion); err != nil {
+				return OpenedSession{}, err
+			}
+		}
 		s, created, err := c.Sessions().Open(c, belljar.SessionRequest{SessionSpec: body.spec(), IdempotencyKey: p.Key})
 		return OpenedSession{Session: s, SandboxID: s.ID, Image: s.BaseImage, Workdir: belljar.WorkspaceDir, Created: created}, err
 	})

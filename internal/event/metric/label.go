@@ -33,7 +33,7 @@ func queueReasons() vocabulary {
 }
 
 func cutReasons() vocabulary {
-	return vocabulary{"log_cap", string(belljar.ReasonLogCap), "log_quota", "disk_full", "log_failed", "log_damaged"}
+	return vocabulary{"log_cap", "log_quota", "disk_full", "log_failed", "log_damaged"}
 }
 
 func workspaceModes() vocabulary { return vocabulary{"sandbox", "local", "remote"} }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -270,9 +271,10 @@ func (r *Rules) unavailable(ctx context.Context, name string, reasons []runtime.
 			suggested = append(suggested, h.Name())
 		}
 	}
+	quoted := strconv.Quote(name)
 	e := &belljar.Error{
 		Code:    belljar.CodeRuntimeUnavailable,
-		Message: fmt.Sprintf("requested runtime %q is not available", name),
+		Message: "Requested runtime '" + quoted[1:len(quoted)-1] + "' is not available",
 		Details: map[string]any{"runtime": name, "available": false, "suggested": suggested},
 		Hint:    "belljar doctor shows what this host can run",
 	}

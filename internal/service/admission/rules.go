@@ -5,7 +5,6 @@ package admission
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"path"
 	"slices"
@@ -150,21 +149,10 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 	return p, nil
 }
 
-// Version refuses a request in a version of the specification that the policy does not name.
+// Version refuses a request in a version of the specification that Belljar does not speak. The policy's list is for what clients name,
+// which the sandbox API checks: requests that other doors make have Belljar's own version.
 func (r *Rules) Version(v string) error {
-	versions := r.Policy.SupportedSpecVersions
-	if slices.Contains(versions, v) {
-		return nil
-	}
-	e := &belljar.Error{
-		Code:    belljar.CodeInvalidSpecVersion,
-		Message: fmt.Sprintf("unsupported spec_version %q", v),
-		Details: map[string]any{"supported": versions, "provided": v},
-	}
-	if v == "" {
-		e.Message, e.Details["field"] = "spec_version is required", "spec_version"
-	}
-	return e
+	return belljar.CheckVersion(v, DefaultPolicy().SupportedSpecVersions)
 }
 
 // Enabled refuses everything on a node that executes nothing.

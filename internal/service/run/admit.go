@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
@@ -52,6 +53,9 @@ type admitter struct {
 	warm       WarmOptions
 }
 
+// maxSeq is the largest seq that a stream can begin with: the largest integer that every JSON reader holds exactly.
+const maxSeq uint64 = 1<<53 - 1
+
 // admit checks a request for everything that can be known before a sandbox exists.
 func (s *admitter) admit(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (*plan, error) {
 	return s.admitWith(ctx, caller, req, "")
@@ -64,6 +68,9 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 	}
 	if err := req.Validate(); err != nil {
 		return nil, err
+	}
+	if req.ResumeFromSeq > maxSeq {
+		return nil, fault.Refuse("resume_from_seq", req.ResumeFromSeq, fmt.Sprintf("resume_from_seq is limited to %d, got %d", maxSeq, req.ResumeFromSeq))
 	}
 	if err := s.rules.Enabled(); err != nil {
 		return nil, err

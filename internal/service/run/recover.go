@@ -220,6 +220,9 @@ func endAsLogged(run *belljar.Run, end belljar.Frame) {
 	if !run.Phase.Terminal() {
 		endAsLost(run, errLost) // an end event without an end: a defect
 	}
+	if run.ReasonCode == belljar.ReasonCanceledByUser {
+		run.Message = string(run.ReasonCode) // the event has no message, and clients expect this one
+	}
 	switch code := end.Data["exit_code"].(type) {
 	case float64:
 		n := int(code)
