@@ -28,7 +28,7 @@ export class Call {
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #deaf: (() => void) | undefined;
 
-  /** ended, which is called at its end, keeps track of the calls of a client, which stops them when it closes. */
+  /** ended is called at its end: the client keeps track of its calls, and stops them when it closes. */
   constructor(
     options: CallOptions,
     readonly ended: () => void,

@@ -12,7 +12,7 @@ export interface LocalOptions {
   env?: Record<string, string> | undefined;
   /** How long it may take until it is ready, in milliseconds; 30,000 if it is not given. */
   startTimeoutMs?: number | undefined;
-  /** Gets what it logs, line by line; by default no function does. */
+  /** Gets what it logs, line by line. By default that is dropped. */
   log?: ((line: string) => void) | undefined;
 }
 
