@@ -56,7 +56,7 @@ func TestCPUQuota(t *testing.T) {
 
 // What a session uses outside of its runs counts to its owner's day, once, also when the server is restarted meanwhile.
 func TestCPUQuotaOfASession(t *testing.T) {
-	var cpu time.Duration // that the sandbox has used
+	cpu := time.Millisecond // that the sandbox has used, which is looked at during the first run or after it
 	w := newWorld(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, runtime.Usage{CPU: &cpu}} }),
 		func(o *service.Options) { o.Quota.CPUSecondsPerDay = 100 })
 	p := w.boot()
