@@ -139,18 +139,24 @@ func TestPythonNames(t *testing.T) {
 	n.wants("import sys\nsys.path[0]", "''")
 }
 
+// module gives the kernel a Python module, by its path in a folder of modules.
+func (n *notebook) module(name, text string) {
+	n.Helper()
+	dir := n.TempDir()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		n.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+}
+
 // A module is adapted although a cell has looked for it before, and its first import has failed.
 func TestPythonHooks(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "matplotlib"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	text := "import os\nif 'FAIL' in os.environ: raise KeyboardInterrupt\ndef show(): return 'not adapted'\ndef get_fignums(): return []\n"
-	if err := os.WriteFile(filepath.Join(dir, "matplotlib", "pyplot.py"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	n.module("matplotlib/pyplot.py", "import os\nif 'FAIL' in os.environ: raise KeyboardInterrupt\ndef show(): return 'not adapted'\ndef get_fignums(): return []\n")
 	n.wants("import importlib.util\nimportlib.util.find_spec('matplotlib.pyplot').name", "'matplotlib.pyplot'")
 	n.fails("import os\nos.environ['FAIL'] = '1'\nimport matplotlib.pyplot", "KeyboardInterrupt")
 	n.wants("del os.environ['FAIL']\nimport matplotlib.pyplot as plt\nplt.show()", "")
@@ -162,11 +168,7 @@ func TestPythonHooks(t *testing.T) {
 // A line of pip is a command as any other: of a shell, and for a variable.
 func TestPythonPip(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "pip.py"), []byte("import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	n.module("pip.py", "import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)")
 	for code, want := range map[string]string{
 		"!pip list | tr a-z A-Z":               "['LIST']\n",
 		"!python3 -m pip list 2>&1 > f; cat f": "['list']\n",

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -341,11 +340,7 @@ func testTroublemakers(n *notebook) {
 // The kernel of an image without IPython refuses each command.
 func TestNoIPython(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelIPython)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "IPython.py"), []byte("raise ImportError('not here')"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
+	n.module("IPython.py", "raise ImportError('not here')")
 	if e := n.fails("1", "ModuleNotFoundError"); e.Value != "the image has no IPython: not here" || len(e.Frames) != 0 {
 		t.Errorf("%+v", e)
 	}

@@ -79,7 +79,7 @@ func TestRepackRefuses(t *testing.T) {
 	}
 }
 
-// Names that a format makes one are told apart, and very many cost no more each than few.
+// Files whose names become equal in a format get different names, at the same cost for each however many there are.
 func TestRepackManyOfOneName(t *testing.T) {
 	const many = 4000
 	var heads []tar.Header

@@ -165,7 +165,7 @@ async def test_a_request_that_reached_nobody_is_sent_again(connect: Any, stage: 
     await got(client.me())
     kind = one.AsyncWire if isinstance(client, b.AsyncBelljar) else two.Wire
     usual = kind.dial
-    refusals = [ConnectionRefusedError("nobody listens"), TimeoutError("nobody answers")]
+    refusals = [ConnectionRefusedError("connection refused"), TimeoutError("no answer")]
 
     def dial(*args: Any) -> Any:
         if refusals:

@@ -1,4 +1,4 @@
-// What is given up, and what is said wrongly.
+// Calls that are given up, and wrong arguments and answers.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
