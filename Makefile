@@ -163,11 +163,12 @@ soak: ## the long tests: many rounds of what make test does once, and the race d
 
 # Long tests measure, so each of their packages has the machine for itself.
 .PHONY: soak-here
-soak-here: packages build gvisor sdk vscode
+soak-here: packages build gvisor sdk vscode web/node_modules/.package-lock.json
 	@.ci/packages $(EDITORS) $(LIBRARIES)
 	$(call with-programs, \
 		$(TEST) -p 1 -tags soak $(SOAKFLAGS) -run '^TestSoak' $$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -n 1 dirname | sort -u) || failed=1; \
-		CGO_ENABLED=1 $(TEST) -race -tags soak -shuffle=on $(SOAKFLAGS) -skip '^TestSoak' ./... || failed=1;)
+		CGO_ENABLED=1 $(TEST) -race -tags soak -shuffle=on $(SOAKFLAGS) -skip '^TestSoak' ./... || failed=1; \
+		(cd web && BELLJAR_TEST_SOAK=1 node script/test.js) || failed=1;)
 
 # Packages that need no sandbox, no engine and no server.
 UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \

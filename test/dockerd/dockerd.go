@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -33,6 +32,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // startTime is how long an engine may take to answer, on a slow and busy machine.
@@ -107,13 +108,13 @@ func NewMapped(t testing.TB, flags ...string) *Engine {
 	return own(t, asRemapper, append(flags, "--userns-remap", "nobody:nogroup")...)
 }
 
-// NewRootless is [New] for a rootless engine: it runs as an unprivileged user, in that user's own user namespace. It skips the
+// NewRootless is [New] for a rootless engine: it runs as an unprivileged user, in that user's own user namespace. It ends the
 // test if users may have none.
 func NewRootless(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	require(t)
 	if out, err := unprivileged(); err != nil {
-		t.Skipf("users have no user namespaces with subordinate ids here: %v\n%s", err, out)
+		need.Missing(t, "user namespaces with subordinate ids for users: %v\n%s", err, out)
 	}
 	return own(t, asNobody, append(flags, "--rootless", "--userland-proxy=false")...)
 }
@@ -135,15 +136,8 @@ func own(t testing.TB, as who, flags ...string) *Engine {
 
 func require(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a Docker engine of the tests' own needs root")
-	}
-	if _, err := exec.LookPath("dockerd"); err != nil {
-		if _, err := os.Stat("/etc/debian_version"); err == nil {
-			t.Fatal("dockerd is missing: make packages installs it")
-		}
-		t.Skip("dockerd is not installed")
-	}
+	need.Root(t)
+	need.Program(t, "dockerd")
 }
 
 // short is the folder for temporary ones, or the usual one where its name is long.

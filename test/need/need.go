@@ -7,14 +7,22 @@ import (
 	"testing"
 )
 
-// Missing ends a test for which something is missing that make packages installs. It fails where make packages can, as root on
-// Debian, and is skipped elsewhere.
+// Missing ends a test for which something is missing that a machine has which runs make test as root on Debian: what make packages installs, or
+// what its kernel allows root. It fails there, and is skipped elsewhere.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if _, err := os.Stat("/etc/debian_version"); err == nil && os.Geteuid() == 0 {
-		t.Fatalf("missing, make packages installs it: "+format, args...)
+		t.Fatalf("missing, though root on Debian has it after make packages: "+format, args...)
 	}
 	t.Skipf("missing: "+format, args...)
+}
+
+// Root skips a test that needs root.
+func Root(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root")
+	}
 }
 
 // Program returns the path of a program that a test needs.

@@ -21,13 +21,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // Peer is a machine on the network, as far as sandboxes can tell.
@@ -97,9 +98,7 @@ func (p *Peer) lie(name string, kind dnsmessage.Type, known bool) (addr netip.Ad
 // Start starts a peer with names. It ends with the test. Its ports need root.
 func Start(t testing.TB, names ...string) *Peer {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("ports 80 and 443 of a peer need root")
-	}
+	need.Root(t)
 	p := &Peer{Address: Address(t), Slow: make(chan string, 8), Gone: make(chan string, 8), hosts: map[string]int{}, asked: map[string]int{}, lies: map[string][]netip.Addr{}}
 	var pair tls.Certificate
 	pair, p.CA = certificate(t, names)

@@ -17,7 +17,9 @@ much=100000000
 read_all() { find /usr/lib /usr/lib/* /bin -maxdepth 1 -xdev -type f -size +500k -exec cat {} + 2>/dev/null | head -c $much | wc -c; }
 [ "$(read_all)" -gt 500000 ] || breach "control: nothing was read"
 echo still here
-for again in 1 2; do
+again=1
+[ "$LANE_TIER" = soak ] && again="1 2"
+for i in $again; do
 	read_all >/tmp/said &
 	./probe burst 64
 	[ $? = 137 ] || breach "a burst while files are read was not killed"

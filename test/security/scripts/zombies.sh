@@ -5,7 +5,7 @@
 # Run: --pids 64
 
 case "$LANE_RUNTIME-$LANE_TIER" in
-gvisor-test) ./probe zombies 100 ;; # births take their time there
+gvisor-test) ./probe zombies 80 ;; # births take their time there
 gvisor-*) ./probe zombies 500 ;;
 *-test) ./probe zombies 500 ;;
 *) ./probe zombies 5000 ;;
