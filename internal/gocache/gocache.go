@@ -65,7 +65,7 @@ GOCACHE=$PWD/` + folder + ` exec go build std`
 	noGo = "42"
 )
 
-// Bounds of what a fill may use and leave.
+// Bounds of what a fill may use, if the server allows as much, and leave.
 const (
 	fillSeconds  = 900
 	fillMB       = 1024 // workspace
@@ -88,9 +88,15 @@ var ErrNoGo = errors.New("the image has no go command")
 // Fill builds the cache of an image in a session of svc, which takes about a minute of CPU time, and puts it in place of an
 // older one.
 func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err error) {
+	me, err := svc.Node().Me(ctx)
+	if err != nil {
+		return err
+	}
+	most := me.MaxLimits
+	timeout := min(fillSeconds, most.TimeoutSec)
 	x, err := svc.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
-		SpecVersion: "1.0", BaseImage: ref, TimeoutSec: fillSeconds, LifetimeSec: 2 * fillSeconds, WorkspaceExec: true,
-		Resources: belljar.Resources{WorkspaceMB: fillMB, MemoryMB: memoryMB},
+		SpecVersion: "1.0", BaseImage: ref, TimeoutSec: timeout, LifetimeSec: 2 * fillSeconds, WorkspaceExec: true,
+		Resources: belljar.Resources{WorkspaceMB: min(fillMB, most.WorkspaceMB), MemoryMB: min(memoryMB, most.MemoryMB)},
 		AllowWeak: []string{"memory"}, // the bound is for the host's sake, which may have no way to keep it
 		Labels:    map[string]string{"belljar": "go-cache"},
 	}})
@@ -99,7 +105,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 	}
 	defer func() { err = errors.Join(err, svc.Sessions().Delete(context.WithoutCancel(ctx), x.ID)) }()
 	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: "1.0", SessionID: x.ID, Command: []string{"sh", "-c", script}, TimeoutSec: fillSeconds,
+		SpecVersion: "1.0", SessionID: x.ID, Command: []string{"sh", "-c", script}, TimeoutSec: timeout,
 	}})
 	if err != nil {
 		return err

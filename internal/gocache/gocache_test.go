@@ -3,6 +3,8 @@ package gocache
 import (
 	"archive/tar"
 	"bytes"
+	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar"
 )
 
 // entry is the name of a cache entry.
@@ -143,4 +147,42 @@ func names(t *testing.T, dir string) (list []string) {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// little is a service that allows little, and makes no session.
+type little struct {
+	belljar.Service
+	asked belljar.SessionSpec
+}
+
+func (l *little) Node() belljar.Node         { return littleNode{} }
+func (l *little) Sessions() belljar.Sessions { return littleSessions{of: l} }
+
+type littleNode struct{ belljar.Node }
+
+func (littleNode) Me(context.Context) (belljar.Me, error) {
+	return belljar.Me{MaxLimits: belljar.Limits{WorkspaceMB: 256, MemoryMB: 1024, TimeoutSec: 300}}, nil
+}
+
+type littleSessions struct {
+	belljar.Sessions
+	of *little
+}
+
+var errRefused = errors.New("refused")
+
+func (s littleSessions) Create(_ context.Context, req belljar.SessionRequest) (belljar.Session, error) {
+	s.of.asked = req.SessionSpec
+	return belljar.Session{}, errRefused
+}
+
+// A fill asks for no more than the server allows: it would be refused, and Go programs start slowly for good.
+func TestFillAllowed(t *testing.T) {
+	var l little
+	if err := New(t.TempDir()).Fill(t.Context(), &l, "host"); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	if x := l.asked; x.Resources.WorkspaceMB != 256 || x.Resources.MemoryMB != 1024 || x.TimeoutSec != 300 {
+		t.Errorf("it asks for %+v and %v s", x.Resources, x.TimeoutSec)
+	}
 }

@@ -133,6 +133,9 @@ func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)
 	if err := os.WriteFile(filepath.Join(whole, statsFile), data, 0o644); err != nil {
 		return err
 	}
+	if err := layer.Sync(files); err != nil { // one that has its name is whole, also after a power cut
+		return err
+	}
 	if err := os.Rename(ls.folder(id), sp.in("cut")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestDiskFull: a disk that has no more room ends a pull and an import with that reason, and they leave nothing.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("a small disk needs root: %v", err)
+		need.Missing(t, "a mount: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
@@ -121,7 +122,7 @@ func TestRemoveOnFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
-				t.Skipf("a small disk needs root: %v", err)
+				need.Missing(t, "a mount: %v", err)
 			}
 			t.Cleanup(func() {
 				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

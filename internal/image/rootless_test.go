@@ -11,14 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestRootless: a user without rights and with a umask that hides all files has images that all users may read, and
 // can remove them.
 func TestRootless(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("already without rights")
-	}
+	need.Root(t)
 	dir, err := os.MkdirTemp("", "rootless")
 	if err != nil {
 		t.Fatal(err)

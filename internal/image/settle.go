@@ -48,6 +48,9 @@ func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLaye
 	if err := s.build(ctx, sp.in(r.Folder), layers, r); err != nil {
 		return belljar.Image{}, err
 	}
+	if err := layer.Sync(sp.in(r.Folder)); err != nil { // before the index has it
+		return belljar.Image{}, fault.Wrap("write an image to the disk", err)
+	}
 	return s.publish(ctx, sp, m, r)
 }
 

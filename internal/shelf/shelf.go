@@ -27,8 +27,6 @@ type Shelf struct {
 	Links bool
 
 	mu sync.Mutex
-	// loose are folders that have, or may soon have, no key: the release of one sweeps.
-	loose map[string]bool
 }
 
 // Layer is a folder that its user holds until Release.
@@ -50,7 +48,7 @@ func (l *Layer) Release() {
 		return
 	}
 	l.Leave()
-	if l.of.isLoose(l.Dir) {
+	if info, err := os.Stat(l.Dir + lockExt); err == nil && info.Size() > 0 { // after the unlock: a later mark finds it free
 		l.of.Sweep()
 	}
 }
@@ -139,23 +137,14 @@ func (r record) layer(s *Shelf) *Layer {
 	return &Layer{Dir: s.in(r.Folder), Lock: r.Lock, Resolved: r.Resolved, Bytes: r.Bytes, Files: r.Files, of: s}
 }
 
-func (s *Shelf) isLoose(dir string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.loose[filepath.Base(dir)]
-}
-
+// setLoose marks a layer that has, or may soon have, no key: the release of it sweeps. The mark is a byte in its lock, where every process
+// that holds the layer finds it.
 func (s *Shelf) setLoose(folder string, is bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.loose == nil {
-		s.loose = map[string]bool{}
-	}
+	var size int64
 	if is {
-		s.loose[folder] = true
-	} else {
-		delete(s.loose, folder)
+		size = 1
 	}
+	_ = os.Truncate(s.in(folder+lockExt), size) // else the next sweep finds it
 }
 
 func (s *Shelf) read(key string) (rec record, err error) {
@@ -411,6 +400,5 @@ func (s *Shelf) drop(folder, rec string) bool {
 		return false
 	}
 	_ = os.Remove(s.in(folder + lockExt))
-	s.setLoose(folder, false)
 	return true
 }

@@ -319,4 +319,20 @@ func TestForget(t *testing.T) {
 	}
 	made.Release()
 	wantLeft("adopted", 3)
+
+	// Of processes that share a shelf, the one with the last use removes what another has forgotten, or replaced.
+	other := &Shelf{Dir: s.Dir, Keep: 100, Max: 60}
+	if held, err = other.Get("d"); err != nil || held == nil {
+		t.Fatal(held, err)
+	}
+	s.Forget("d")
+	held.Release()
+	wantLeft("forgotten by another process", 0)
+	put("f").Release()
+	if held, err = other.Get("f"); err != nil || held == nil {
+		t.Fatal(held, err)
+	}
+	put("f").Release()
+	held.Release()
+	wantLeft("replaced by another process", 3)
 }

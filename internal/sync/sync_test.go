@@ -122,7 +122,7 @@ func TestIgnoreIsGits(t *testing.T) {
 func TestPatternTime(t *testing.T) {
 	begin := time.Now()
 	parseRules("", strings.Repeat("**/a*", 60)+"b").judge(strings.Repeat("a/a", 1000), false)
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > time.Minute { // steps without a bound take longer than anyone has
 		t.Errorf("one pattern took %s", took)
 	}
 }

@@ -61,11 +61,9 @@ func (p *parser) java(line string) bool {
 
 // javaShared reads "... N more"; -1 if a line is something else.
 func javaShared(trimmed string) int {
-	number, ok := strings.CutPrefix(trimmed, "... ")
-	if number, ok = strings.CutSuffix(number, " more"); !ok {
-		return -1
-	}
-	if n, err := strconv.Atoi(number); err == nil && n > 0 && strings.HasPrefix(trimmed, "... ") {
+	number, prefix := strings.CutPrefix(trimmed, "... ")
+	number, suffix := strings.CutSuffix(number, " more")
+	if n, err := strconv.Atoi(number); err == nil && n > 0 && prefix && suffix {
 		return n
 	}
 	return -1

@@ -29,7 +29,7 @@ const token = "secret-token-of-the-server"
 func serve(t *testing.T, h http.HandlerFunc, change func(*upstream.Options)) *upstream.Guard {
 	t.Helper()
 	s := httptest.NewServer(h)
-	o := upstream.Options{URL: s.URL, Token: token, Patience: 5 * time.Second, Allow: []upstream.Rule{
+	o := upstream.Options{URL: s.URL, Token: token, Patience: time.Minute, Allow: []upstream.Rule{
 		{Methods: []string{"GET", "POST"}, Path: "/a"}, {Methods: []string{"GET"}, Path: "/b", Below: true},
 		{Methods: []string{"GET"}, Path: "/healthz"}, {Methods: []string{"GET"}, Path: "/__meta/version"},
 	}}
@@ -154,10 +154,12 @@ func TestFaults(t *testing.T) {
 			w.WriteHeader(401)
 			io.WriteString(w, "no "+r.Header.Get("Authorization"))
 		}, upstream.Auth, 1},
-		"forbidden":    {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403); json(w, `{"t":"`+token+`"}`) }, upstream.Auth, 1},
-		"not found":    {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) }, upstream.BadPath, 1},
-		"redirect":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 302) }, upstream.BadPath, 1},
-		"to a file":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", 307) }, upstream.BadPath, 1},
+		"forbidden": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403); json(w, `{"t":"`+token+`"}`) }, upstream.Auth, 1},
+		"not found": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) }, upstream.BadPath, 1},
+		"redirect":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, upstream.BadPath, 1},
+		"to a file": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusTemporaryRedirect)
+		}, upstream.BadPath, 1},
 		"html":         {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>"+token) }, upstream.BadPath, 1},
 		"html as JSON": {func(w http.ResponseWriter, r *http.Request) { json(w, "<html>"+token) }, upstream.BadPath, 1},
 		"503":          {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503); io.WriteString(w, token) }, upstream.Unreachable, 3},

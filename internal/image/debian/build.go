@@ -85,8 +85,9 @@ func invalid(hint, format string, args ...any) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Build writes the tar of a root file system to w. Nothing of it is left when it returns, also if ctx ends it. It
-// fails with [belljar.CodeRuntimeUnavailable] where this machine cannot do it, with what is missing as the hint.
+// Build writes the tar of a root file system to w. Nothing of it is left when it returns, also if ctx ends it; an error with
+// [belljar.CodeInternal] names what could not be removed. It fails with [belljar.CodeRuntimeUnavailable] where this machine cannot do it,
+// with what is missing as the hint.
 func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	r, sources, err := o.check()
 	if err != nil {
@@ -102,7 +103,9 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	}
 	defer func() {
 		if left := os.RemoveAll(dir); left != nil {
-			err = errors.Join(err, fmt.Errorf("build image %s: clean up: %w", o.Name, left))
+			err = errors.Join(err, &belljar.Error{
+				Code: belljar.CodeInternal, Message: fmt.Sprintf("files of image %s are left in %s", o.Name, dir), Err: left, Hint: "remove that folder",
+			})
 		}
 	}()
 	if err := os.Chmod(dir, 0o755); err != nil { // the tools unpack as another user

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/need"
 )
 
 func TestCheck(t *testing.T) {
@@ -65,9 +67,7 @@ func TestJournal(t *testing.T) {
 // stub puts a shell script in the place of mmdebstrap, and nothing else on the path.
 func stub(t *testing.T, script string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("without root, it depends on the machine whether a tool can be used")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "mmdebstrap"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
@@ -146,6 +146,32 @@ func TestBuildEnds(t *testing.T) {
 			}
 			empty(t, dir)
 		})
+	}
+}
+
+// What cannot be removed is reported with its place.
+func TestBuildLeaves(t *testing.T) {
+	stub(t, "echo ready >&2")
+	dir := t.TempDir()
+	var held string
+	err := Build(t.Context(), Options{Name: "shell", Mirror: "http://m/debian", Dir: dir, Log: func(string) {
+		list, err := os.ReadDir(dir)
+		if err != nil || len(list) != 1 {
+			t.Errorf("%v, %v", list, err)
+			return
+		}
+		held = filepath.Join(dir, list[0].Name(), "held")
+		if err := os.Mkdir(held, 0o755); err != nil {
+			t.Error(err)
+		}
+		if err := syscall.Mount("held", held, "tmpfs", 0, ""); err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(held, syscall.MNT_DETACH) })
+	}}, io.Discard)
+	if belljar.CodeOf(err) != belljar.CodeInternal || !strings.Contains(err.Error(), filepath.Dir(held)) || belljar.HintOf(err) == "" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -182,9 +183,7 @@ func TestUmask(t *testing.T) {
 
 // TestDiskFull has a thread of its own with a tiny file system that no other thread sees and that ends with it.
 func TestDiskFull(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount a tiny file system")
-	}
+	need.Root(t)
 	dir := folder(t)
 	type result struct{ bytes, files, merge, removed error }
 	done := make(chan result)

@@ -20,5 +20,10 @@ func Merge(context.Context, string, []string) (Stats, error) {
 	return Stats{}, fmt.Errorf("merge layers on Linux only: %w", errors.ErrUnsupported)
 }
 
+// Sync works on Linux only. Elsewhere it fails with [errors.ErrUnsupported].
+func Sync(string) error {
+	return fmt.Errorf("make sure of layers on Linux only: %w", errors.ErrUnsupported)
+}
+
 // Remove takes a tree away, without following links. Nothing at dir is no error.
 func Remove(dir string) error { return os.RemoveAll(dir) }

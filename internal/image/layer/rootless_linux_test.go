@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestRootless runs the other tests again without rights, if there are any to do without.
 func TestRootless(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("already without rights")
-	}
+	need.Root(t)
 	dir, err := os.MkdirTemp("", "rootless")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // realHost is the machine's own cgroups; the test says in one line why it cannot run without.
@@ -30,7 +32,7 @@ func realHost(t testing.TB) *Host {
 	}
 	for _, c := range h.Capabilities() {
 		if !c.Enforced {
-			t.Skipf("no real cgroups for us here: %s: %s", c.Name, c.Hint)
+			need.Missing(t, "cgroups of our own: %s: %s", c.Name, c.Hint)
 		}
 	}
 	return h

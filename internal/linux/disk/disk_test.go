@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/mount"
+	"github.com/belljar/belljar/test/need"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 func capable(t *testing.T) {
 	t.Helper()
 	if why, hint := Missing(); why != "" {
-		t.Skip(why + ": " + hint)
+		need.Missing(t, "%s: %s", why, hint)
 	}
 }
 

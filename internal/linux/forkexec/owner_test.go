@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/test/need"
 )
 
 // A namespace belongs to the user given, the thread keeps its rights meanwhile, and is itself again afterwards.
 func TestOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give a namespace to another user")
-	}
+	need.Root(t)
 	const owner = 2_000_000_001
 	status := func() string {
 		var caps [2]unix.CapUserData

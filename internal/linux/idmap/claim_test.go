@@ -27,7 +27,7 @@ func newPool(t testing.TB) *Pool {
 		t.Fatal(err)
 	}
 	if p.Mode == ModeSingle {
-		t.Skip("nothing to claim here: " + p.Hint)
+		need.Missing(t, "ids to claim: %s", p.Hint)
 	}
 	return p
 }
@@ -224,9 +224,7 @@ func squeeze(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 // Rootless for real: another user, in a mount namespace with accounts of the test's own.
 func TestRootless(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become the test's users")
-	}
+	need.Root(t)
 	need.Program(t, "newuidmap")
 	const passwd = "root:x:0:0::/root:/bin/sh\nada:x:4242:4242::/:/bin/sh\n"
 	dir := t.TempDir()

@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 func TestSweepForgetsOnlyWhatNobodyHolds(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root's claims can be made everywhere")
-	}
+	need.Root(t)
 	dir := filepath.Join(t.TempDir(), "ids")
 	p, err := Discover(Options{Dir: dir})
 	if err != nil {

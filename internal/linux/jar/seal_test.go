@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestSealHeldPage: a program is sealed although one of its pages is held elsewhere, here in a pipe, and no process writes to it then.
@@ -58,9 +60,7 @@ const notExecutable = "BELLJAR_TEST_NOT_EXECUTABLE"
 
 // A host whose memory files are not executable unless that is asked for can execute the program.
 func TestSealIsExecutable(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a setting of a pid namespace")
-	}
+	need.Root(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), notExecutable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/test/need"
 )
 
 // onSmallDisk runs f on a thread with a file system of the given size mounted at path, visible to that thread only.
@@ -35,7 +36,7 @@ func onSmallDisk(t *testing.T, size string, f func(path string)) {
 		done <- err
 	}()
 	if err := <-done; errors.Is(err, os.ErrPermission) {
-		t.Skip("cannot mount: ", err)
+		need.Missing(t, "a mount: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestSealWithoutRoom(t *testing.T) {
 		for err = nil; err == nil; {
 			err = log.Append(one)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		read := func() (n uint64, err error) {
 			for _, err := range log.Read(ctx, 1) {

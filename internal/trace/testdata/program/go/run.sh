@@ -12,6 +12,4 @@ done
 keep trimpath ./trimmed panic
 keep build go build ./broken
 keep binary ./part.test
-if [ "$1" = all ]; then # it compiles the standard library
-  keep test go test ./part
-fi
+keep test go test ./part # it compiles the standard library
