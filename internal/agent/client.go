@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -28,10 +30,28 @@ var ErrProtocol = errors.New("agent breaks the protocol")
 type Client struct {
 	dial    func(context.Context) (net.Conn, error)
 	buffers sync.Pool // of *[]byte, for the frames of connections
+	frames  *rate.Limiter
 }
 
+// How many frames of an agent a client reads in a second, of all streams together, how many without a pause, and after how many it looks.
+// What comes meanwhile is one frame of an honest agent's. A program that has taken over an agent can send tiny ones instead: each costs the
+// host more than the program.
+const (
+	framesPerSecond = 100_000
+	framesAtOnce    = 10_000
+	framesCounted   = 100
+)
+
 // New returns a client that reaches the agent through dial, usually a sandbox's Dial.
-func New(dial func(context.Context) (net.Conn, error)) *Client { return &Client{dial: dial} }
+func New(dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{dial: dial, frames: rate.NewLimiter(framesPerSecond, framesAtOnce)}
+}
+
+// pace waits if an agent has sent too many frames.
+func pace(frames *rate.Limiter) {
+	now := time.Now()
+	time.Sleep(frames.ReserveN(now, framesCounted).DelayFrom(now))
+}
 
 // Ping returns the agent's description of itself. Like every request, it renews the lease.
 func (c *Client) Ping(ctx context.Context) (wire.Info, error) {
@@ -133,6 +153,7 @@ func (c *Client) open(ctx context.Context, req wire.Request) (*stream, error) {
 		return nil, fmt.Errorf("dial the agent: %w", err)
 	}
 	s := &stream{conn: conn, r: wire.NewReader(conn), w: wire.NewWriter(conn), ctx: ctx}
+	s.r.Pace(framesCounted, func() { pace(c.frames) })
 	s.unhook = context.AfterFunc(ctx, func() { conn.Close() })
 	if _, err := conn.Write(buf.Bytes()); err != nil {
 		// The agent may have sent the reason before it closed.

@@ -240,6 +240,9 @@ func (c *Client) list(ctx context.Context, op wire.Op, req wire.FileRequest, vis
 			return false, err
 		}
 		for _, f := range reply.Files {
+			if ctx.Err() != nil {
+				return false, context.Cause(ctx)
+			}
 			if err := checkEntry(req.Path, &f); err != nil {
 				return false, err
 			}

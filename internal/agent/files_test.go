@@ -2,8 +2,10 @@ package agent_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -97,5 +99,21 @@ func TestContents(t *testing.T) {
 		if <-ended; !errors.Is(err, mishap) || whole {
 			t.Errorf("%v: %v, whole %v", mishap, err, whole)
 		}
+	}
+}
+
+// A listing ends with its context also within a part that has arrived: to look at one name may take long.
+func TestListingWhoseTimeIsOver(t *testing.T) {
+	c := scripted(t, answer(wire.Reply{Files: slices.Repeat([]wire.FileInfo{{Path: "x", Type: "file"}}, 1000)}))
+	over := errors.New("the time is over")
+	ctx, stop := context.WithCancelCause(t.Context())
+	looked := 0
+	_, err := c.Walk(ctx, wire.FileRequest{Path: "."}, func(wire.FileInfo) error {
+		looked++
+		stop(over)
+		return nil
+	})
+	if !errors.Is(err, over) || looked != 1 {
+		t.Errorf("%d entries looked at, %v", looked, err)
 	}
 }

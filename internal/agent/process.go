@@ -99,6 +99,23 @@ func checkStarted(st *wire.Started, from int64) error {
 	return nil
 }
 
+// checkExit validates the agent's report of a command's end. It goes on record, which bounds no text and knows no infinity.
+func checkExit(e *wire.Exit) error {
+	const mostWord, mostCwd, longest = 100, 4096, 1e12
+	texts := []string{string(e.Cause), e.Usage.Source}
+	if e.Shell != nil {
+		texts = append(texts, e.Shell.Program)
+	}
+	bad := e.Code < -1 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 || e.Dropped < 0 || !(e.WallMS >= 0 && e.WallMS <= longest) || len(e.Cwd) > mostCwd
+	for _, text := range texts {
+		bad = bad || len(text) > mostWord || plain(text) != text
+	}
+	if bad {
+		return fmt.Errorf("%w: end with status %d, signal %d, after %g ms", ErrProtocol, e.Code, e.Signal, e.WallMS)
+	}
+	return nil
+}
+
 // Started is the agent's reply to the exec or attach.
 func (p *Process) Started() wire.Started { return p.started }
 
@@ -165,7 +182,7 @@ func (p *Process) pump(deliver Deliver) (wire.Exit, error) {
 			}
 			// All output has arrived: a lost ack only costs the agent memory until the command is forgotten.
 			_ = p.ack(1)
-			return *reply.Exit, nil
+			return *reply.Exit, checkExit(reply.Exit)
 		default:
 			return wire.Exit{}, fmt.Errorf("%w: unexpected answer on an exec's stream", ErrProtocol)
 		}

@@ -1,10 +1,14 @@
 package agent_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -37,4 +41,69 @@ func TestForgetOfADeafAgent(t *testing.T) {
 			t.Error("an agent that reads nothing has forgotten a command")
 		}
 	})
+}
+
+// A program that has taken over an agent sends tiny frames, which cost their host more than itself: the host reads so many of them in a
+// second, on all streams together.
+func TestTinyFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, frames = 2, 30_000
+		c := agent.New(func(context.Context) (net.Conn, error) {
+			host, inside := net.Pipe()
+			go func() {
+				defer inside.Close()
+				out := bufio.NewWriter(inside)
+				r, w := wire.NewReader(inside), wire.NewWriter(out)
+				for range 2 { // the hello and the request
+					if _, err := r.Read(); err != nil {
+						t.Error(err)
+					}
+				}
+				w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version})
+				w.JSON(wire.KindReply, wire.Reply{Started: &wire.Started{}})
+				for range frames {
+					w.Output(0, wire.Stdout, nil)
+				}
+				w.JSON(wire.KindReply, wire.Reply{Exit: &wire.Exit{}})
+				out.Flush()
+			}()
+			return host, nil
+		})
+		begun := time.Now()
+		done := make(chan error, streams)
+		for range streams {
+			go func() {
+				p, err := c.Exec(t.Context(), wire.Exec{ID: "x"})
+				if err == nil {
+					defer p.Close()
+					_, err = p.Output(t.Context(), ignore)
+				}
+				done <- err
+			}()
+		}
+		for range streams {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(begun); took < 490*time.Millisecond || took > time.Second {
+			t.Errorf("%d frames took %v", streams*frames, took)
+		}
+	})
+}
+
+// What an agent reports of a command's end goes on record.
+func TestEndThatCannotBe(t *testing.T) {
+	for name, exit := range map[string]wire.Exit{
+		"time": {WallMS: 1e308}, "negative time": {WallMS: -1}, "status": {Code: 256}, "signal": {Signal: -129}, "dropped": {Dropped: -1},
+		"cause": {Cause: "\x1b[2J"}, "cwd": {Cwd: strings.Repeat("/x", 4096)}, "source": {Usage: wire.Usage{Source: strings.Repeat("x", 1<<20)}},
+		"program": {Shell: &wire.ShellExit{Program: strings.Repeat("x", 1<<20)}},
+	} {
+		p := process(t, wire.Started{}, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
+			w.JSON(wire.KindReply, wire.Reply{Exit: &exit})
+		})
+		if _, err := p.Output(within(t), ignore); !errors.Is(err, agent.ErrProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 )
 
 func TestExec(t *testing.T) {
@@ -302,9 +303,7 @@ func TestClosedStdinIsDropped(t *testing.T) {
 
 // Another user's program can open its standard streams by name, because it owns them.
 func TestOtherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("changing the user needs root")
-	}
+	need.Root(t)
 	dir, err := os.MkdirTemp("", "guest") // accessible to every user, unlike the test's own
 	if err != nil {
 		t.Fatal(err)

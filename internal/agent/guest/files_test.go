@@ -19,6 +19,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 )
 
 func (h *host) file(op wire.Op, req wire.FileRequest) *line {
@@ -144,9 +145,7 @@ func TestLinks(t *testing.T) {
 }
 
 func TestFilesOfAnotherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("changing the user needs root")
-	}
+	need.Root(t)
 	h := begin(t, guest.Config{})
 	if err := os.WriteFile(filepath.Join(h.dir, "secret"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)

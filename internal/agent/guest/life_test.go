@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/sockdir"
 )
 
@@ -220,9 +221,7 @@ func TestCgroupUsage(t *testing.T) {
 
 // The same as PID 1: in its own PID namespace, where the agent reaps, and kills all at once.
 func TestAsInit(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("a process namespace needs root")
-	}
+	need.Root(t)
 	for name, script := range stubborn() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

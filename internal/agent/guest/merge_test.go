@@ -19,6 +19,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 )
 
 // pack makes a tar stream of "name=contents" files and "name/" folders, in this order.
@@ -215,7 +216,7 @@ func TestMergeBreaksOff(t *testing.T) {
 func TestMergeWithoutRoom(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,nr_inodes=20"); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v", err)
+		need.Missing(t, "a mount: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
@@ -242,9 +243,7 @@ func TestMergeWithoutRoom(t *testing.T) {
 
 // A thousand files of another user take one request, and belong to that user.
 func TestMergeAsAnotherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("changing the user needs root")
-	}
+	need.Root(t)
 	h := begin(t, guest.Config{})
 	if err := os.Chmod(h.dir, 0o777); err != nil {
 		t.Fatal(err)

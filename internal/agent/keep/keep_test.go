@@ -23,6 +23,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/keep"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/sockdir"
 )
 
@@ -187,7 +188,7 @@ func start(t *testing.T, program ...string) *kept {
 		k.cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 	}
 	if err := k.cmd.Start(); err != nil {
-		t.Skip("no process namespace can be made here: ", err)
+		need.Missing(t, "process namespaces: %v", err)
 	}
 	for _, f := range k.cmd.ExtraFiles {
 		f.Close()
@@ -324,7 +325,7 @@ func TestSaysHowItsAgentWasKilled(t *testing.T) {
 	k.order("fail", nil) // after the agent has become the keep's own child
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", k.cmd.Process.Pid))
 	if err != nil || len(lists) == 0 {
-		t.Skip("this kernel does not tell whose children are whose: ", err)
+		need.Missing(t, "lists of children in /proc: %v", err)
 	}
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // of one thread

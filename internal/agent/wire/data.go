@@ -36,6 +36,7 @@ func (r *Reader) Await() (int, error) {
 		if _, err := r.r.Discard(headSize); err != nil {
 			return 0, err
 		}
+		r.pace()
 		if kind == KindEOF {
 			return 0, io.EOF
 		}

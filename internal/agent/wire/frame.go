@@ -99,6 +99,9 @@ type Reader struct {
 	r    *bufio.Reader
 	buf  []byte
 	left int // bytes of a Data frame that Data has not read
+
+	every, frames int
+	wait          func() // after each every frames; may be nil
 }
 
 // readAhead is the buffer size of a Reader. The rest of a larger frame is read past the buffer. Most streams carry a few hundred
@@ -108,6 +111,17 @@ const readAhead = 4 << 10
 // NewReader reads frames from r, with a buffer of [readAhead] bytes.
 func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, readAhead)}
+}
+
+// Pace has the reader call wait after every n frames.
+func (r *Reader) Pace(n int, wait func()) { r.every, r.wait = n, wait }
+
+// pace counts a frame.
+func (r *Reader) pace() {
+	if r.frames++; r.wait != nil && r.frames >= r.every {
+		r.frames = 0
+		r.wait()
+	}
 }
 
 // Read returns the next frame. io.EOF means a clean end between two frames; an end inside one is
@@ -136,6 +150,7 @@ func (r *Reader) Read() (Frame, error) {
 	if _, err := io.ReadFull(r.r, r.buf); err != nil {
 		return Frame{}, noEOF(err)
 	}
+	r.pace()
 	return Frame{Kind: kind, Payload: r.buf}, nil
 }
 

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestAsEffective: without file system ids, the effective ids give the same rights during the call.
 func TestAsEffective(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("changing the user needs root")
-	}
+	need.Root(t)
 	dir, err := os.MkdirTemp("", "guest") // accessible to every user, unlike the test's own
 	if err != nil {
 		t.Fatal(err)

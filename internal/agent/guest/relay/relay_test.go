@@ -24,6 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/nest"
 	"github.com/belljar/belljar/test/sockdir"
 )
@@ -56,7 +57,7 @@ func TestInside(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-		t.Skip("no user namespaces here: ", err)
+		need.Missing(t, "user namespaces: %v", err)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

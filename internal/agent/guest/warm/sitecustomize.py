@@ -138,18 +138,15 @@ def receive(sock):
 def become(sock, words, fds, resource, preloaded):
     """Makes this process the one of a command. Its program has not begun before the agent says so."""
     stdin, cwd, *limits = words
-    try:
-        for fd in fds:
-            os.dup2(fd, 0)
-            os.close(fd)
-        os.chdir(cwd)
-        if preloaded and hidden(preloaded):
-            os._exit(1)
-        for limit in limits:
-            name, value = limit.split(b"=")
-            resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
-    except (OSError, ValueError, AttributeError):
+    for fd in fds:
+        os.dup2(fd, 0)
+        os.close(fd)
+    os.chdir(cwd)
+    if preloaded and hidden(preloaded):
         os._exit(1)
+    for limit in limits:
+        name, value = limit.split(b"=")
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name.decode().upper()), (int(value),) * 2)
     if stdin == b"1":
         import io
 
@@ -175,28 +172,25 @@ def fork(sock, socket):
             os._exit(0)
         child = os.fork()
         if child == 0:
-            try:
-                middle = os.getpid()
-                if os.fork():
-                    os._exit(0)
-                os.setsid()
-                sock.close()
-                for to in (1, 2):
-                    os.dup2(fds[to], to)
-                    os.close(fds[to])
-                while os.getppid() == middle:
-                    os.sched_yield()
-                os.set_inheritable(fds[0], False)
-                return socket(fileno=fds[0])
-            except OSError:
-                os._exit(1)
+            middle = os.getpid()
+            if os.fork():
+                os._exit(0)
+            os.setsid()
+            sock.close()
+            for to in (1, 2):
+                os.dup2(fds[to], to)
+                os.close(fds[to])
+            while os.getppid() == middle:
+                os.sched_yield()
+            os.set_inheritable(fds[0], False)
+            return socket(fileno=fds[0])
         for fd in fds:
             os.close(fd)
         os.waitpid(child, 0)
 
 
-def park():
-    absent = own()
+def wait():
+    """Returns in the process of a command."""
     known = set(sys.modules)
     import gc
     import resource
@@ -228,6 +222,14 @@ def park():
     if sight() != seen:
         os._exit(0)
     become(sock, words, fds, resource, preloaded)
+
+
+def park():
+    try:
+        absent = own()
+        wait()
+    except BaseException:  # no process is left, for example. Without this, the interpreter would execute the program unasked
+        os._exit(1)
     if absent:
         raise absent
 
