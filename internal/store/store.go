@@ -176,7 +176,7 @@ type Session struct {
 	EndedAt         *time.Time          // nil while it is open
 	Image           *Image              // of its sandbox; nil for host
 	Below           string              // folder of the files that its workspace began with; "" for none
-	Hibernation     *Hibernation        // what a hibernated one comes back with; else nil
+	Hibernation     *Hibernation        // what a hibernated one comes back with; of an active one its contexts alone, nil without them
 
 	Tenant     string
 	NodeID     string
@@ -190,11 +190,12 @@ type Hibernation struct {
 	Contexts []SavedContext `json:",omitempty"`
 }
 
-// SavedContext is a context of a hibernated session.
+// SavedContext is a context of a session.
 type SavedContext struct {
 	Name, Language, Cwd string
 	CreatedAt           time.Time
-	Since               time.Time `json:",omitzero"` // no code from before is executed again
+	Since               time.Time `json:",omitzero"`  // no code from before is executed again
+	Lost                bool      `json:",omitempty"` // its variables are gone since a hibernation, and no run has used it since
 }
 
 // Sessions are the stored sessions.
@@ -247,6 +248,8 @@ type Users interface {
 	Charge(ctx context.Context, userID string, c Charge, t time.Time) error
 	// Top lists users by artifact bytes, most first, with their usage on the day (UTC) of t. Limit 0 is the default page.
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
+	// DeleteBefore deletes the usage of the days (UTC) before that of t, and returns how many rows that were.
+	DeleteBefore(ctx context.Context, t time.Time) (int, error)
 	// Kept returns how many bytes of artifacts and logs are kept in all, and for how many users.
 	Kept(ctx context.Context) (bytes int64, users int, err error)
 	// Quota returns a user's stored quota; ErrNotFound if there is none.
@@ -293,6 +296,8 @@ type Tokens interface {
 	// SignIn is Insert for a token with a Parent. It deletes those that are revoked or have expired at its CreatedAt, and stores nothing and
 	// returns false if its user has most of them then.
 	SignIn(ctx context.Context, t Token, most int) (bool, error)
+	// DeleteEnded deletes the tokens that expired, or were revoked, before t and returns their number.
+	DeleteEnded(ctx context.Context, t time.Time) (int, error)
 	// Spend is Revoke by hash that succeeds once; ErrNotFound if there is no such token, or it is revoked.
 	Spend(ctx context.Context, hash string, t time.Time) error
 }

@@ -51,6 +51,19 @@ func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored boo
 	return stored, err
 }
 
+// DeleteEnded deletes the tokens that expired, or were revoked, before a time.
+func (q tokens) DeleteEnded(ctx context.Context, before time.Time) (n int, err error) {
+	err = q.s.write(ctx, func() error {
+		before, had := instant(before), len(q.s.tokens)
+		maps.DeleteFunc(q.s.tokens, func(_ string, e *entry[store.Token]) bool {
+			return e.value.ExpiresAt != nil && e.value.ExpiresAt.Before(before) || e.value.RevokedAt != nil && e.value.RevokedAt.Before(before)
+		})
+		n = had - len(q.s.tokens)
+		return nil
+	})
+	return n, err
+}
+
 // Spend revokes a token that is not revoked.
 func (q tokens) Spend(ctx context.Context, hash string, at time.Time) error {
 	return q.s.write(ctx, func() error {

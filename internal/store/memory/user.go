@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,6 +42,18 @@ func (s *Store) charge(userID string, c store.Charge, t time.Time) {
 	s.cpu[on] += c.CPUSeconds
 	s.egress[on] += c.EgressBytes
 	s.bytes[userID] += 0 // so that Top lists the user
+}
+
+// DeleteBefore deletes the usage of the days before that of a time.
+func (q users) DeleteBefore(ctx context.Context, before time.Time) (n int, err error) {
+	err = q.s.write(ctx, func() error {
+		first, had := day(before), len(q.s.cpu)
+		maps.DeleteFunc(q.s.cpu, func(on userDay, _ float64) bool { return on.day < first })
+		maps.DeleteFunc(q.s.egress, func(on userDay, _ int64) bool { return on.day < first })
+		n = had - len(q.s.cpu)
+		return nil
+	})
+	return n, err
 }
 
 // Top lists users by artifact bytes.

@@ -104,10 +104,5 @@ const deleteApprovals = "DELETE FROM sandbox_approvals WHERE requested_at < ? AN
 
 // DeleteBefore deletes those that are not pending and were requested before a time.
 func (q approvals) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
-	var n int64
-	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
-		n, err = t.exec(deleteApprovals, timeText(before))
-		return err
-	}})
-	return int(n), err
+	return q.s.delete(ctx, deleteApprovals, timeText(before))
 }

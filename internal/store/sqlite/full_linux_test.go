@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/sqlite"
+	"github.com/belljar/belljar/test/need"
 )
 
 // fullDir makes this test program the process with a small disk of its own.
@@ -22,15 +23,13 @@ const fullDir = "BELLJAR_TEST_FULL_DIR"
 
 // TestDiskFull fills a real disk of 2 MB, in a mount namespace that ends with its process.
 func TestDiskFull(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: no disk to fill")
-	}
+	need.Root(t)
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), fullDir+"="+t.TempDir())
 	child.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	out, err := child.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("no mount namespaces here: no disk to fill")
+		need.Missing(t, "mount namespaces: %v", err)
 	}
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)

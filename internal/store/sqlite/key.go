@@ -128,13 +128,5 @@ const deleteKeys = "DELETE FROM sandbox_idempotency WHERE created_at < ?1 OR (cr
 // DeleteBefore deletes the keys that were created before a time.
 func (q keys) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
 	sec, us := epoch(before)
-	var n int64
-	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
-		n, err = t.exec(deleteKeys, sec, us)
-		return err
-	}})
-	if err != nil {
-		return 0, err
-	}
-	return int(n), nil
+	return q.s.delete(ctx, deleteKeys, sec, us)
 }

@@ -105,6 +105,7 @@ func TestPlans(t *testing.T) {
 	explained(t, s, used, "unfinished sessions", unfinishedSessions)
 	explained(t, s, used, "sessions that ended", deleteEnded, "2026")
 	explained(t, s, used, "keys that have expired", deleteKeys, 1, 1)
+	explained(t, s, used, "usage of days", deleteDays, "2026")
 
 	names, err := column(s, "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql LIKE 'CREATE INDEX%'")
 	if err != nil {

@@ -163,14 +163,5 @@ func (q sessions) Unfinished(ctx context.Context) ([]store.Session, error) {
 
 // DeleteEnded deletes the sessions that ended before a time.
 func (q sessions) DeleteEnded(ctx context.Context, before time.Time) (int, error) {
-	text := timeText(before)
-	var n int64
-	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
-		n, err = t.exec(deleteEnded, text)
-		return err
-	}})
-	if err != nil {
-		return 0, err
-	}
-	return int(n), nil
+	return q.s.delete(ctx, deleteEnded, timeText(before))
 }

@@ -75,6 +75,19 @@ func (s *Store) Snapshots() store.Snapshots { return snapshots{s} }
 // Templates returns the records of templates.
 func (s *Store) Templates() store.Templates { return templates{s} }
 
+// delete deletes the rows that a statement selects, and returns their number.
+func (s *Store) delete(ctx context.Context, statement string, args ...any) (int, error) {
+	var n int64
+	err := s.writer.do(ctx, write{do: func(t *tx) (err error) {
+		n, err = t.exec(statement, args...)
+		return err
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return int(n), nil
+}
+
 // Ping writes a number and reads it back over a reader's connection.
 func (s *Store) Ping(ctx context.Context) error {
 	var wrote, read int64

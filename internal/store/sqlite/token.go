@@ -60,6 +60,12 @@ func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored boo
 	return stored && err == nil, err
 }
 
+// DeleteEnded deletes the tokens that expired, or were revoked, before a time.
+func (q tokens) DeleteEnded(ctx context.Context, before time.Time) (int, error) {
+	text := timeText(before)
+	return q.s.delete(ctx, "DELETE FROM sandbox_tokens WHERE expires_at < ? OR revoked_at < ?", text, text)
+}
+
 // Spend revokes a token that is not revoked. It is durable: a code must stay spent.
 func (q tokens) Spend(ctx context.Context, hash string, at time.Time) error {
 	return q.s.writer.do(ctx, write{durable: true, do: func(w *tx) error {

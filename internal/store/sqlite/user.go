@@ -35,6 +35,14 @@ func (q users) Charge(ctx context.Context, userID string, c store.Charge, t time
 	}})
 }
 
+// deleteDays looks for the days of each user: the only index begins with the user.
+const deleteDays = "DELETE FROM sandbox_usage_daily WHERE user_id IN (SELECT user_id FROM sandbox_usage) AND day < ?"
+
+// DeleteBefore deletes the usage of the days before that of a time.
+func (q users) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
+	return q.s.delete(ctx, deleteDays, before.UTC().Format(dayLayout))
+}
+
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
 	limit, _ = store.Page(limit, 0)

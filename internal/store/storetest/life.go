@@ -48,11 +48,13 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 		"Users.Usage":    func(ctx context.Context) error { _, err := s.Users().Usage(ctx, "ann", start()); return err },
 		"Users.Charge":   func(ctx context.Context) error { return s.Users().Charge(ctx, "ann", store.Charge{}, start()) },
 		"Users.Top":      func(ctx context.Context) error { _, err := s.Users().Top(ctx, 1, start()); return err },
+		"Users.Delete":   func(ctx context.Context) error { _, err := s.Users().DeleteBefore(ctx, start()); return err },
 		"Users.Quota":    func(ctx context.Context) error { _, err := s.Users().Quota(ctx, "ann"); return err },
 		"Users.SetQuota": func(ctx context.Context) error { return s.Users().SetQuota(ctx, "ann", belljar.Quota{}) },
 		"Tokens.Insert":  func(ctx context.Context) error { return s.Tokens().Insert(ctx, store.Token{Hash: belljar.NewID()}) },
 		"Tokens.ByHash":  func(ctx context.Context) error { _, err := s.Tokens().ByHash(ctx, token.Hash); return err },
 		"Tokens.List":    func(ctx context.Context) error { _, err := s.Tokens().List(ctx); return err },
+		"Tokens.Delete":  func(ctx context.Context) error { _, err := s.Tokens().DeleteEnded(ctx, start()); return err },
 		"Tokens.Used":    func(ctx context.Context) error { return s.Tokens().Used(ctx, token.ID, start()) },
 		"Approvals.Put":  func(ctx context.Context) error { return s.Approvals().Put(ctx, openApproval("a", "ann", 1)) },
 		"Approvals.Decide": func(ctx context.Context) error {

@@ -56,6 +56,7 @@ func Run(t *testing.T, opts Options) {
 		{"session/key prefix", sessionKeyPrefix},
 		{"session/scope key race", sessionRace},
 		{"token/life", tokenLife},
+		{"token/deleted", tokensDeleted},
 		{"token/sign-in", signInLife},
 		{"secret/life", secretLife},
 		{"secret/sealed in records", secretsAreSealed},

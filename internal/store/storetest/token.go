@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,6 +52,30 @@ func tokenLife(t *testing.T, s store.Store) {
 	same(t, "the other", got, b)
 	wantErr(t, "used", s.Tokens().Used(ctx, "nobody", at), store.ErrNotFound)
 	wantErr(t, "revoke", s.Tokens().Revoke(ctx, "nobody", at), store.ErrNotFound)
+}
+
+// tokensDeleted checks which tokens are deleted: those that have ended, however that was.
+func tokensDeleted(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	at := func(sec int) *time.Time { return new(start().Add(time.Duration(sec) * time.Second)) }
+	for id, ends := range map[string][2]*time.Time{
+		"lives": {}, "will expire": {at(11), nil}, "expires": {at(10), nil}, "expired": {at(9), nil},
+		"revoked": {at(11), at(9)}, "revoked late": {nil, at(10)}, "revoked early": {nil, at(1)},
+	} {
+		ok(t, s.Tokens().Insert(ctx, store.Token{Hash: id, Token: belljar.Token{
+			ID: id, UserID: "ann", Role: belljar.RoleUser, CreatedAt: start(), ExpiresAt: ends[0], RevokedAt: ends[1],
+		}}))
+	}
+	for _, want := range []int{3, 0} {
+		n, err := s.Tokens().DeleteEnded(ctx, *at(10))
+		ok(t, err)
+		same(t, "deleted", n, want)
+	}
+	for id, kept := range map[string]bool{"lives": true, "will expire": true, "expires": true, "revoked late": true, "expired": false, "revoked": false, "revoked early": false} {
+		if _, err := s.Tokens().ByHash(ctx, id); kept == errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
 }
 
 // signInLife checks what distinguishes sign-ins from keys: they are swept, counted, and spent once.

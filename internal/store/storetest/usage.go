@@ -72,6 +72,13 @@ func usageDays(t *testing.T, s store.Store) {
 	} {
 		same(t, fmt.Sprint("on the day of ", each.at), usageOf(t, s, "ann", each.at).CPUSecondsToday, each.want)
 	}
+	for _, want := range []int{1, 0} {
+		n, err := s.Users().DeleteBefore(t.Context(), midnight.Add(24*time.Hour-1).In(here))
+		ok(t, err)
+		same(t, "deleted", n, want)
+	}
+	same(t, "the day before, deleted", usageOf(t, s, "ann", midnight.Add(-1)).CPUSecondsToday, 0.0)
+	same(t, "the day", usageOf(t, s, "ann", midnight).CPUSecondsToday+usageOf(t, s, "bob", midnight).CPUSecondsToday, 14.0)
 }
 
 // usageModel makes random changes and checks that usage always equals the sum over the stored runs that were not swept.
