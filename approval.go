@@ -22,7 +22,7 @@ type Approval struct {
 	ID    string        `json:"id"`
 	Kind  string        `json:"kind"` // run | session
 	State ApprovalState `json:"state"`
-	// Reasons are the rules of SANDBOX_APPROVAL that the request matches, each with what was asked for.
+	// Reasons are the rules of SANDBOX_APPROVAL that the request matches, each with the value that the request sets.
 	Reasons     []string  `json:"reasons"`
 	RequestedAt time.Time `json:"requested_at"`
 	ExpiresAt   time.Time `json:"expires_at"`

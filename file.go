@@ -13,7 +13,7 @@ type FileEntry struct {
 	Mode      string `json:"mode"` // octal permission bits: "0644"
 	MtimeUnix int64  `json:"mtime_unix"`
 	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
-	// ETag is the SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it. Belljar's own
+	// ETag is the SHA-256 of the content in hexadecimal, in quotes. A write of more than 8 MiB returns none. Belljar's own
 	ETag string `json:"etag,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type Packages struct {
 	Refresh bool `json:"refresh,omitempty"`
 }
 
-// PackageLock is what the requirements of a run or session were resolved to, with all that these need in turn.
+// PackageLock is what the requirements of a run or session were resolved to, with all of their dependencies.
 type PackageLock struct {
 	Pip []Package `json:"pip,omitempty"`
 	Npm []Package `json:"npm,omitempty"`

@@ -173,7 +173,7 @@ type Run struct {
 	Context *ContextRun `json:"context,omitempty"`
 	// Build is how its program was compiled; nil where none is, and until that begins. Belljar's own.
 	Build *Build `json:"build,omitempty"`
-	// Warm is whether its interpreter was started before; nil if it could not be, and until the command runs. Belljar's own.
+	// Warm is whether its interpreter was started in advance; nil if it could not have been, and until the command runs. Belljar's own.
 	Warm *bool `json:"warm,omitempty"`
 	// Git is the repository that its workspace began with; nil for none.
 	Git     *GitSource `json:"git,omitempty"`

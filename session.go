@@ -105,7 +105,7 @@ type Session struct {
 	Cwd            string            `json:"cwd,omitempty"`      // of its shell, after the last command; "" before the first
 	Packages       *PackageLock      `json:"packages,omitempty"` // what was installed for its runs
 	Presets        []NetworkPreset   `json:"presets,omitempty"`  // of its egress, with what they stand for
-	Warnings       []string          `json:"warnings,omitempty"` // about rules of its egress that the server's cover nothing of, and its clone
+	Warnings       []string          `json:"warnings,omitempty"` // about rules of its egress of which the server's allow nothing, and its clone
 	Isolation      string            `json:"isolation,omitempty"`
 	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`
@@ -127,7 +127,7 @@ type CloseRequest struct {
 	// At least a namespace and its colon. Without a colon at its end it still ends where a part of a scope does: workflow:run_1
 	// is not workflow:run_12's.
 	KeyPrefix string `json:"key_prefix"`
-	// RetainSec keeps them for so long more, to be looked at: they lose their scope and activity does not extend them.
+	// RetainSec ends them after this time: until then they can be inspected. They lose their scope, and activity does not extend them.
 	RetainSec float64 `json:"retain_seconds,omitempty"`
 }
 

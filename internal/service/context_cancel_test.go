@@ -4,11 +4,13 @@ package service_test
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -95,6 +97,9 @@ func TestReplayAfterIdleEnd(t *testing.T) {
 		list, err := b.service.As(service.Local()).Contexts().List(b.context(), x.ID)
 		return err == nil && len(list) == 1 && list[0].State == belljar.ContextStopped
 	})
+	if made, err := b.service.As(service.Local()).Contexts().Create(b.context(), x.ID, belljar.ContextSpec{Language: "python"}); err != nil || made.State != belljar.ContextStopped {
+		t.Errorf("one that is there is made: %+v, %v", made, err)
+	}
 	again := inContext(x.ID, "python", "print(x, os.path.basename(os.getcwd()), flush=True); os._exit(0)")
 	again.Replay = true
 	for n := range 2 { // the second time, code has ended it
@@ -145,5 +150,90 @@ func TestRefusedRunMakesNoContext(t *testing.T) {
 	}
 	if list, err := b.service.As(service.Local()).Contexts().List(t.Context(), x.ID); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// creating is a logbook that calls something before each log.
+type creating struct {
+	logbook.Book
+	before func()
+}
+
+func (c *creating) Create(id string) (logbook.Log, error) {
+	if c.before != nil {
+		c.before()
+	}
+	return c.Book.Create(id)
+}
+
+// Code for a context that is deleted before it begins is executed by no other interpreter, and the name can be used again.
+func TestContextDeletedBeforeItsCode(t *testing.T) {
+	book := &creating{}
+	b := newBench(t, func(o *service.Options) { book.Book = o.Logs; o.Logs = book })
+	x := b.open()
+	all := b.service.As(service.Local()).Contexts()
+	spec := belljar.ContextSpec{Language: "python"}
+	if _, err := all.Create(t.Context(), x.ID, spec); err != nil {
+		t.Fatal(err)
+	}
+	book.before = func() {
+		if err := all.Delete(t.Context(), x.ID, "python"); err != nil {
+			t.Error(err)
+		}
+	}
+	late := b.run(inContext(x.ID, "python", "echo shell"))
+	book.before = nil
+	if late.ReasonCode != belljar.ReasonExecFailed || late.stdout != "" || !strings.Contains(late.Message, "was deleted") {
+		t.Errorf("%q, %+v", late.stdout, late.Run)
+	}
+	if _, err := all.Create(t.Context(), x.ID, spec); err != nil {
+		t.Error(err)
+	}
+	if r := b.run(inContext(x.ID, "python", "print('python')")); r.stdout != "python\n" {
+		t.Errorf("%q, %+v", r.stdout, r.Run)
+	}
+}
+
+// Names in bash come as code has them: those of files with their blanks, and those of variables after a $.
+func TestBashCompletion(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	b.in(x.ID, "touch 'qx file (1).txt'")
+	first := inContext(x.ID, "bash", "qx_long_name=1")
+	first.Language = "bash"
+	b.run(first)
+	for code, want := range map[string]belljar.Completion{
+		"cat qx":               {Word: "qx", Matches: []string{`qx\ file\ \(1\).txt`, "qx_long_name"}},
+		`cat qx\ f`:            {Word: `qx\ f`, Matches: []string{`qx\ file\ \(1\).txt`}},
+		"echo $qx_lo":          {Word: "qx_lo", Matches: []string{"qx_long_name"}},
+		`echo "1" "${qx_lo`:    {Word: "qx_lo", Matches: []string{"qx_long_name"}},
+		"true &&\\\nunset qx_": {Word: "qx_", Matches: []string{"qx_long_name"}},
+	} {
+		got, err := b.service.As(service.Local()).Contexts().Complete(t.Context(), x.ID, "bash", code)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", code, got, err)
+		}
+	}
+}
+
+// Objects that are slow to list their names have no completions, and neither that nor its interruption costs the variables.
+func TestSlowCompletion(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	first := inContext(x.ID, "python", `import signal, time
+class Slow:
+    def __dir__(self):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        time.sleep(5)  # longer than a completion, and than the least grace
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        return []
+slow = Slow()`)
+	first.Language = "python"
+	b.run(first)
+	if c, err := b.service.As(service.Local()).Contexts().Complete(t.Context(), x.ID, "python", "slow."); err != nil || c.Matches == nil || len(c.Matches) > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if r := b.run(inContext(x.ID, "python", "print(type(slow).__name__)")); r.stdout != "Slow\n" || r.Context.State != belljar.ShellKept {
+		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
 	}
 }

@@ -31,7 +31,7 @@ func (b *bench) shows(req belljar.RunRequest) (result, []belljar.Result) {
 
 // Code in a context is a run like any other, with its results in the log.
 func TestContexts(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() })) // an interrupt keeps the variables, however busy the machine
 	id := b.open().ID
 	all := b.service.As(service.Local()).Contexts()
 	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "ruby"}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
@@ -197,6 +197,10 @@ func TestContextsThatDoNotStart(t *testing.T) {
 		if _, err := all.Create(t.Context(), id, spec); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 			t.Fatalf("%d: %v", i, err)
 		}
+	}
+	b.in(id, "touch file")
+	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "python", Cwd: "file"}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("in a file: %v", err)
 	}
 	made, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "bash", Name: "0"})
 	if err != nil || made.Language != "bash" || made.State != belljar.ContextIdle {

@@ -72,25 +72,26 @@ func TestAgentsThatReadNothing(t *testing.T) {
 	b.endSessions(x)
 }
 
-// muteRuntime has agents that answer nothing from a moment on, and says when they are asked then.
+// muteRuntime has agents that answer nothing from a moment on, those of the first mute sandboxes, and says when they are asked then.
 type muteRuntime struct {
 	runtime.Runtime
-	mute  atomic.Bool
-	asked chan struct{}
+	made, mute atomic.Int64
+	asked      chan struct{}
 }
 
 func (r *muteRuntime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
 	box, err := r.Runtime.Create(ctx, spec)
-	return muteBox{box, r}, err
+	return muteBox{box, r, r.made.Add(1)}, err
 }
 
 type muteBox struct {
 	runtime.Sandbox
-	of *muteRuntime
+	of     *muteRuntime
+	number int64
 }
 
 func (b muteBox) Dial(ctx context.Context) (net.Conn, error) {
-	if !b.of.mute.Load() {
+	if b.number > b.of.mute.Load() {
 		return b.Sandbox.Dial(ctx)
 	}
 	conn, _ := net.Pipe()
@@ -114,7 +115,7 @@ func TestDeletePastAnAgentThatDoesNotAnswer(t *testing.T) {
 			rt := &muteRuntime{asked: make(chan struct{}, 1)}
 			b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { rt.Runtime = r; return rt }))
 			x := b.open()
-			rt.mute.Store(true)
+			rt.mute.Store(1)
 			ctx, stop := context.WithCancel(b.context())
 			defer stop()
 			answered := make(chan error, 1)
@@ -134,4 +135,32 @@ func TestDeletePastAnAgentThatDoesNotAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Agents that a user's programs took over, and that do not answer, do not keep the sessions of others from hibernating by themselves.
+func TestRestOfOtherUsers(t *testing.T) {
+	t.Parallel()
+	const hostile = 3
+	clock, rt := newHourglass(), &muteRuntime{asked: make(chan struct{}, hostile)}
+	b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { rt.Runtime = r; return rt }), func(o *service.Options) {
+		o.Clock, o.Blobs, o.SessionRest, o.SessionTTL, o.ReapEvery = clock, newBlobs(), time.Minute, time.Hour, time.Hour
+	})
+	for range hostile {
+		b.open()
+	}
+	rt.mute.Store(hostile)
+	clock.pass(time.Minute)
+	for range 2 { // as many of one user hibernate at a time
+		<-rt.asked
+	}
+	other := b.sessions("other")
+	x, err := other.Create(b.context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.pass(time.Minute)
+	b.until(func() bool {
+		got, err := other.Get(b.context(), x.ID)
+		return err == nil && got.State == belljar.SessionHibernated
+	})
 }

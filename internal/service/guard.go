@@ -60,5 +60,8 @@ func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Sess
 	if state.State.Ended() {
 		return nil, session.Unusable(state)
 	}
-	return x, x.Approval.Check()
+	if err := x.Approval.Check(); err != nil {
+		return x, err
+	}
+	return x, session.CheckRuntime(x)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -305,6 +306,59 @@ func (b *bench) until(holds func() bool) {
 		if ctx.Err() != nil {
 			b.t.Fatal(context.Cause(ctx))
 		}
+	}
+}
+
+// A session that is deleted while the sandbox that it gave up is being destroyed ends, and nothing else does.
+func TestDeleteAsItHibernates(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { return &lingering{r, gone} }), func(o *service.Options) { o.Blobs = newBlobs() })
+	x := b.open()
+	isNow := func(want belljar.SessionState) {
+		b.until(func() bool {
+			got, err := b.mine().Get(b.context(), x.ID)
+			return err == nil && got.State == want
+		})
+	}
+	ends := make(chan error, 2)
+	go func() {
+		_, err := b.hibernate(x.ID, false)
+		ends <- err
+	}()
+	isNow(belljar.SessionHibernated)
+	go func() { ends <- b.mine().Delete(b.context(), x.ID) }()
+	isNow(belljar.SessionClosed)
+	close(gone)
+	for range 2 {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A session that has given its sandbox up can be retained at once, however long that takes to be destroyed.
+func TestRetainAsItHibernates(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { return &lingering{r, gone} }))
+	x := b.open(func(r *belljar.SessionRequest) { r.Scope = belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"} })
+	ends := make(chan error, 2)
+	go func() {
+		_, err := b.hibernate(x.ID, false)
+		ends <- err
+	}()
+	b.state(x.ID, belljar.SessionHibernated)
+	go func() {
+		_, err := b.mine().CloseAll(b.context(), belljar.CloseRequest{KeyPrefix: "workflow:1:", RetainSec: 60})
+		ends <- err
+	}()
+	if err := <-ends; err != nil || b.state(x.ID, belljar.SessionHibernated).ScopeKey != "" {
+		t.Errorf("it has its scope still, %v", err)
+	}
+	close(gone)
+	if err := <-ends; err != nil {
+		t.Error(err)
 	}
 }
 

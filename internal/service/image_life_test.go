@@ -268,3 +268,23 @@ func TestImagesAreSwept(t *testing.T) {
 	_, err := g.images.Get(t.Context(), ref)
 	wantCode(t, "one that is not", err, belljar.CodeNotFound)
 }
+
+// Terminals begin in the workspace, and so do the commands of a template, whatever the folder of their image is.
+func TestImageFolderOfTerminalsAndTemplates(t *testing.T) {
+	g := newGallery(t)
+	i := simple()
+	i.Config = map[string]any{"WorkingDir": "/usr"}
+	ref, _ := g.hub.Put(t, "app:1", i)
+	const here = "case $(pwd) in */workspace) ;; *) exit 3; esac"
+	g.template(belljar.TemplateSpec{Name: "t", BaseImage: ref, Run: []string{here, "mkdir sub"}, Start: []string{here}})
+	if r := g.run(with(onTemplate("t", "pwd"), func(r *belljar.RunSpec) { r.Cwd = "sub" })); !strings.HasSuffix(r.stdout, "/workspace/sub\n") {
+		t.Errorf("a run that names a folder: %q, %+v", r.stdout, r.Run)
+	}
+	s := g.open(func(r *belljar.SessionRequest) { r.BaseImage, r.Template = "", "t" })
+	if end := g.watch(g.terminal(s.ID, "sh", "-c", here+"; echo $PWD >where").ID).end(); end.ExitCode != 0 {
+		t.Errorf("%+v", end)
+	}
+	if r := g.run(with(in(s, "cat where"), func(r *belljar.RunSpec) { r.Cwd = "." })); !strings.HasSuffix(r.stdout, "/workspace\n") {
+		t.Errorf("PWD is %q", r.stdout)
+	}
+}

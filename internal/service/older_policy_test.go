@@ -15,18 +15,22 @@ func TestSessionOfAnOlderPolicy(t *testing.T) {
 	p := w.boot()
 	session := p.open()
 	p.kill()
-	next := w.boot(func(o *service.Options) {
-		o.Policy = service.DefaultPolicy()
-		o.Policy.DefaultTrust = belljar.TrustUntrusted
-	})
-	if _, err := next.Start(next.context(), in(session, "true")); belljar.CodeOf(err) != belljar.CodePolicyDenied || belljar.HintOf(err) == "" {
-		t.Errorf("a run: %v", err)
+	for name, change := range map[string]func(*service.Policy){
+		"trust": func(p *service.Policy) { p.DefaultTrust = belljar.TrustUntrusted }, "execution": func(p *service.Policy) { p.EnableExecution = false },
+	} {
+		next := w.boot(func(o *service.Options) {
+			o.Policy = service.DefaultPolicy()
+			change(&o.Policy)
+		})
+		if _, err := next.Start(next.context(), in(session, "true")); belljar.CodeOf(err) != belljar.CodePolicyDenied || belljar.HintOf(err) == "" {
+			t.Errorf("%s, a run: %v", name, err)
+		}
+		terminals := next.service.As(service.Local()).Terminals()
+		if _, err := terminals.Open(next.context(), session.ID, belljar.TerminalSpec{}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+			t.Errorf("%s, a terminal: %v", name, err)
+		}
+		next.kill()
 	}
-	terminals := next.service.As(service.Local()).Terminals()
-	if _, err := terminals.Open(next.context(), session.ID, belljar.TerminalSpec{}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
-		t.Errorf("a terminal: %v", err)
-	}
-	next.kill()
 	last := w.boot()
 	if r := last.follow(last.start(in(session, "true")).ID); r.Phase != belljar.PhaseCompleted {
 		t.Errorf("%+v", r.Run)

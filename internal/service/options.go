@@ -103,8 +103,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// SweepEvery is how often [Service.Sweep] runs by itself once [Service.Recover] was called; 0 is 15 min.
 	SweepEvery time.Duration
-	// RowDays is for how many days runs and sessions stay on record; 0 is 30. Their bytes go after the policy's
-	// ArtifactTTLHours.
+	// RowDays is for how many days runs, sessions, API keys that have ended, and days' usage stay on record; 0 is 30. The bytes of runs go
+	// after the policy's ArtifactTTLHours.
 	RowDays int
 	// SessionTTL is how long a session lives after its last use unless its request sets another (0 is 1 h), MaxSessionTTL the
 	// most that a request can set (0 is 24 h).

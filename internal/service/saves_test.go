@@ -214,3 +214,64 @@ func TestHibernateLive(t *testing.T) {
 		t.Errorf("%v are left", left)
 	}
 }
+
+// gatedSaves has the saving of a sandbox's state wait.
+type gatedSaves struct {
+	runtime.Runtime
+	asked, proceed chan struct{}
+}
+
+func (r gatedSaves) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	box, err := r.Runtime.Create(ctx, spec)
+	return gatedSave{box, r}, err
+}
+
+type gatedSave struct {
+	runtime.Sandbox
+	of gatedSaves
+}
+
+// Snapshot implements [runtime.Snapshotter].
+func (b gatedSave) Snapshot(_ context.Context, dir string) error {
+	b.of.asked <- struct{}{}
+	<-b.of.proceed
+	return os.WriteFile(filepath.Join(dir, "memory"), []byte("state"), 0o600)
+}
+
+// No more states of one user are written to the disk at once than archives, however many requests there are.
+func TestLiveSnapshotsAtOnce(t *testing.T) {
+	t.Parallel()
+	gate, shelves := gatedSaves{asked: make(chan struct{}), proceed: make(chan struct{})}, t.TempDir()
+	b := newBench(t, func(o *service.Options) {
+		gate.Runtime = o.Runtimes[0]
+		o.Runtimes, o.Snapshots.Shelf = []runtime.Runtime{gate}, &shelf.Shelf{Dir: shelves, Keep: 1 << 30, Max: 1 << 30}
+	})
+	const most = 4
+	made := make(chan error, most+1)
+	live := func() {
+		x := b.open()
+		go func() {
+			_, err := b.snapshots().Make(b.context(), x.ID, belljar.SnapshotSpec{Live: true})
+			made <- err
+		}()
+	}
+	for range most {
+		live()
+		<-gate.asked
+	}
+	left := most
+	live()
+	select {
+	case err := <-made:
+		refusedAs(t, "one too many", err, belljar.CodeRateLimited)
+	case <-gate.asked:
+		t.Error("one too many is saved")
+		left++
+	}
+	close(gate.proceed)
+	for range left {
+		if err := <-made; err != nil {
+			t.Error(err)
+		}
+	}
+}

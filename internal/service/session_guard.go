@@ -29,6 +29,9 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 // useTerminals counts a use of a session in which caller may open a terminal.
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
 	x, err := s.livingSession(caller, id)
+	if err == nil {
+		err = s.rules.Enabled() // the session may be of a former server, which executed programs
+	}
 	if err != nil {
 		return nil, nil, err
 	}

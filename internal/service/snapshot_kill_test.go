@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // fuse kills a process before or after one of its effects on what outlives it.
@@ -134,8 +135,8 @@ func (r fusedRuntime) Create(ctx context.Context, spec runtime.Spec) (box runtim
 	return box, err
 }
 
-// TestPlainSnapshotKilled kills a process between every two effects of an operation. What the next one finds is whole: snapshots that can be
-// read, no bytes and no sandboxes that belong to nothing, and sessions that can be used.
+// TestPlainSnapshotKilled kills a process after every effect of an operation, in make soak before it, too. What the next one finds is
+// whole: snapshots that can be read, no bytes and no sandboxes that belong to nothing, and sessions that can be used.
 func TestPlainSnapshotKilled(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(p *process, session, snapshot string) error{
@@ -161,7 +162,8 @@ func TestPlainSnapshotKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for n := 0; ; n++ {
+			// A kill before an effect leaves what one after the effect in front of it leaves.
+			for n := tier.Pick(1, 0); ; n += tier.Pick(2, 1) {
 				dir := filepath.Join(t.TempDir(), "shelf")
 				w, f := newWorld(t, unpacking(dir)), &fuse{left: -1}
 				p := w.boot(f.wire)

@@ -3,9 +3,11 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // sweepNow makes one sweep and logs what goes wrong.
@@ -16,8 +18,9 @@ func (s *Service) sweepNow() {
 }
 
 // Sweep removes what has been kept for its time: the logs and artifacts of runs after the policy's ArtifactTTLHours, the records of
-// runs and sessions after RowDays, idempotency keys, unused images, snapshots that have expired, what former builds of templates have
-// left, and bytes that belong to no run. It does what it can and returns everything that failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
+// runs, sessions, API keys that have ended, and days' usage after RowDays, idempotency keys, unused images, snapshots that have expired,
+// what former builds of templates have left, and now and then bytes that belong to no run. It does what it can and returns everything that
+// failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
 	past := now.AddDate(0, 0, -s.opts.RowDays)
@@ -25,7 +28,22 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if hours := s.opts.Policy.ArtifactTTLHours; hours > 0 {
 		bytesBefore = now.Add(-time.Duration(hours) * time.Hour)
 	}
-	return errors.Join(s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past), s.snapshots.Sweep(ctx, now), s.templates.Sweep(ctx, false))
+	return errors.Join(
+		s.runs.Sweep(ctx, bytesBefore, past), s.sessions.Sweep(ctx, past), sweepUsers(ctx, s.opts.Store, past), s.keys.Sweep(ctx), s.images.Sweep(ctx), s.desk.Sweep(ctx, past),
+		s.snapshots.Sweep(ctx, now), s.templates.Sweep(ctx, false),
+	)
+}
+
+// sweepUsers removes the usage of days before t, and the API keys that ended before.
+func sweepUsers(ctx context.Context, on store.Store, t time.Time) error {
+	_, err := on.Users().DeleteBefore(ctx, t)
+	if err == nil {
+		_, err = on.Tokens().DeleteEnded(ctx, t)
+	}
+	if err != nil {
+		return fmt.Errorf("sweep usage and API keys: %w", err)
+	}
+	return nil
 }
 
 // nextSweep makes what returns when the oldest log of a user is deleted, at the latest; false if that is not known.

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
 )
 
 func (b *bench) sweep() {
@@ -83,6 +84,34 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// The usage of a day, and a key that has ended, go after the days of records. A key that has not ended stays, however old it is.
+func TestSweepUsers(t *testing.T) {
+	clock := newHourglass()
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Clock = clock }, parts(&o))
+	admin := b.service.As(service.Local()).Admin()
+	day := clock.Now()
+	if err := o.Store.Users().Charge(t.Context(), "ann", store.Charge{CPUSeconds: 2}, day); err != nil {
+		t.Fatal(err)
+	}
+	for _, ttl := range []float64{0, 60} {
+		if _, err := admin.CreateToken(t.Context(), belljar.TokenSpec{UserID: "ann", TTLSec: ttl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kept := range []bool{true, false} {
+		b.sweep()
+		used, err := o.Store.Users().Usage(t.Context(), "ann", day)
+		if err != nil || (used.CPUSecondsToday == 2) != kept {
+			t.Errorf("kept %v: %+v, %v", kept, used, err)
+		}
+		if keys, err := admin.Tokens(t.Context()); err != nil || (len(keys) == 2) != kept || len(keys) == 0 {
+			t.Errorf("kept %v: %+v, %v", kept, keys, err)
+		}
+		clock.pass(32 * 24 * time.Hour)
+	}
+}
+
 // Bytes that no run owns go; those of a run under way stay.
 func TestSweepOrphans(t *testing.T) {
 	clock := newHourglass()
@@ -100,6 +129,16 @@ func TestSweepOrphans(t *testing.T) {
 	}
 	end()
 	b.follow(run.ID)
+	// Not with each sweep: all that is there is looked up for it.
+	if _, err := o.Blobs.Put(t.Context(), blob.Key{UserID: "local", RunID: "later", Path: "x"}, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{2, 1} {
+		if b.sweep(); o.Blobs.(*blobs).count() != want {
+			t.Errorf("%d are left, want %d", o.Blobs.(*blobs).count(), want)
+		}
+		clock.pass(6 * time.Hour)
+	}
 }
 
 // A daemon sweeps by itself, again and again, until it is closed.

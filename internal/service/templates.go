@@ -4,10 +4,14 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/template"
 )
+
+// buildTTL is how long the session of a build lives that was killed, where sessions may.
+const buildTTL = 5 * time.Minute
 
 func newTemplates(s *Service) *template.Templates {
 	version := belljar.SpecVersion
@@ -15,7 +19,8 @@ func newTemplates(s *Service) *template.Templates {
 		version = slices.MaxFunc(all, strings.Compare)
 	}
 	return template.New(template.Options{
-		Store: s.opts.Store.Templates(), Snapshots: s.snapshots, As: s.As, SpecVersion: version, Record: s.emit, Now: s.now, Log: s.log,
+		Store: s.opts.Store.Templates(), Snapshots: s.snapshots, As: s.As, SpecVersion: version, TTL: min(buildTTL, s.opts.MaxSessionTTL),
+		Record: s.emit, Now: s.now, Log: s.log,
 	})
 }
 

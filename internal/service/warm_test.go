@@ -3,19 +3,17 @@
 package service_test
 
 import (
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/test/need"
 )
 
 // A program of a session gets the interpreter that the one before has left, and its record says so; a request can refuse.
 func TestWarm(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3")
-	}
+	need.Program(t, "python3")
 	b := newBench(t, func(o *service.Options) { o.Warm.On = true })
 	x := b.open()
 	in := func(change func(*belljar.RunSpec)) result {

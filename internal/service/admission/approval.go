@@ -33,6 +33,15 @@ type Question struct {
 // inSession reports whether the request has its sandbox already, which was approved with its session.
 func (q Question) inSession() bool { return q.Run != nil && q.Run.SessionID != "" }
 
+// builds reports whether the request has its program compiled first.
+func (q Question) builds() bool {
+	if q.Run == nil {
+		return false
+	}
+	l, _ := belljar.LanguageOf(q.Run.Language)
+	return l.Compiled()
+}
+
 // wishes returns what the request brings into its sandbox.
 func (q Question) wishes() (map[string]belljar.Secret, *belljar.GitSpec, belljar.Packages) {
 	if q.Run != nil {
@@ -76,8 +85,8 @@ func subjects() []subject {
 		{name: "memory_mb", amount: func(q Question) float64 { return ofSandbox(q, float64(q.Placement.MemoryMB())) }},
 		{name: "timeout_sec", amount: func(q Question) float64 {
 			n := q.Placement.Limits.TimeoutSec
-			if q.Run != nil {
-				n = max(n, q.Run.BuildTimeoutSec) // a compiler computes, too
+			if q.builds() {
+				n = max(n, q.Placement.Limits.BuildTimeoutSec) // a compiler computes, too
 			}
 			if n > q.SessionTimeout {
 				return n

@@ -30,7 +30,10 @@ func TestApprovalReasons(t *testing.T) {
 	}
 	small := place(runtime.HostRef, belljar.Limits{CPU: 2, MemoryMB: 4096, TimeoutSec: 600})
 	large := place("docker.io/library/python:3.12", belljar.Limits{CPU: 2.5, MemoryMB: 4097, TimeoutSec: 601})
-	run, inside := &belljar.RunSpec{}, &belljar.RunSpec{SessionID: "s"}
+	building := func(sec float64) *placement.Placement {
+		return place(runtime.HostRef, belljar.Limits{TimeoutSec: 60, BuildTimeoutSec: sec})
+	}
+	run, inside, compiled := &belljar.RunSpec{}, &belljar.RunSpec{SessionID: "s"}, &belljar.RunSpec{Language: "c"}
 	for name, test := range map[string]struct {
 		rules *ApprovalRules
 		q     Question
@@ -45,9 +48,11 @@ func TestApprovalReasons(t *testing.T) {
 		"an empty list":      {all, Question{Caller: user, Run: run, Placement: small, Network: allowlist()}, []string{"network: no host"}},
 		"in a session":       {all, Question{Caller: user, Run: inside, Placement: large, Network: allowlist("b.example"), SessionTimeout: 601}, nil},
 		"longer than it":     {all, Question{Caller: user, Run: inside, Placement: large, SessionTimeout: 600}, []string{"timeout_sec>600: 601"}},
-		"a long build":       {all, Question{Caller: user, Run: &belljar.RunSpec{BuildTimeoutSec: 601}, Placement: small}, []string{"timeout_sec>600: 601"}},
-		"a build as long":    {all, Question{Caller: user, Run: &belljar.RunSpec{BuildTimeoutSec: 600}, Placement: small}, nil},
-		"a build inside":     {all, Question{Caller: user, Run: &belljar.RunSpec{SessionID: "s", BuildTimeoutSec: 700}, Placement: large, SessionTimeout: 601}, []string{"timeout_sec>600: 700"}},
+		"a long build":       {all, Question{Caller: user, Run: compiled, Placement: building(601)}, []string{"timeout_sec>600: 601"}},
+		"a build as long":    {all, Question{Caller: user, Run: compiled, Placement: building(600)}, nil},
+		"no build":           {all, Question{Caller: user, Run: &belljar.RunSpec{Language: "python"}, Placement: building(601)}, nil},
+		"a build inside":     {all, Question{Caller: user, Run: &belljar.RunSpec{SessionID: "s", Language: "go"}, Placement: building(700), SessionTimeout: 601}, []string{"timeout_sec>600: 700"}},
+		"a session of them":  {all, Question{Caller: user, Session: &belljar.SessionSpec{}, Placement: building(601)}, nil},
 		"an operator":        {all, Question{Caller: belljar.Caller{ID: "op", Role: belljar.RoleAdmin}, Run: run, Placement: large}, nil},
 		"an operator's tool": {all, Question{Caller: agent, Run: inside, Placement: large}, []string{"source=mcp"}},
 		"that image":         {rulesOf(t, "image=python:*"), Question{Caller: user, Run: run, Placement: large}, []string{"image=python:*"}},

@@ -22,10 +22,10 @@ const (
 // MayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
 // for here. A digest is allowed, alone or with a name, if the image has a name here that is.
 func (r *Rules) MayUse(ctx context.Context, ref string) error {
-	allowed := r.Policy.AllowedImages
-	if len(allowed) == 0 || r.allows(ref) || r.allowsDigest(ctx, ref) {
+	if r.Policy.AllowsImage(ref) || r.allowsDigest(ctx, ref) {
 		return nil
 	}
+	allowed := r.Policy.AllowedImages
 	e := &belljar.Error{
 		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("image %q is not among those allowed here", ref),
 		Details: map[string]any{"field": "base_image", "provided": ref, "supported": allowed, "rule": "SANDBOX_ALLOWED_IMAGES"},
@@ -34,7 +34,7 @@ func (r *Rules) MayUse(ctx context.Context, ref string) error {
 	if len(allowed) > someAllowed {
 		e.Hint += fmt.Sprintf(" and %d more", len(allowed)-someAllowed)
 	}
-	if name, _, pinned := strings.Cut(ref, "@"); pinned && r.allows(name) {
+	if name, _, pinned := strings.Cut(ref, "@"); pinned && r.Policy.AllowsImage(name) {
 		e.Hint = name + " is allowed: leave the digest out, or pull it first, and if it has that digest then, it is allowed with it"
 	}
 	return e
@@ -46,7 +46,7 @@ const someAllowed = 8
 // allowsDigest reports whether the policy allows an image by its digest: because of what it is called here. The tag that a
 // reference may have besides is only the caller's claim.
 func (r *Rules) allowsDigest(ctx context.Context, ref string) bool {
-	return slices.ContainsFunc(r.namesOf(ctx, ref), r.allows)
+	return slices.ContainsFunc(r.namesOf(ctx, ref), r.Policy.AllowsImage)
 }
 
 // namesOf returns what an image is called here that is named by its digest, none for one that is not here.
@@ -62,14 +62,9 @@ func (r *Rules) namesOf(ctx context.Context, ref string) []string {
 	return here.Names
 }
 
-// allows reports whether the policy allows a name.
-func (r *Rules) allows(ref string) bool {
-	for _, pattern := range r.Policy.AllowedImages {
-		if pattern == ref || standsFor(pattern, ref) {
-			return true
-		}
-	}
-	return false
+// AllowsImage reports whether a policy allows the name of an image.
+func (p Policy) AllowsImage(ref string) bool {
+	return len(p.AllowedImages) == 0 || slices.ContainsFunc(p.AllowedImages, func(pattern string) bool { return pattern == ref || standsFor(pattern, ref) })
 }
 
 // standsFor reports whether a pattern of [Policy.AllowedImages] stands for an image. Both are completed as Docker does. A

@@ -86,7 +86,7 @@ func (n *Memory) claim(id string, c *claim, q belljar.Quota) error {
 	if most := int64(q.MemoryMB) << 20; most > 0 && used.memory+c.memory > most {
 		return overQuota("memory_mb", "MiB of memory and files in memory", float64(used.memory>>20), float64(c.memory>>20), float64(q.MemoryMB))
 	}
-	if q.CPU > 0 && used.cpu+c.cpu > q.CPU {
+	if q.CPU > 0 && used.cpu+c.cpu > q.CPU+1e-6 { // sums of decimal fractions are not exact
 		return overQuota("cpu", "cores", used.cpu, c.cpu, q.CPU)
 	}
 	if n.claims == nil {

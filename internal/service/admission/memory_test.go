@@ -70,6 +70,19 @@ func TestMoreThanTheQuota(t *testing.T) {
 
 // Above the watermark nothing new is admitted and what is made ahead goes; at the critical level the sandbox that is furthest above its
 // share goes, and only that, though its claim comes to another one meanwhile; and when there is room again, those who wait are admitted.
+// All of a quota of processors can be used: three tenths are no more than 0.3, although their sum in binary is.
+func TestQuotaOfTenths(t *testing.T) {
+	n := &Memory{}
+	for _, id := range []string{"a", "b", "c"} {
+		if err := n.claim(id, &claim{user: "ann", cpu: 0.1}, belljar.Quota{CPU: 0.3}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := n.claim("d", &claim{user: "ann", cpu: 0.01}, belljar.Quota{CPU: 0.3}); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+		t.Error(err)
+	}
+}
+
 func TestMemoryRunsShort(t *testing.T) {
 	whole := &trough{bound: 1000 * mega, used: map[string]int64{"ahead": 100 * mega}}
 	s := &Memory{Mode: AdmitUsed, Log: slog.New(slog.DiscardHandler), Hosts: placement.Hosts{placement.NewHost(reserve{whole: whole})}}

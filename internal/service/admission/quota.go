@@ -35,11 +35,44 @@ type Accounts struct {
 	MinFreeBytes uint64
 	// Wait is until when logs are kept.
 	Wait string
-	// NextSweep returns when the oldest log of a user is deleted; false if that is not known.
+	// NextSweep returns when the oldest log of a user is deleted; false if that is not known. It may read all of the user's runs.
 	NextSweep func(ctx context.Context, user string) (time.Time, bool)
 
 	artifacts, logs ledger
 	quotas          quotas
+	sweeps          sweeps
+}
+
+// sweeps remembers when the oldest logs of users are deleted who have no room for more. The zero value is empty.
+type sweeps struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (s *sweeps) get(user string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at[user]
+}
+
+func (s *sweeps) put(user string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil || len(s.at) >= maxQuotas {
+		s.at = map[string]time.Time{}
+	}
+	s.at[user] = at
+}
+
+// nextSweep is NextSweep, which it asks once until then: a client may repeat a request that is refused.
+func (a *Accounts) nextSweep(ctx context.Context, user string) (t time.Time, known bool) {
+	if t = a.sweeps.get(user); a.Now().Before(t) {
+		return t, true
+	}
+	if t, known = a.NextSweep(ctx, user); known {
+		a.sweeps.put(user, t)
+	}
+	return t, known
 }
 
 // quotas remembers the quotas of users who are active. The zero value is empty.
@@ -160,7 +193,7 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": Hundredths(float64(used) / (1 << 20))},
 		Hint:    a.Wait + "; an operator can allow more with log_mb in your quota",
 	}
-	if t, known := a.NextSweep(ctx, user); known {
+	if t, known := a.nextSweep(ctx, user); known {
 		e.Details["retry_after_sec"] = int(t.Sub(a.Now()).Seconds()) + 1
 	}
 	return nil, e

@@ -51,3 +51,22 @@ func TestCheckDay(t *testing.T) {
 		}
 	}
 }
+
+// TestAffordLog: a request that is refused for its owner's logs has the time of the next sweep, which is looked up once until then.
+func TestAffordLog(t *testing.T) {
+	now, asked := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC), 0
+	a := Accounts{
+		Users: used{UserUsage: belljar.UserUsage{LogBytes: 1 << 20}}, Now: func() time.Time { return now },
+		NextSweep: func(context.Context, string) (time.Time, bool) {
+			asked++
+			return now.Add(time.Hour), true
+		},
+	}
+	for after, want := range []struct{ wait, asked int }{{3601, 1}, {1801, 1}, {3601, 2}} {
+		var e *belljar.Error
+		if _, err := a.AffordLog(t.Context(), "ann", belljar.Quota{LogMB: 1}); !errors.As(err, &e) || e.Details["retry_after_sec"] != want.wait || asked != want.asked {
+			t.Errorf("after %d: %v, asked %d times", after, err, asked)
+		}
+		now = now.Add(30 * time.Minute)
+	}
+}

@@ -162,6 +162,6 @@ func (r *Rules) Enabled() error {
 	}
 	return &belljar.Error{
 		Code: belljar.CodePolicyDenied, Message: "this node executes nothing",
-		Details: map[string]any{"rule": "SANDBOX_ENABLE_EXECUTION"},
+		Details: map[string]any{"rule": "SANDBOX_ENABLE_EXECUTION"}, Hint: "an operator sets SANDBOX_ENABLE_EXECUTION",
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/queue"
 )
 
 // Workspace is the workspace of a living session, in use until it is released.
@@ -48,11 +49,13 @@ type Options struct {
 // Files is the workspaces of all sessions.
 type Files struct {
 	opts     Options
-	searches chan struct{} // takes as many as may search at once
+	searches *queue.Queue
 }
 
 // New returns the workspaces of these sessions.
-func New(opts Options) *Files { return &Files{opts: opts, searches: make(chan struct{}, searches)} }
+func New(opts Options) *Files {
+	return &Files{opts: opts, searches: queue.New(queue.Options{Slots: searches, Length: searchesWaiting})}
+}
 
 // As is the files as one caller sees them.
 func (f *Files) As(caller belljar.Caller) belljar.Files { return view{f, caller} }

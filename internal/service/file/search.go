@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/queue"
 )
 
 // Bounds of a search.
@@ -25,8 +26,11 @@ const (
 	searchPaths = 16 << 20  // of the paths of all files
 	searchBatch = 500       // files asked for at once
 	batchBytes  = 512 << 10 // of their paths
-	searches    = 2         // on the node at once
 	searchStep  = 16 << 10  // of lines between two looks at the time: an expression can take 0.2 s for them
+
+	searches        = 3 // on the node at once
+	searchesOfOne   = 2 // of one user: others need not wait until all of that user's are over
+	searchesWaiting = 64
 )
 
 // errSearchTime ends a search, which then answers what it found so far.
@@ -44,11 +48,11 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 		return none, err
 	}
 	defer u.end()
-	give, err := v.searching(u.ctx)
+	turn, err := v.searching(u.ctx)
 	if err != nil {
 		return none, u.fault(s.dir, err)
 	}
-	defer give()
+	defer turn.Leave()
 	ctx, cancel := context.WithTimeoutCause(u.ctx, searchTime, errSearchTime)
 	defer cancel()
 	err = s.run(ctx, u)
@@ -69,18 +73,23 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 	return s.found, nil
 }
 
-// searching waits until this search may begin: a node runs only a few at once.
-func (f *Files) searching(ctx context.Context) (give func(), err error) {
+// searching waits until this search may begin: a node runs only a few at once, of which users take turns.
+func (v view) searching(ctx context.Context) (*queue.Ticket, error) {
 	late := time.NewTimer(searchTime)
 	defer late.Stop()
-	select {
-	case f.searches <- struct{}{}:
-		return func() { <-f.searches }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-late.C:
-		return nil, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many searches at once", Hint: "try again in a moment"}
+	turn, err := v.searches.Enter(v.caller.ID, searchesOfOne)
+	if err == nil {
+		select {
+		case <-turn.Ready():
+			return turn, nil
+		case <-ctx.Done():
+			turn.Leave()
+			return nil, context.Cause(ctx)
+		case <-late.C:
+			turn.Leave()
+		}
 	}
+	return nil, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many searches at once", Hint: "try again in a moment"}
 }
 
 // search is one search under way.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/belljar/belljar"
 )
@@ -52,4 +53,28 @@ func TestSearchBraces(t *testing.T) {
 			t.Errorf("%d: %v", braces, err)
 		}
 	}
+}
+
+// One user's searches, as many as there may be, do not keep others from theirs.
+func TestSearchesOfOtherUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := New(Options{})
+		hostile, other := view{files, belljar.Caller{ID: "hostile"}}, view{files, belljar.Caller{ID: "other"}}
+		for range 2 * searchesWaiting {
+			go func() {
+				if turn, err := hostile.searching(t.Context()); err == nil {
+					defer turn.Leave()
+				}
+				<-t.Context().Done()
+			}()
+		}
+		synctest.Wait()
+		for range 2 {
+			turn, err := other.searching(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn.Leave()
+		}
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -173,8 +175,21 @@ func TestAnswers(t *testing.T) {
 	if got, ok := none.keptAnswer(key); !ok || got.Hosts[0] != "a.example.com" || got.Printed != "x" {
 		t.Errorf("%+v %v", got, ok)
 	}
+	for _, name := range []string{key + ".json", "new-1"} { // of an image that no request names again, and of a process that was killed
+		name = filepath.Join(none.opts.Shelf.Dir, answersDir, name)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if old := time.Now().Add(-time.Hour); os.Chtimes(name, old, old) != nil {
+			t.Fatal("it stays young")
+		}
+	}
+	none.keepAnswer("other", a)
+	if left, err := os.ReadDir(filepath.Join(none.opts.Shelf.Dir, answersDir)); err != nil || len(left) != 1 || left[0].Name() != "other.json" {
+		t.Errorf("%v, %v", left, err)
+	}
 	now = now.Add(time.Hour)
-	if _, ok := none.keptAnswer(key); ok {
+	if _, ok := none.keptAnswer("other"); ok {
 		t.Error("found after its time")
 	}
 	none.keepAnswer("", a)

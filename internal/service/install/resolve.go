@@ -355,6 +355,7 @@ func (i *Installer) keepAnswer(key string, a answer) {
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
+	i.sweepAnswers(dir)
 	var f *os.File
 	if err == nil {
 		f, err = os.CreateTemp(dir, "new-*")
@@ -371,5 +372,15 @@ func (i *Installer) keepAnswer(key string, a answer) {
 	}
 	if err != nil {
 		i.opts.Log.Warn("what a preset stands for cannot be kept", "preset", a.Name, "err", err)
+	}
+}
+
+// sweepAnswers removes the answers that are too old, which no request may ask for again, and what a process that was killed has not finished.
+func (i *Installer) sweepAnswers(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) >= i.opts.TTL {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // the next one tries again
+		}
 	}
 }

@@ -1,11 +1,14 @@
 package kernel
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // What is kept of a context has its restart, before which no code is executed again. It is lost until a run knows, or the session woke with it.
@@ -20,7 +23,7 @@ func TestSaved(t *testing.T) {
 	was.restart(e, made.Add(time.Minute))
 	for _, keep := range []bool{false, true} {
 		is := NewTable(Limits{}, branch)
-		is.Restore(was.Save())
+		is.Restore(was.Save(), made)
 		got, err := is.find("data")
 		if err != nil || got.language != "python" || got.cwd != "work" || !got.made.Equal(made) || !got.since.Equal(made.Add(time.Minute)) {
 			t.Fatalf("%+v, %v", got, err)
@@ -31,5 +34,49 @@ func TestSaved(t *testing.T) {
 		if first, second := is.Lost("data"), is.Lost("data"); first == keep || second {
 			t.Errorf("kept %v: lost %v, %v", keep, first, second)
 		}
+	}
+}
+
+// The next process has the contexts on record, also those that its agent does not know, and what is younger begins anew.
+func TestRecoverSaved(t *testing.T) {
+	branch := func() *queue.Queue { return nil }
+	made := time.Unix(1e9, 0)
+	now := made.Add(time.Hour)
+	saved := []store.SavedContext{
+		{Name: "used", Language: "python", CreatedAt: made, Since: made.Add(time.Minute), Lost: true}, // the record lags
+		{Name: "first", Language: "bash", CreatedAt: made, Lost: true}, {Name: "kept", Language: "bash", CreatedAt: made},
+		{Name: "unused", Language: "bash", Cwd: "work", CreatedAt: made, Lost: true},
+		{Name: "waits", Language: "bash", CreatedAt: made},
+		{Name: "other", Language: "bash", CreatedAt: made},
+	}
+	shells := []wire.ShellInfo{
+		{Name: prefix + "used", Kernel: wire.KernelPython, Runs: 1, AgeMS: 1000}, {Name: prefix + "other", Kernel: wire.KernelPython, AgeMS: 1000},
+		{Name: prefix + "first", Runs: 1, Busy: true}, {Name: prefix + "kept", Runs: 1, Busy: true},
+		{Name: prefix + "young", Cwd: belljar.WorkspaceDir + "/sub", AgeMS: 1000}, {Name: prefix + "elsewhere", Cwd: "/usr", AgeMS: 1000},
+	}
+	table := NewTable(Limits{}, branch)
+	table.Recover(shells, nil, saved, now)
+	about := now.Add(-2 * time.Second)
+	for name, want := range map[string]struct {
+		language, cwd string
+		since         time.Time
+		lost          bool
+	}{
+		"used": {"python", "", made.Add(time.Minute), false}, "unused": {"bash", "work", time.Time{}, true},
+		"first": {"bash", "", time.Time{}, true}, "kept": {"bash", "", time.Time{}, false}, "waits": {"bash", "", time.Time{}, false},
+		"other": {"python", "", about, false}, "young": {"bash", "sub", about, false}, "elsewhere": {"bash", "", about, false},
+	} {
+		got, err := table.find(name)
+		if err != nil || got.language != want.language || got.cwd != want.cwd || !got.since.Equal(want.since) || got.lost != want.lost {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	table.remove("used", now.Add(time.Minute))
+	if e, _, err := table.enter(belljar.ContextSpec{Name: "used", Language: "python"}, now.Add(time.Hour)); err != nil || !e.since.Equal(now.Add(time.Minute)) {
+		t.Errorf("made again: %+v, %v", e, err)
+	}
+	table = NewTable(Limits{}, branch)
+	if table.Recover(nil, errors.New("an older agent"), saved, now); len(table.all()) != 0 {
+		t.Errorf("%+v", table.all())
 	}
 }

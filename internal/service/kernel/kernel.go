@@ -25,6 +25,8 @@ type Session interface {
 	// Session is the session as it stands, and Contexts are its contexts.
 	Session() belljar.Session
 	Contexts() *Table
+	// Record puts the session on record, with its contexts.
+	Record() error
 	// Box is its sandbox with its agent, and Execution a command in it without arguments.
 	Box() *box.Box
 	Execution() wire.Exec
@@ -114,7 +116,8 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 				Details: map[string]any{"context": e.name, "cwd": e.cwd}, Hint: "use another name, or delete it first",
 			}
 		}
-		if made, err = v.look(ctx, x, e); err == nil && made.State == belljar.ContextStopped {
+		// One that had variables stays stopped: its next code says that they are gone, or has the earlier code executed again.
+		if made, err = v.look(ctx, x, e); err == nil && made.State == belljar.ContextStopped && made.Runs == 0 && !x.Contexts().isLost(e) {
 			if err = v.start(ctx, x, e); err == nil {
 				made, err = v.look(ctx, x, e)
 			}
@@ -151,12 +154,14 @@ func (v view) start(ctx context.Context, x Session, e *entry) error {
 		}
 	}
 	var refused *wire.Error
-	if errors.As(err, &refused) && refused.Code == wire.CodeExecFailed && refused.Errno == wire.ENOENT {
-		if refused.Step == wire.StepChdir {
-			return &belljar.Error{
-				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("cwd %q is no directory of the workspace", e.cwd), Details: map[string]any{"field": "cwd"},
-			}
+	switch {
+	case !errors.As(err, &refused) || refused.Code != wire.CodeExecFailed:
+	case refused.Step == wire.StepChdir:
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("cwd %q is no directory of the workspace that can be entered", e.cwd),
+			Details: map[string]any{"field": "cwd"},
 		}
+	case refused.Errno == wire.ENOENT:
 		return noInterpreter(e, "the image has no interpreter for "+e.language)
 	}
 	return err
@@ -171,22 +176,26 @@ func noInterpreter(e *entry, why string) error {
 
 // execute runs a command that is no run, and returns what it has shown and printed.
 func (v view) execute(ctx context.Context, x Session, exec wire.Exec) ([]byte, error) {
-	out, exit, err := execute(ctx, x.Box(), x.Execution().Cwd, exec) // not the folder that the caller names
+	out, exit, err := execute(ctx, x.Box(), exec)
 	if err == nil && (exit.Cause != wire.CauseExited || exit.Code != 0) {
+		code := belljar.CodeInternal
+		if exit.Cause == wire.CauseTimeout {
+			code = belljar.CodeTimeout
+		}
 		err = &belljar.Error{
-			Code: belljar.CodeInternal, Message: "the interpreter does not answer", Details: map[string]any{"exit_code": exit.Code, "cause": string(exit.Cause)},
+			Code: code, Message: "the interpreter does not answer", Details: map[string]any{"exit_code": exit.Code, "cause": string(exit.Cause)},
 		}
 	}
 	return out, err
 }
 
-func execute(ctx context.Context, b *box.Box, optional string, exec wire.Exec) (out []byte, exit wire.Exit, err error) {
+func execute(ctx context.Context, b *box.Box, exec wire.Exec) (out []byte, exit wire.Exit, err error) {
 	exec.ID = "context:" + belljar.NewID()
 	exec.OutputLimit = maxMatchBytes
 	if until, ok := ctx.Deadline(); ok {
 		exec.TimeoutMS = max(1, time.Until(until).Milliseconds())
 	}
-	proc, err := b.Exec(ctx, exec, optional)
+	proc, err := b.Exec(ctx, exec, "")
 	if err != nil {
 		if ctx.Err() != nil { // it may have started
 			go abandon(b, exec)
@@ -272,6 +281,9 @@ func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Co
 			x.Contexts().restart(e, v.opts.Now())
 		}
 		if err == nil {
+			err = keep(x)
+		}
+		if err == nil {
 			err = v.start(ctx, x, e)
 		}
 		if err == nil {
@@ -291,12 +303,22 @@ func (v view) Delete(ctx context.Context, sessionID, name string) error {
 			return nil
 		}
 		x.Contexts().remove(name, v.opts.Now())
-		if err := v.end(ctx, x, e); err != nil {
-			return err
+		if err = v.end(ctx, x, e); err == nil {
+			err = keep(x)
 		}
-		v.record(event.ContextEnded, x, e, "deleted")
-		return nil
+		if err == nil {
+			v.record(event.ContextEnded, x, e, "deleted")
+		}
+		return err
 	})
+}
+
+// keep puts it on record that a context is gone, or begins anew: else the next process could execute code from before again.
+func keep(x Session) error {
+	if err := x.Record(); err != nil {
+		return fault.Record("put the contexts on record", err)
+	}
+	return nil
 }
 
 // end ends the interpreter of a context, its runs, and what they have started.
@@ -321,6 +343,9 @@ func (v view) Complete(ctx context.Context, sessionID, name, code string) (c bel
 		now, err := v.look(ctx, x, e)
 		if err == nil && now.State == belljar.ContextIdle {
 			c, err = v.complete(ctx, x, e, strings.ReplaceAll(code, "\x00", ""))
+			if belljar.CodeOf(err) == belljar.CodeTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				c, err = belljar.Completion{}, nil // the program's objects are slow
+			}
 		}
 		return err
 	})
@@ -335,12 +360,13 @@ const maxCode = 1 << 20
 
 func (v view) complete(ctx context.Context, x Session, e *entry, code string) (c belljar.Completion, err error) {
 	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(code, " "))
-	exec.Shell.Complete = true
+	exec.Shell.Complete, exec.GraceMS = true, listTime.Milliseconds() // to kill it would cost the variables
 	if e.language == "bash" {
-		c.Word = code[strings.LastIndexAny(code, " \t\n|;&(=")+1:]
-		exec.Shell.Cmd = []byte("compgen -c -f -v -- '" + strings.ReplaceAll(c.Word, "'", `'\''`) + "' 2>/dev/null | head -n 1000; true")
+		exec.Shell.Cmd, c.Word = bashNames(code)
 		out, err := v.execute(ctx, x, exec)
-		c.Matches = strings.Fields(string(out))
+		for name := range strings.Lines(string(out)) {
+			c.Matches = append(c.Matches, bashQuoted(strings.TrimSuffix(name, "\n")))
+		}
 		return tidy(c), err
 	}
 	out, err := v.execute(ctx, x, exec)

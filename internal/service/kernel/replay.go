@@ -21,7 +21,7 @@ const (
 
 // Replay executes the earlier code of a context again, in its order and without its output, if the context has no interpreter. earlier
 // yields runs of the session, oldest first. exec is the command that comes next. It returns how many pieces of code were executed.
-func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, optional, name string, earlier func(yield func(belljar.Run, error) bool)) (n int, err error) {
+func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name string, earlier func(yield func(belljar.Run, error) bool)) (n int, err error) {
 	e, err := t.find(name)
 	if err != nil {
 		return 0, err
@@ -66,7 +66,7 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, optional
 		n++
 		again := t.direct(exec, e, run.Command[0])
 		again.Shell.Fresh = n == 1
-		_, exit, err := execute(ctx, b, optional, again)
+		_, exit, err := execute(ctx, b, again)
 		if err != nil {
 			return n, fmt.Errorf("execute the code of run %s again: %w", run.ID, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // Limits bound the contexts of one session. A field left zero is its default.
@@ -32,11 +33,10 @@ type Table struct {
 	limits Limits
 	branch func() *queue.Queue
 
-	mu      sync.Mutex
-	list    map[string]*entry
-	removed map[string]time.Time // when contexts of these names ended that are not in the list
-	from    time.Time            // when the session was recovered: no context that is not in the list was older
-	old     bool                 // the session's agent has no kernels
+	mu   sync.Mutex
+	list map[string]*entry
+	from time.Time // when the list was taken over, or a context left it: those that come are younger
+	old  bool      // the session's agent has no kernels
 }
 
 // entry is one context.
@@ -50,26 +50,38 @@ type entry struct {
 
 // NewTable returns a table without contexts. branch makes the queue in which the runs of a context wait for each other.
 func NewTable(limits Limits, branch func() *queue.Queue) *Table {
-	return &Table{limits: limits.complete(), branch: branch, list: map[string]*entry{}, removed: map[string]time.Time{}}
+	return &Table{limits: limits.complete(), branch: branch, list: map[string]*entry{}}
 }
 
 // prefix begins the names of contexts among the shells of an agent.
 const prefix = "context/"
 
-// Recover notes the contexts that an agent knows from a former process. An error says that it knows none, being an older one. cwd is where
-// the session's commands start.
-func (t *Table) Recover(shells []wire.ShellInfo, err error, cwd string, now time.Time) {
+// Recover notes the contexts that an agent knows from a former process, and those on record: the agent of a session that woke knows only those
+// that were used since. An error says that it is an older agent, which has none.
+func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedContext, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.old, t.from = err != nil, now
+	if t.old, t.from = err != nil, now; t.old {
+		return
+	}
+	first := map[string]bool{} // no run has ended in them
 	for _, s := range shells {
 		if name, ok := strings.CutPrefix(s.Name, prefix); ok {
+			first[name] = s.Runs == 0 || s.Runs == 1 && s.Busy
 			made := now.Add(-time.Duration(s.AgeMS) * time.Millisecond)
 			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch()} // about: we asked later
-			if s.Cwd != cwd {
-				e.cwd, _ = strings.CutPrefix(s.Cwd, belljar.WorkspaceDir+"/")
+			if dir, below := strings.CutPrefix(s.Cwd, belljar.WorkspaceDir+"/"); below {
+				e.cwd = dir
 			}
 			t.list[name] = e
+		}
+	}
+	for _, c := range saved {
+		switch e := t.list[c.Name]; {
+		case e == nil:
+			t.restore(c).lost = c.Lost
+		case e.language == c.Language:
+			e.made, e.since, e.lost = c.CreatedAt, c.Since, c.Lost && first[c.Name]
 		}
 	}
 }
@@ -112,9 +124,6 @@ func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made b
 		return e, false, err
 	}
 	e = &entry{name: spec.Name, language: language, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch()}
-	if at, ok := t.removed[e.name]; ok {
-		e.since = at
-	}
 	t.list[e.name] = e
 	return e, true, nil
 }
@@ -169,15 +178,15 @@ func (t *Table) remove(name string, now time.Time) {
 	defer t.mu.Unlock()
 	delete(t.list, name)
 	if !now.IsZero() {
-		t.removed[name] = now
+		t.from = now
 	}
 }
 
-// restart has code from before a time not executed again.
+// restart has code from before a time not executed again, nor its variables missed.
 func (t *Table) restart(e *entry, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.since = now
+	e.since, e.lost = now, false
 }
 
 // all returns the contexts, sorted by name.
@@ -200,8 +209,10 @@ func (t *Table) Queue(name string) *queue.Queue {
 // Direct directs a command to a context: its code is executed there.
 func (t *Table) Direct(e wire.Exec, name, code string) wire.Exec {
 	of, err := t.find(name)
-	if err != nil { // it was deleted while the run waited: its agent says so
-		of = &entry{name: name}
+	if err != nil { // it was deleted meanwhile: the agent refuses what is no kernel
+		e = t.direct(e, &entry{name: name}, code)
+		e.Shell.Kernel = "deleted"
+		return e
 	}
 	return t.direct(e, of, code)
 }

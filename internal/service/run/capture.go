@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -19,8 +20,18 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// maxArtifacts bounds how many files one run may leave.
-const maxArtifacts = 10_000
+// Bounds of how many files one run may leave, and of the bytes of their names, which go on record and which no quota counts.
+const (
+	maxArtifacts = 10_000
+	maxNames     = 4 << 20
+)
+
+// matchTime is how long the patterns of a run may take to be compared with names. Usual ones take milliseconds. Hundreds of long ones with
+// braces and stars could take hours.
+const matchTime = 5 * time.Second
+
+// errPatterns is the error of patterns that take longer.
+var errPatterns = errors.New("capture_patterns take too long to compare with so many names")
 
 // Why the bytes of an artifact were not kept.
 const (
@@ -43,15 +54,18 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, captureTime)
 	defer cancel()
-	found, warnings, err := find(ctx, b, p.patterns)
+	found, warnings, err := find(ctx, b, p.patterns, matchTime)
 	var w *admission.Allowance
 	if err == nil {
 		w, err = s.accounts.AllowArtifacts(ctx, r.owner)
 	}
 	if err != nil {
 		s.log.Warn("artifacts cannot be captured", "run_id", r.id, "err", err)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case errors.Is(err, errPatterns):
+			err = errPatterns
 		}
 		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
 	}
@@ -68,15 +82,15 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	return c, append(warnings, c.warnings(p.Limits)...)
 }
 
-// find returns the files that patterns match, sorted by path, with warnings for patterns that match none.
-func find(ctx context.Context, b *box.Box, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
-	sel := selection{patterns: patterns, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
-	beyond := 0
+// find returns the files that patterns match, sorted by path, with warnings for patterns that match none. The patterns may take that long.
+func find(ctx context.Context, b *box.Box, patterns []string, most time.Duration) (found []wire.FileInfo, warnings []string, err error) {
+	sel := selection{patterns: patterns, left: most, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
+	names, beyond := 0, 0
 	cut, err := b.Agent.Walk(ctx, b.File("."), func(f wire.FileInfo) error {
-		if !sel.includes(f) {
-			return nil
+		if wanted, err := sel.includes(f); err != nil || !wanted {
+			return err
 		}
-		if len(found) == maxArtifacts {
+		if names += len(f.Path) + len(f.Target); len(found) == maxArtifacts || names > maxNames {
 			beyond++
 			return nil
 		}
@@ -84,7 +98,7 @@ func find(ctx context.Context, b *box.Box, patterns []string) (found []wire.File
 		return nil
 	})
 	if beyond > 0 {
-		warnings = append(warnings, fmt.Sprintf("%d artifacts beyond the first %d were not captured", beyond, maxArtifacts))
+		warnings = append(warnings, fmt.Sprintf("%d artifacts beyond the first %d were not captured", beyond, len(found)))
 	}
 	if cut {
 		warnings = append(warnings, "the workspace has more files than are searched for artifacts")
@@ -96,15 +110,20 @@ func find(ctx context.Context, b *box.Box, patterns []string) (found []wire.File
 // selection decides which files patterns match, and remembers which patterns matched any.
 type selection struct {
 	patterns []string
+	left     time.Duration // to compare
 	hits     []int
 	folders  []bool // a pattern matched a directory
 }
 
 // includes reports whether f is to be captured: a regular file, or a symbolic link, of which only the target is noted.
-func (s *selection) includes(f wire.FileInfo) bool {
-	wanted := false
+func (s *selection) includes(f wire.FileInfo) (wanted bool, err error) {
+	last := time.Now()
 	for i, p := range s.patterns {
-		if !matches(p, f.Path) {
+		hit, now := matches(p, f.Path), time.Now()
+		if s.left, last = s.left-now.Sub(last), now; s.left < 0 {
+			return false, errPatterns
+		}
+		if !hit {
 			continue
 		}
 		switch f.Type {
@@ -115,7 +134,7 @@ func (s *selection) includes(f wire.FileInfo) bool {
 			s.folders[i] = true
 		}
 	}
-	return wanted
+	return wanted, nil
 }
 
 func (s *selection) warnings() []string {

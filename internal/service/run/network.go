@@ -76,7 +76,7 @@ func (c *execution) reportEgress(report *belljar.EgressReport) {
 func (c *execution) denied(report belljar.EgressReport) (warnings []string) {
 	more, policy := "--allow", c.plan.Egress
 	if x := c.plan.session; x != nil {
-		more, policy = "them all anew with belljar session network "+x.ID()+" --allow", x.Placement().Egress
+		more, policy = "it to the session's rules, which this command replaces: belljar session network "+x.ID()+" --allow", x.Placement().Egress
 	}
 	seen, known := map[string]bool{}, map[string]bool{}
 	if c.plan.Egress != nil {

@@ -30,6 +30,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 			return nil, err
 		}
 		r.setImage(p.session.Placement().Image)
+		r.setFiles(p.session.Snapshot().SnapshotDigest)
 	} else {
 		if p.LacksGoCache {
 			s.rules.GoCache(p.Image, true) // for later runs

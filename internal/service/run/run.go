@@ -135,6 +135,13 @@ func (r *Run) setImage(root runtime.Root) {
 	}
 }
 
+// setFiles notes the digest of the files that its workspace began with: a template may have been built again since the run was admitted.
+func (r *Run) setFiles(digest string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.SnapshotDigest = digest
+}
+
 // notedImage is what goes on record of its image.
 func (r *Run) notedImage() *store.Image {
 	r.mu.Lock()

@@ -98,7 +98,8 @@ type Runs struct {
 	mu   sync.Mutex
 	runs map[string]*Run // those under way
 
-	sweeping sync.Mutex               // held while the runs are swept, and guards stuck
+	sweeping sync.Mutex               // held while the runs are swept, and guards stuck and orphans
+	orphans  time.Time                // when orphaned bytes were swept last
 	stuck    map[bool]map[string]bool // ids that a sweep, of bytes or of records, has to go on behind
 }
 

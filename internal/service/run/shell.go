@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"github.com/belljar/belljar"
@@ -39,13 +40,19 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 	return e
 }
 
-// replay executes the earlier code of the run's context again, if the request asks for it and the context has lost its interpreter.
+// replay executes the earlier code of the run's context again, if the request asks for it and the context has lost its interpreter. It fails
+// for a context that was deleted before its code began.
 func (c *execution) replay(ctx context.Context) error {
 	p := c.plan
+	if name := p.request.Context; name != "" && p.session.Contexts.Queue(name) == nil {
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q was deleted before its code began", name), Hint: "send the code again, with its language",
+		}
+	}
 	if !p.request.Replay {
 		return nil
 	}
-	n, err := p.session.Contexts.Replay(ctx, c.box, p.command(c.id, c.box), p.Image.WorkingDir, p.request.Context, func(yield func(belljar.Run, error) bool) {
+	n, err := p.session.Contexts.Replay(ctx, c.box, p.command(c.id, c.box), p.request.Context, func(yield func(belljar.Run, error) bool) {
 		q := belljar.RunQuery{SessionID: p.request.SessionID, Sort: "created_at:asc", Limit: belljar.MaxPage}
 		for more := true; more; q.Offset += q.Limit {
 			page, total, err := c.store.List(ctx, q)

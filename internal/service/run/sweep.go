@@ -17,15 +17,18 @@ const sweepAtOnce = 100
 // orphanAge is how old bytes without a record must be to be orphaned: younger ones may belong to a run that is not on record yet.
 const orphanAge = time.Hour
 
+// orphansEvery is how often orphaned bytes are looked for, of which there are few. Each log and each run's artifacts are looked up in the store
+// for that, which takes minutes where there are millions.
+const orphansEvery = 6 * time.Hour
+
 // Sweep removes the bytes of runs that finished before one time (if that is not zero), the records of those that finished before
-// another, and orphaned bytes.
+// another, and now and then orphaned bytes.
 func (s *Runs) Sweep(ctx context.Context, bytesBefore, rowsBefore time.Time) error {
 	var errs []error
 	if !bytesBefore.IsZero() {
 		errs = append(errs, s.sweep(ctx, bytesBefore, true))
 	}
-	errs = append(errs, s.sweep(ctx, rowsBefore, false))
-	return errors.Join(append(errs, s.sweepOrphans(ctx, s.clock.Now().Add(-orphanAge)))...)
+	return errors.Join(append(errs, s.sweep(ctx, rowsBefore, false), s.sweepOrphans(ctx, s.clock.Now()))...)
 }
 
 // sweep removes the bytes of the runs that finished before t, or the runs. It stops at a step in which some cannot be removed. The next
@@ -102,8 +105,14 @@ type orphanage interface {
 	Orphans(t time.Time, known func(id string) bool) ([]string, error)
 }
 
-// sweepOrphans removes bytes from before t that no run on record owns.
-func (s *Runs) sweepOrphans(ctx context.Context, t time.Time) error {
+// sweepOrphans removes old bytes that no run on record owns, if that is due.
+func (s *Runs) sweepOrphans(ctx context.Context, now time.Time) error {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	if now.Sub(s.orphans) < orphansEvery {
+		return nil
+	}
+	t := now.Add(-orphanAge)
 	known := func(id string) bool {
 		if s.Get(id) != nil {
 			return true
@@ -131,5 +140,6 @@ func (s *Runs) sweepOrphans(ctx context.Context, t time.Time) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep orphaned bytes: %w", err)
 	}
+	s.orphans = now
 	return nil
 }

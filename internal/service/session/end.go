@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -187,16 +188,31 @@ func (x *Session) row() store.Session {
 	x.mu.Lock()
 	row.Spec, row.Hibernation, row.Below = x.spec, x.asleep.saved, x.below
 	x.mu.Unlock()
-	if row.Spec.Secrets = nil; !row.State.Ended() {
-		row.Secrets = x.sealed
-	} else {
+	if row.Spec.Secrets = nil; row.State.Ended() {
 		row.Hibernation = nil
+	} else {
+		row.Secrets, row.Hibernation = x.sealed, cmp.Or(row.Hibernation, awake(x))
 	}
 	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.Placement().Image)
 	return row
 }
 
-// update puts the session on record as it stands. The caller holds x.writing, so that an older state never replaces a newer one.
+// awake is what goes on record of the contexts of a session that has its sandbox; nil without any.
+func awake(x *Session) *store.Hibernation {
+	if list := x.Contexts.Save(); len(list) > 0 {
+		return &store.Hibernation{Contexts: list}
+	}
+	return nil
+}
+
+// note puts a session on record as it stands.
+func note(x *Session) error {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	return x.update()
+}
+
+// update is note for a caller who holds x.writing, so that an older state never replaces a newer one.
 func (x *Session) update() error {
 	row := x.row()
 	if row.State.Ended() {

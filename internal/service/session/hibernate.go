@@ -181,8 +181,8 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 		return h.failed(ctx, u, err)
 	}
 	rest, err := x.all.opts.Snapshots.Hibernate(ctx, sleeper{u}, until, force, contexts)
+	how := &belljar.Hibernation{Live: rest.Unlive == nil, Reason: unlive(rest.Unlive)}
 	if err == nil {
-		how := &belljar.Hibernation{Live: rest.Unlive == nil, Reason: unlive(rest.Unlive)}
 		if err = h.giveUp(ctx, t, u.box, &store.Hibernation{Shell: rest.Shell, Contexts: x.Contexts.Save()}, how); err != nil {
 			err = errors.Join(err, x.all.opts.Snapshots.Drop(context.WithoutCancel(ctx), x.id))
 		}
@@ -197,7 +197,7 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 	x.all.opts.Record(event.Event{
 		Name: event.SessionHibernated, Caller: x.caller, Session: &state, Runtime: state.Runtime, Took: x.all.opts.Clock.Now().Sub(begun),
 		Count: rest.Files.Bytes, Files: int64(rest.Files.Files),
-		Detail: map[string]string{"digest": rest.Files.Digest, "live": strconv.FormatBool(state.Hibernated.Live)},
+		Detail: map[string]string{"digest": rest.Files.Digest, "live": strconv.FormatBool(how.Live)},
 	})
 	return nil
 }
@@ -272,6 +272,19 @@ var errHibernates = errors.New("the session hibernates")
 // giveUp puts the session on record as hibernated, and then destroys its sandbox.
 func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
 	x := h.of
+	if err := h.record(ctx, t, b, saved, how); err != nil {
+		return err
+	}
+	x.Contexts.Restore(saved.Contexts, x.all.now())
+	x.leave(errHibernates)
+	x.destroy(b)
+	x.all.opts.Memory.Drop(x.id)
+	return nil
+}
+
+// record puts the session on record as hibernated.
+func (h *hibernation) record(ctx context.Context, t *transition, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
+	x := h.of
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()
@@ -298,10 +311,6 @@ func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, sav
 		}
 		return fault.Record("put the session on record", err)
 	}
-	x.Contexts.Restore(saved.Contexts)
-	x.leave(errHibernates)
-	x.destroy(b)
-	x.all.opts.Memory.Drop(x.id)
 	return nil
 }
 
@@ -344,21 +353,26 @@ func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "the session could not hibernate", Err: err, Details: map[string]any{"session_id": x.id}}
 }
 
-// restsAtOnce is how many sessions hibernate by themselves at a time.
-const restsAtOnce = 2
+// How many sessions hibernate by themselves at a time, and how many of one user: what is in them decides how long that takes.
+const (
+	restsAtOnce = 3
+	restsOfOne  = 2
+)
 
 // rest has the session hibernate because nothing has happened in it since a time.
 func (h *hibernation) rest(since time.Time) {
 	x := h.of
 	closing := x.all.opts.Work.Closing()
+	turn := x.all.resting.Park() // as many wait as there are sessions
+	defer turn.Leave()
+	turn.Join(x.caller.ID, restsOfOne)
 	select {
-	case x.all.resting <- struct{}{}:
+	case <-turn.Ready():
 	case <-closing.Done():
 		return
 	case <-x.ctx.Done():
 		return
 	}
-	defer func() { <-x.all.resting }()
 	x.mu.Lock()
 	used := !x.life.alive.Equal(since)
 	x.mu.Unlock()

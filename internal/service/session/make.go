@@ -270,14 +270,7 @@ func furnish(ctx context.Context, x *Session, packages *install.Ready, from *sna
 		err = from.Start(ctx, b, Use{b, x, ctx}.Execution())
 	}
 	if err == nil {
-		err = s.recordActive(x)
-	}
-	if err == nil {
-		x.Touch() // its time begins now
-		b.Shared.New()
-	}
-	if err == nil && !x.begin(b) {
-		err = context.Cause(x.ctx)
+		err = s.activate(x, b)
 	}
 	if err != nil {
 		s.opts.Boxes.Destroy(x.id, b)
@@ -290,17 +283,23 @@ func furnish(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	return nil
 }
 
-// recordActive puts on record that a session is about to be active.
-func (s *Sessions) recordActive(x *Session) error {
+// activate makes a session active, on record first. Nothing is written in between: that would be what it was before.
+func (s *Sessions) activate(x *Session, b *box.Box) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	row := x.row()
-	row.State, row.Hibernation = belljar.SessionActive, nil
+	row.State, row.Hibernation = belljar.SessionActive, awake(x)
 	if x.draft {
-		return s.insert(x, row)
-	}
-	if err := s.opts.Store.Update(context.Background(), row); err != nil {
+		if err := s.insert(x, row); err != nil {
+			return err
+		}
+	} else if err := s.opts.Store.Update(context.Background(), row); err != nil {
 		return fault.Record("put the session on record", err)
+	}
+	x.Touch() // its time begins now
+	b.Shared.New()
+	if !x.begin(b) {
+		return context.Cause(x.ctx)
 	}
 	return nil
 }

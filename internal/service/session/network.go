@@ -65,7 +65,7 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 	}
 	defer x.Release()
 	before := n.replace(reach{asked, place.Egress, place.Env, presets})
-	if err := n.record(); err != nil {
+	if err := note(x); err != nil {
 		n.replace(before)
 		return spec, fault.Record("put the session's network on record", err)
 	}
@@ -108,14 +108,6 @@ func (n *Network) warn(p *egress.Policy) {
 	x := n.of
 	clone := slices.DeleteFunc(slices.Clone(x.state.Warnings), func(s string) bool { return !strings.HasPrefix(s, git.Warning) })
 	x.state.Warnings = append(admission.Uncovered(p), clone...)
-}
-
-// record puts the session on record with its network.
-func (n *Network) record() error {
-	x := n.of
-	x.writing.Lock()
-	defer x.writing.Unlock()
-	return x.update()
 }
 
 // recordEgress records what the session's sandbox reached, or was denied, while not exactly one run used it.

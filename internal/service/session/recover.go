@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Hold(row.Below)...).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	shells, err := agent.Shells(ctx, b.Agent)
-	x.Contexts.Recover(shells, err, Use{b, x, x.ctx}.Execution().Cwd, s.now())
+	x.Contexts.Recover(shells, err, cmp.Or(row.Hibernation, &store.Hibernation{}).Contexts, s.now())
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
 	b.Shared.Charge(b.Network, 0) // the former process has
@@ -146,14 +147,13 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	return b, p, err
 }
 
-// recoveredPlacement is the placement of a session of a former process.
+// recoveredPlacement is the placement of a session of a former process. It has no host if the session's runtime is no longer configured.
 func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p *placement.Placement, err error) {
 	p = &placement.Placement{Exec: row.Spec.WorkspaceExec}
-	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
-		return nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
-	}
-	if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
-		return nil, err
+	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host != nil {
+		if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
+			return nil, err
+		}
 	}
 	p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
 	asked, err := s.opts.Rules.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, placement.Unlimited())

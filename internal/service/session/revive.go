@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
@@ -18,7 +20,7 @@ func (s *Recovery) lapsed(row store.Session) bool {
 		return !now.Before(row.ExpiresAt)
 	}
 	t := s.termsOf(row.Spec)
-	return !now.Before(row.CreatedAt.Add(t.lifetime)) || !now.Before(row.ExpiresAt.Add(s.lag(t.ttl)))
+	return !now.Before(begun(row).Add(t.lifetime)) || !now.Before(row.ExpiresAt.Add(s.lag(t.ttl)))
 }
 
 // revive adds a session of a former process whose sandbox lives to the table, as it is on record. [Session.begin] then makes it
@@ -38,13 +40,21 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	x.state.Runs = max(runs, row.Runs) // its record may lag
 	x.Network.warn(p.Egress)
 	x.life.used, x.life.alive = earlier(now, row.ExpiresAt.Add(s.lag(t.ttl)-t.ttl)), now
-	x.life.ends, x.life.recorded = row.CreatedAt.Add(t.lifetime), row.ExpiresAt
+	x.life.ends, x.life.recorded = begun(row).Add(t.lifetime), row.ExpiresAt
 	if retained(row) {
 		x.life.retained, x.life.ends = true, row.ExpiresAt
 	}
 	s.table.adopt(x)
 	s.record(event.SessionRevived, x.caller, x.Snapshot(), now.Sub(row.CreatedAt))
 	return x, nil
+}
+
+// begun is when the time of a session on record began: when it was made, or approved.
+func begun(row store.Session) time.Time {
+	if a := row.Approval; a != nil && a.State == belljar.ApprovalApproved && a.DecidedAt != nil {
+		return *a.DecidedAt
+	}
+	return row.CreatedAt
 }
 
 // retained reports whether a session on record was closed and is retained: its scope was freed.

@@ -135,11 +135,18 @@ func (x *Session) setImage(root runtime.Root) {
 // Survives reports whether the session outlives the process.
 func (x *Session) Survives() bool { return x.all.opts.Survive }
 
-// SetCwd notes where the session's shell is.
+// SetCwd notes where the session's shell is. The first time goes on record at once: without it, the next process saves no shell.
 func (x *Session) SetCwd(dir string) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	first := x.state.Cwd == "" && dir != ""
 	x.state.Cwd = dir
+	x.mu.Unlock()
+	if !first {
+		return
+	}
+	if err := note(x); err != nil {
+		x.all.opts.Log.Warn("shell of a session cannot be recorded", "session_id", x.id, "err", err)
+	}
 }
 
 // CheckIsolation refuses a request in the session if its sandbox is weaker than caller may have now.

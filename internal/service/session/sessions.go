@@ -90,12 +90,12 @@ type Sessions struct {
 	opts  Options
 	table table
 
-	resting chan struct{} // full while as many as may hibernate by themselves
+	resting *queue.Queue // of those that hibernate by themselves
 }
 
 // New returns a service without sessions.
 func New(opts Options) *Sessions {
-	return &Sessions{opts: opts, resting: make(chan struct{}, restsAtOnce)}
+	return &Sessions{opts: opts, resting: queue.New(queue.Options{Slots: restsAtOnce})}
 }
 
 // now is the time as it goes on record.

@@ -40,7 +40,13 @@ func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
 	case x.spec.Snapshot != "":
 		return x.all.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot)
 	}
-	return x.all.opts.Templates.Source(ctx, x.caller, x.spec.Template)
+	from, err := x.all.opts.Templates.Source(ctx, x.caller, x.spec.Template)
+	if from != nil { // the template may have been built again since the session was admitted
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.state.SnapshotDigest = from.Digest()
+	}
+	return from, err
 }
 
 // makeBox makes the sandbox of a session, with the files that its workspace begins with. The box is returned with an error too, if there is
@@ -88,14 +94,16 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	u := Use{b, x, ctx}
 	cwd, err := from.Fill(ctx, u, layer)
 	if err == nil && cwd != "" {
-		x.SetCwd(cwd)
+		x.mu.Lock()
+		x.state.Cwd = cwd
+		x.mu.Unlock()
 	}
 	if from.Live() {
 		layer.Release() // a state is only read once
 	}
 	if err == nil && from.Live() && !wakes {
 		shells, err := agent.Shells(ctx, b.Agent)
-		x.Contexts.Recover(shells, err, u.Execution().Cwd, s.now())
+		x.Contexts.Recover(shells, err, nil, s.now())
 	}
 	if err == nil && layer == nil {
 		err = b.Upload(ctx, nil, x.Placement().Files) // they come after the others

@@ -54,16 +54,19 @@ func (u Use) Limits() belljar.Limits { return u.session.Placement().Limits }
 // Owner made the session.
 func (u Use) Owner() belljar.Caller { return u.session.caller }
 
-// Execution is a command in the session without arguments.
+// Execution is a command in the session without arguments. It starts in the workspace, where the session's files are, whatever the image's
+// folder is.
 func (u Use) Execution() wire.Exec {
 	p := u.session.Placement()
 	p.Bind()
-	cwd := p.Image.WorkingDir
-	return wire.Exec{Env: p.Environment(cwd, u.session.spec.Env), Cwd: cwd, UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}
+	return wire.Exec{Env: p.Environment("", u.session.spec.Env), UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}
 }
 
 // Contexts are the session's contexts.
 func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
+
+// Record puts the session on record as it stands, with its contexts.
+func (u Use) Record() error { return note(u.session) }
 
 // Touch notes a use of the session that is over at once.
 func (u Use) Touch() { u.session.Touch() }

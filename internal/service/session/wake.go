@@ -201,7 +201,8 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 	if s.lapsed(row) {
 		return nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	}
-	if _, err := s.opts.Snapshots.Find(ctx, belljar.Caller{ID: row.UserID}, row.ID); belljar.CodeOf(err) == belljar.CodeNotFound {
+	saved, err := s.opts.Snapshots.Find(ctx, belljar.Caller{ID: row.UserID}, row.ID)
+	if belljar.CodeOf(err) == belljar.CodeNotFound {
 		return nil, &ending{belljar.SessionLost, "it was hibernated, and its files are gone"}
 	}
 	p, err := s.recoveredPlacement(ctx, row)
@@ -217,10 +218,28 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.asleep.hold(cmp.Or(row.Hibernation, &store.Hibernation{}), p.Image)
-	x.Contexts.Restore(x.asleep.saved.Contexts)
+	x.Contexts.Restore(x.asleep.saved.Contexts, s.now())
+	if saved.ExpiresAt != nil {
+		x.life.ends = earlier(x.life.ends, *saved.ExpiresAt) // its files go then, whatever lifetime is usual by now
+	}
 	close(x.ready)
 	x.setTimer(s.now())
 	return x, nil
+}
+
+// CheckRuntime refuses the use of a hibernated session whose runtime the server no longer has.
+func CheckRuntime(x *Session) error {
+	if x.Placement().Host != nil {
+		return nil
+	}
+	name := x.Snapshot().Runtime
+	return &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("session %s stays hibernated: the server no longer has its runtime %s", x.id, name),
+		Details: map[string]any{
+			"session_id": x.id, "state": string(belljar.SessionHibernated), "runtime": name, "available": false, "suggested": []string{},
+		},
+		Hint: "the operator can add the runtime to SANDBOX_RUNTIMES and restart the server; or delete the session",
+	}
 }
 
 // Hibernates reports whether a session is hibernated, and not on its way back.
@@ -235,8 +254,11 @@ func (s *Recovery) dropOrphans(ctx context.Context) {
 	err := s.opts.Snapshots.DropOrphans(ctx, func(id string) bool {
 		x := s.table.get(id)
 		if x == nil {
-			row, err := s.opts.Store.Get(ctx, id) // another daemon's on the same store
-			return err == nil && row.NodeID != s.opts.NodeID && !row.State.Ended()
+			row, err := s.opts.Store.Get(ctx, id)
+			if err != nil { // a record that cannot be read may come back from a backup, and needs its files then
+				return !errors.Is(err, store.ErrNotFound)
+			}
+			return row.NodeID != s.opts.NodeID && !row.State.Ended() // another daemon's on the same store
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()

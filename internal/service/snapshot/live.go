@@ -92,12 +92,14 @@ func packLive(dir string, to io.Writer) error {
 
 // makeLive makes a live snapshot.
 func (s *Snapshots) makeLive(ctx context.Context, w Workspace, x belljar.Snapshot) (belljar.Snapshot, error) {
-	l, err := s.saveLive(ctx, w)
-	if err != nil {
-		return belljar.Snapshot{}, err
-	}
+	var l *shelf.Layer
+	p, err := s.spool(ctx, x.UserID, true, func(to io.Writer) (_ bool, err error) {
+		if l, err = s.saveLive(ctx, w); err != nil {
+			return false, err
+		}
+		return true, packLive(l.Dir, to)
+	})
 	defer l.Release()
-	p, err := s.spool(ctx, x.UserID, true, func(to io.Writer) (bool, error) { return true, packLive(l.Dir, to) })
 	if belljar.CodeOf(err) == belljar.CodeTooLarge {
 		err = &belljar.Error{
 			Code: belljar.CodeTooLarge, Message: fmt.Sprintf("the memory of the session, with its files, is larger than the %d MiB of a snapshot", s.opts.MB),

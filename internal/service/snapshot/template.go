@@ -58,12 +58,12 @@ func (f *Source) Load(ctx context.Context, b *box.Box, began bool) error {
 // keptOutput is how much is kept of what a command prints, in bytes: its end.
 const keptOutput = 4 << 10
 
-// Start executes the commands that a new session or run begins with, as e does in its sandbox. What they leave running stays.
+// Start executes the commands that a new session or run begins with, as e does in its sandbox, but in the workspace. What they leave running stays.
 func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
 	if f == nil {
 		return nil
 	}
-	e.Warm, e.Stdin, e.KillAll, e.Shell, e.TimeoutMS = nil, false, false, nil, 0
+	e.Warm, e.Stdin, e.KillAll, e.Shell, e.TimeoutMS, e.Cwd = nil, false, false, nil, 0, ""
 	for i, cmd := range f.start {
 		e.ID, e.Argv = belljar.NewID(), []string{"/bin/sh", "-c", cmd}
 		out, exit, err := output(ctx, b, e)
@@ -85,7 +85,7 @@ func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
 
 // output executes a command and returns the end of what it prints.
 func output(ctx context.Context, b *box.Box, e wire.Exec) (out []byte, exit wire.Exit, err error) {
-	proc, err := b.Exec(ctx, e, e.Cwd)
+	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
 		return nil, exit, err
 	}

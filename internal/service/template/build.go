@@ -139,6 +139,12 @@ func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old
 	if next.Snapshot = ""; from.ID != "" {
 		next.Snapshot = belljar.NewID()
 	}
+	if len(old.Drop) > 0 && !slices.Contains(old.Drop, from.ID) { // else a template that is built often keeps the files of all its builds
+		if err := t.settle(ctx, old, old.Drop); err != nil {
+			return old, err
+		}
+		old.Drop = nil
+	}
 	begun := old
 	begun.Owner, begun.Name = k.owner, k.name
 	begun.Drop = append(slices.Clone(old.Drop), snapshotsOf(next)...)
@@ -160,9 +166,6 @@ func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old
 	return next, nil
 }
 
-// buildTTL is how long the session of a build lives that was killed, in seconds.
-const buildTTL = 300
-
 // make makes the files of a template in a session.
 func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Template, from belljar.Snapshot, refresh bool) (err error) {
 	if from.ID != "" {
@@ -176,7 +179,9 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 	packages.Refresh = refresh
 	session, err := all.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: t.opts.SpecVersion, BaseImage: x.BaseImage, Runtime: x.Runtime, Resources: x.Resources, NetworkPolicy: x.NetworkPolicy, Egress: x.Egress,
-		Packages: packages, Env: x.Env, WorkspaceExec: x.WorkspaceExec, Snapshot: x.Snapshot, TTLSec: buildTTL, Labels: map[string]string{"template": x.Name},
+		Packages: packages, Env: x.Env, WorkspaceExec: x.WorkspaceExec, Snapshot: x.Snapshot, TTLSec: t.opts.TTL.Seconds(),
+		TimeoutSec: x.TimeoutSec, // an approval that it needs is the session's, which fails, and not that of a command, which would wait
+		Labels:     map[string]string{"template": x.Name},
 	}})
 	if err != nil {
 		return err
@@ -210,7 +215,8 @@ const keptOutput = 4 << 10
 func (t *Templates) command(ctx context.Context, runs belljar.Runs, session string, x store.Template, i int) error {
 	field := fmt.Sprintf("run[%d]", i)
 	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: t.opts.SpecVersion, SessionID: session, Command: []string{"/bin/sh", "-c", x.Run[i]}, TimeoutSec: x.TimeoutSec, Labels: map[string]string{"template": x.Name},
+		SpecVersion: t.opts.SpecVersion, SessionID: session, Command: []string{"/bin/sh", "-c", x.Run[i]}, Cwd: ".", TimeoutSec: x.TimeoutSec,
+		Labels: map[string]string{"template": x.Name},
 	}})
 	if err != nil {
 		return err

@@ -29,6 +29,8 @@ type Options struct {
 	// As is the service as one caller sees it.
 	As          func(belljar.Caller) belljar.Service
 	SpecVersion string // of what builds ask for
+	// TTL is how long the session of a build lives that was killed.
+	TTL time.Duration
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
 	// Now is the time as it goes on record.

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -15,12 +16,17 @@ func IsTerminal(execID string) bool { return strings.HasPrefix(execID, execPrefi
 
 // Recover reattaches to the terminals that a former process left in a session, among the commands that its agent knows. Each
 // continues without a client: its history is what the agent still has, and its reattach window begins now. One that
-// cannot be taken up is ended.
+// cannot be taken up is ended. There are no more than a session has: a program that has taken over its agent can name any number.
 func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInfo) {
+	tried, most := 0, s.opts.Limits.PerSession
 	for _, info := range execs {
 		id, ok := strings.CutPrefix(info.ID, execPrefix)
-		if !ok || s.table.get(id) != nil {
+		if !ok || !belljar.ValidID(id) || s.table.get(id) != nil {
 			continue
+		}
+		if tried++; most >= 0 && tried > most+keptEnded {
+			s.opts.Log.Warn("agent names more terminals than a session has", "session_id", x.Session().ID)
+			return
 		}
 		if err := s.recover(ctx, x, id, info); err != nil {
 			s.opts.Log.Warn("terminal could not be resumed", "terminal_id", id, "session_id", x.Session().ID, "err", err)
@@ -31,8 +37,8 @@ func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInf
 
 func (s *Terminals) recover(ctx context.Context, x Session, id string, info wire.ExecInfo) error {
 	var note note
-	if !belljar.ValidID(id) {
-		return notFound(id)
+	if len(info.Note) > wire.MaxNote {
+		return fmt.Errorf("its note has %d bytes", len(info.Note))
 	}
 	if err := json.Unmarshal([]byte(info.Note), &note); err != nil {
 		return err

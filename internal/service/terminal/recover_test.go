@@ -6,12 +6,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // A terminal whose process died is there again: its program, its name, its size, its history. What its program printed
@@ -144,4 +147,34 @@ func index(list []wire.ExecInfo, id string) int {
 		}
 	}
 	return -1
+}
+
+// A program that has taken over its session's agent names any number of terminals to the next process, with notes of any length.
+func TestTerminalsThatNeverWere(t *testing.T) {
+	w := newWorld(t)
+	x := &session{ctx: w.session.ctx, state: w.session.state, box: &box.Box{Agent: agent.New(func(context.Context) (net.Conn, error) {
+		host, inside := net.Pipe()
+		w.work.Go(func() {
+			defer inside.Close()
+			r, out := wire.NewReader(inside), wire.NewWriter(inside)
+			for n := 0; ; n++ {
+				if _, err := r.Read(); err != nil {
+					return
+				}
+				if n == 1 { // the hello and the request
+					_ = out.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version})
+					_ = out.JSON(wire.KindReply, wire.Reply{Started: &wire.Started{}})
+				}
+			}
+		})
+		return host, nil
+	})}}
+	list := []wire.ExecInfo{{ID: execPrefix + belljar.NewID(), Note: `{"name": "` + strings.Repeat("x", wire.MaxNote) + `"}`}}
+	for range 100 {
+		list = append(list, wire.ExecInfo{ID: execPrefix + belljar.NewID(), Note: "{}"})
+	}
+	w.Recover(t.Context(), x, list)
+	if got := len(w.table.in(x.state.ID)); got >= w.opts.Limits.PerSession+keptEnded || w.table.get(strings.TrimPrefix(list[0].ID, execPrefix)) != nil {
+		t.Errorf("%d terminals", got)
+	}
 }

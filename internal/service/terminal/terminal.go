@@ -106,8 +106,7 @@ func (t *terminal) start(ctx context.Context) (*agent.Process, error) {
 	}
 	for i, argv := range choice {
 		t.state.Command = argv
-		e := t.execution()
-		proc, err := t.box.Exec(ctx, e, e.Cwd)
+		proc, err := t.box.Exec(ctx, t.execution(), "")
 		var failed *wire.Error
 		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == wire.ENOENT
 		if err == nil || !missing || i == len(choice)-1 {

@@ -1,0 +1,111 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// A hibernated session stays as it is while the server lacks its runtime, says so to those who use it, and wakes when the runtime is back.
+func TestHibernatedWithoutItsRuntime(t *testing.T) {
+	w := newWorld(t)
+	with := func(o *service.Options) { o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0], "second"}) }
+	p := w.boot(with)
+	scope := belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"}
+	open := func(p *process) belljar.Session {
+		return p.open(func(r *belljar.SessionRequest) { r.Runtime, r.Scope = "second", scope })
+	}
+	x, other := open(p), p.open(func(r *belljar.SessionRequest) { r.Runtime = "second" })
+	p.in(x.ID, "echo text >file")
+	p.sleeping(x.ID)
+	p.sleeping(other.ID)
+	p.kill()
+
+	p = w.boot()
+	if err := p.service.Sweep(p.context()); err != nil {
+		t.Fatal(err)
+	}
+	p.state(x.ID, belljar.SessionHibernated)
+	all := p.service.As(service.Local())
+	for what, use := range map[string]func() error{
+		"a run":     func() error { _, err := p.Start(p.context(), in(x, "true")); return err },
+		"a file":    func() error { _, err := all.Files().Stat(p.context(), x.ID, "file"); return err },
+		"a context": func() error { _, err := all.Contexts().List(p.context(), x.ID); return err },
+		"a network": func() error {
+			_, err := all.Sessions().SetNetwork(p.context(), x.ID, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist})
+			return err
+		},
+	} {
+		var e *belljar.Error
+		if err := use(); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["state"] != "hibernated" || e.Details["runtime"] != "second" || e.Hint == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p.end(other)
+	p.kill()
+
+	p = w.boot(with)
+	wantText(t, p.in(x.ID, "cat file").stdout, "text\n")
+	p.end(x)
+}
+
+// illegible is a store of which the records of sessions cannot be read.
+type illegible struct{ store.Store }
+
+func (s illegible) Sessions() store.Sessions { return illegibleSessions{s.Store.Sessions()} }
+
+type illegibleSessions struct{ store.Sessions }
+
+func (illegibleSessions) Unfinished(context.Context) ([]store.Session, error) { return nil, nil }
+func (illegibleSessions) Get(context.Context, string) (store.Session, error) {
+	return store.Session{}, store.ErrCorrupt
+}
+
+// The files of a hibernated session stay while its record cannot be read: they are there if that comes back from a backup.
+func TestHibernatedWithoutItsRecord(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	x := p.open()
+	p.in(x.ID, "echo text >file")
+	p.sleeping(x.ID)
+	p.kill()
+	w.boot(func(o *service.Options) { o.Store = illegible{o.Store} }).kill()
+	p = w.boot()
+	wantText(t, p.in(x.ID, "cat file").stdout, "text\n")
+	p.end(x)
+}
+
+// A hibernated session ends when its files do, though sessions live longer since the restart.
+func TestHibernatedUntilItsFilesGo(t *testing.T) {
+	clock := newHourglass()
+	w := newWorld(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, 10*time.Hour })
+	p := w.boot(func(o *service.Options) { o.SessionLifetime = time.Hour })
+	x := p.open()
+	p.sleeping(x.ID)
+	p.kill()
+	p = w.boot(func(o *service.Options) { o.SessionLifetime = 10 * time.Hour })
+	if got := p.state(x.ID, belljar.SessionHibernated); !got.ExpiresAt.Equal(x.CreatedAt.Add(time.Hour)) {
+		t.Errorf("it was made at %v, and expires at %v", x.CreatedAt, got.ExpiresAt)
+	}
+	p.end(x)
+}
+
+// A session that hibernates in the next process has its shell, also if that was used for the first time just before the process died.
+func TestShellOfADeadProcess(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	x := p.open()
+	p.run(shellIn(x.ID, "variable=kept"))
+	p.kill()
+	p = w.boot()
+	p.sleeping(x.ID)
+	wantText(t, p.run(shellIn(x.ID, "echo $variable")).stdout, "kept\n")
+	p.end(x)
+}

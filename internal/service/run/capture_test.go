@@ -1,0 +1,58 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// listing is a sandbox whose agent lists these files.
+func listing(t *testing.T, parts ...[]wire.FileInfo) *box.Box {
+	return &box.Box{Agent: agent.New(func(context.Context) (net.Conn, error) {
+		host, inside := net.Pipe()
+		t.Cleanup(func() { inside.Close() })
+		go func() {
+			r, w := wire.NewReader(inside), wire.NewWriter(inside)
+			for range 2 { // the hello and the request
+				if _, err := r.Read(); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version})
+			for i, files := range parts {
+				_ = w.JSON(wire.KindReply, wire.Reply{Files: files, More: i < len(parts)-1})
+			}
+		}()
+		return host, nil
+	})}
+}
+
+// Patterns of braces and stars, which take 20 ms for each name, end the search for artifacts when their time is over.
+func TestPatternsThatTakeLong(t *testing.T) {
+	name := strings.Repeat("a", 250)
+	b := listing(t, []wire.FileInfo{{Path: "one", Type: "file"}, {Path: name, Type: "file"}, {Path: name + "b", Type: "file"}})
+	slow := strings.Repeat("{a,a}", 6) + "*" + strings.Repeat("a", 110) + "b"
+	for most, want := range map[time.Duration]error{time.Microsecond: errPatterns, matchTime: nil} {
+		found, _, err := find(t.Context(), b, []string{"one", slow}, most)
+		if !errors.Is(err, want) || want == nil && len(found) != 2 {
+			t.Errorf("in %v: %d files, %v", most, len(found), err)
+		}
+	}
+}
+
+// Files of no bytes, and links, with long names are as many as there is room for their names.
+func TestArtifactsWithLongNames(t *testing.T) {
+	links := slices.Repeat([]wire.FileInfo{{Path: "link", Type: "symlink", Target: strings.Repeat("x", maxNames/40)}}, 24)
+	found, warnings, err := find(t.Context(), listing(t, links, links), []string{"**"}, matchTime)
+	if want := "9 artifacts beyond the first 39 were not captured"; err != nil || len(found) != 39 || len(warnings) != 1 || warnings[0] != want {
+		t.Errorf("%d files, %q, %v", len(found), warnings, err)
+	}
+}

@@ -1,0 +1,55 @@
+package session
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// asked is a clock that does something whenever it is asked.
+type asked struct {
+	stopped
+	do func()
+}
+
+func (c asked) Now() time.Time {
+	c.do()
+	return c.at
+}
+
+// last is records of which the last one is known.
+type last struct {
+	store.Sessions
+	row store.Session
+}
+
+func (l *last) Update(_ context.Context, row store.Session) error {
+	l.row = row
+	return nil
+}
+
+// Nothing is written between the record of a session that wakes and its wake: it would say that the session hibernates, whose files then go.
+func TestActivate(t *testing.T) {
+	records, between := &last{}, 0
+	var x *Session
+	s := New(Options{Store: records, Queue: queue.New(queue.Options{}), Clock: asked{stopped{time.Unix(1e9, 0)}, func() {
+		if records.row.State == belljar.SessionActive && x.writing.TryLock() {
+			x.writing.Unlock()
+			between++
+		}
+	}}})
+	x = s.bare("1", belljar.Caller{}, belljar.SessionSpec{}, &placement.Placement{}, terms{ttl: time.Hour})
+	x.state.State, x.asleep.saved, x.asleep.release = belljar.SessionHibernated, &store.Hibernation{}, func() {}
+	if err := s.activate(x, &box.Box{}); err != nil || between > 0 {
+		t.Errorf("%v; it could be written %d times", err, between)
+	}
+	if records.row.State != belljar.SessionActive || records.row.Hibernation != nil || x.state.State != belljar.SessionActive || x.asleep.saved != nil {
+		t.Errorf("on record as %+v; it is %s", records.row, x.state.State)
+	}
+}
