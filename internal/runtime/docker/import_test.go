@@ -58,7 +58,7 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			return errors.New("it waits")
 		}
 	}

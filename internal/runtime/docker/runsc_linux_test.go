@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
 	"github.com/belljar/belljar/test/tier"
 )
@@ -19,6 +20,9 @@ func runsc(t *testing.T) string {
 	path, err := filepath.Abs("../../../bin/belljar-runsc")
 	if err == nil {
 		_, err = os.Stat(path)
+	}
+	if err != nil && build.Prepared() {
+		t.Fatalf("%v; make test builds it", err)
 	}
 	if err != nil {
 		t.Skip("bin/belljar-runsc is not built; make gvisor does that")

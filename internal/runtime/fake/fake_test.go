@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/leak"
 	"github.com/belljar/belljar/test/nest"
+	"github.com/belljar/belljar/test/tier"
 )
 
 func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
@@ -39,7 +40,7 @@ func TestConformance(t *testing.T) {
 				UID:          os.Getuid(),
 				GID:          os.Getgid(),
 				New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
-				RestartKills: true, Parallel: true,
+				RestartKills: true, Parallel: true, Short: tier.Pick(true, false),
 				Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 					if err := r.(*fake.Runtime).Close(); err != nil {
 						t.Fatal(err)

@@ -62,11 +62,12 @@ func (a agentFile) ensure() error {
 		os.Remove(f.Name())
 		return fmt.Errorf("put the agent into a file: %w", err)
 	}
+	removeAgentFiles(filepath.Dir(a.path), filepath.Base(a.path)) // of versions before, whose sandboxes may live on
 	return nil
 }
 
-// in gives the file a name in a sandbox's folder, and returns it. A process that finds no sandbox removes the file; we then make it
-// again.
+// in gives the file a name in a sandbox's folder, and returns it. A process that finds no sandbox, or is of another version, removes the
+// file; we then make it again.
 func (a agentFile) in(folder string) (path string, err error) {
 	path = filepath.Join(folder, ownAgent)
 	for range 100 {
@@ -80,14 +81,14 @@ func (a agentFile) in(folder string) (path string, err error) {
 	return path, err
 }
 
-// removeAgentFiles removes all there are. Sandboxes that show one keep it.
-func removeAgentFiles(dir string) {
+// removeAgentFiles removes all there are but one, "" for none. Sandboxes that show one keep it.
+func removeAgentFiles(dir, but string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), agentPrefix) {
+		if strings.HasPrefix(e.Name(), agentPrefix) && e.Name() != but {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

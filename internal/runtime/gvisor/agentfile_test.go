@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -27,7 +28,7 @@ func TestAgentFileIsRemovedMeanwhile(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				removeAgentFiles(dir)
+				removeAgentFiles(dir, "")
 			}
 		}
 	})
@@ -46,4 +47,28 @@ func TestAgentFileIsRemovedMeanwhile(t *testing.T) {
 	}
 	close(stop)
 	remover.Wait()
+}
+
+// The agent of a new version replaces that of the version before, which sandboxes keep that show it.
+func TestAgentFileOfNextVersion(t *testing.T) {
+	dir := t.TempDir()
+	for _, version := range []string{"one", "two"} {
+		a, err := newAgentFile(dir, strings.NewReader(version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(dir, version)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.in(folder); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, agentPrefix+"*")); err != nil || len(left) != 1 || left[0] != a.path {
+			t.Errorf("with %s: %q, %v", version, left, err)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "one", ownAgent)); err != nil || string(got) != "one" {
+		t.Errorf("a sandbox of the version before shows %q, %v", got, err)
+	}
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/need"
 )
 
 // A disk stays when its sandbox goes, and the next one has its files, whatever its user. The kernel of the host keeps its size.
 func TestDisk(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
-		t.Skip(why + ": " + hint)
+		need.Missing(t, "%s: %s", why, hint)
 	}
 	r, dir := open(t, t.TempDir()), t.TempDir()
 	on := func(exec, readOnly bool) runtime.Spec {

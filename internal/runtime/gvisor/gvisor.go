@@ -61,7 +61,7 @@ func New(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{platform: o.Platform, runsc: finder{given: o.Path}}
 	var err error
-	r.Rack, err = rack.Open(rack.Kind{Name: Name, Adopt: r.adopt, Tidy: removeAgentFiles}, o.Options)
+	r.Rack, err = rack.Open(rack.Kind{Name: Name, Adopt: r.adopt, Tidy: func(dir string) { removeAgentFiles(dir, "") }}, o.Options)
 	if err != nil {
 		return nil, err
 	}

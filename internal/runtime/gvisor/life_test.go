@@ -28,9 +28,7 @@ import (
 
 // Every protection that this runtime knows is enforced as root here, or a test of it proves nothing.
 func TestRootEnforcesEverything(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root")
-	}
+	need.Root(t)
 	caps, err := open(t, t.TempDir()).Test(context.Background())
 	if err != nil || !caps.Available || caps.Isolation != runtime.IsolationUserKernel || caps.Version == "" {
 		t.Fatalf("not available: %+v, %v", caps, err)
@@ -173,7 +171,7 @@ func processes(t *testing.T, id, name string) (pids []int) {
 		files, err = filepath.Glob("/sys/fs/cgroup" + strings.Repeat("/*", depth) + "/" + id + "/cgroup.procs")
 	}
 	if err != nil || len(files) == 0 {
-		t.Skip("no cgroup tells which processes are whose: ", err)
+		need.Missing(t, "a cgroup that tells which processes are whose: %v", err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -428,9 +426,7 @@ func nothingLeft(t *testing.T, dir string) {
 // The same as an ordinary user with subordinate ids: enough of it to know that every step is allowed, and more in make soak. The user exists in
 // a mount namespace only, in which this binary runs again.
 func TestRootless(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the other tests have run as an ordinary user already")
-	}
+	need.Root(t)
 	for _, program := range []string{"newuidmap", "unshare", "setpriv"} {
 		need.Program(t, program)
 	}
@@ -469,7 +465,7 @@ func TestRootless(t *testing.T) {
 	}
 	script := fmt.Sprintf(`for f in passwd group subuid subgid; do mount --bind %s/$f /etc/$f || exit; done
 		exec setpriv --reuid %d --regid %d --clear-groups %s/gvisor.test "$@"`, dir, id, id, dir)
-	tests := tier.Pick("TestConformance/^(contract|exec|walls)$|TestFailure|TestSweep$",
+	tests := tier.Pick("TestConformance/^(contract|exec)$|TestFailure|TestSweep$",
 		"TestConformance/^(contract|exec|files|walls|relay)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-test.v", "-test.timeout=35m",
 		"-test.run="+tests)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/test/need"
 )
 
 // runsc may be put there, removed and replaced while a daemon runs: what a probe says is how it is now.
@@ -76,9 +77,7 @@ func TestProgramComesAndGoes(t *testing.T) {
 
 // Who builds with a umask of 077 has a program that no user of a sandbox can execute; that is said, with what to do.
 func TestProgramForItsOwnerOnly(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("without root, sandboxes have the user of the program")
-	}
+	need.Root(t)
 	o, err := options(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

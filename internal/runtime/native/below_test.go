@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestNoOverlay holds that a workspace over a file system that cannot be below one is refused as such, each time, and leaves nothing.
 func TestNoOverlay(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("without root there are no overlays")
-	}
+	need.Root(t)
 	r, dir := open(t, t.TempDir()), t.TempDir()
 	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // which has no idmapped mounts
 		t.Fatal(err)

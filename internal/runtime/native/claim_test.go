@@ -23,6 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/need"
 )
 
 // blank makes a sandbox that can be claimed for s.
@@ -139,7 +140,7 @@ func TestClaimWithoutALimit(t *testing.T) {
 	box := blank(t, r, spec())
 	rec := recordOf(t, dir, box.ID())
 	if len(rec.Cgroup) == 0 {
-		t.Skip("no cgroups here")
+		need.Missing(t, "cgroups")
 	}
 	// So little that nothing is left of it: which is no limit, and cannot take the place of one.
 	s := spec()

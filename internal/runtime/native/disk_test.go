@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/need"
 )
 
 // says runs a script in a sandbox and returns what it printed.
@@ -59,7 +60,7 @@ func create(t *testing.T, r *native.Runtime, s runtime.Spec) runtime.Sandbox {
 // others can read it meanwhile.
 func TestDisk(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
-		t.Skip(why + ": " + hint)
+		need.Missing(t, "%s: %s", why, hint)
 	}
 	r, dir := open(t, t.TempDir()), t.TempDir()
 	if err := disk.Make(filepath.Join(dir, "image"), 16<<20, 500); err != nil {
@@ -108,7 +109,7 @@ func TestDisk(t *testing.T) {
 // The sandbox of a daemon that was killed has its disk still, and no other writer gets it. With its end, nothing is left on the host.
 func TestDiskOutlivesItsDaemon(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
-		t.Skip(why + ": " + hint)
+		need.Missing(t, "%s: %s", why, hint)
 	}
 	dir, run := t.TempDir(), t.TempDir()
 	image := filepath.Join(dir, "image")

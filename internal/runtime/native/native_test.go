@@ -24,6 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -136,9 +137,7 @@ func TestConformance(t *testing.T) {
 
 // Every protection is enforced as root here, or a test of it proves nothing.
 func TestRootEnforcesEverything(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: TestRootless runs this binary as another user")
-	}
+	need.Root(t)
 	caps, err := open(t, t.TempDir()).Test(context.Background())
 	if err != nil || !caps.Available {
 		t.Fatalf("not available: %+v, %v", caps.Reasons, err)
@@ -153,9 +152,7 @@ func TestRootEnforcesEverything(t *testing.T) {
 // The same as an ordinary user without subordinate ids, the weakest way there is. The other ways of being rootless
 // differ in the ids only, and test/security runs on all of them.
 func TestRootless(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the other tests have run as an ordinary user already")
-	}
+	need.Root(t)
 	t.Parallel()
 	const uid = 61501
 	dir, err := os.MkdirTemp("", "belljar-rootless-")
@@ -171,8 +168,8 @@ func TestRootless(t *testing.T) {
 	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chown(dir, uid, uid)); err != nil {
 		t.Fatal(err)
 	}
-	// What fails at each step of a birth costs as much as all the rest, and root has tried it.
-	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth)$", ""))
+	// What fails at each step of a birth or a claim costs as much as all the rest, and root has tried it.
+	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth|KilledWhileClaiming)$", ""))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath), shortSuite + "=" + tier.Pick("1", "")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}

@@ -4,10 +4,10 @@ package native_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/need"
 )
 
 // Programs in /tmp are executed where those in the workspace are, and both folders share one cap.
@@ -55,7 +55,7 @@ func TestSharedFilesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if usage.Files == nil {
-		t.Skip("nothing counts files in memory here: " + strings.Join(sources(usage), ", "))
+		need.Missing(t, "a count of files in memory: %q", sources(usage))
 	}
 	const want, more = 10 << 20, 1 << 20
 	if *usage.Files < want || *usage.Files > want+more {

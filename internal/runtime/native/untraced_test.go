@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/need"
 )
 
 // If the run folder of living sandboxes is removed, they can still be destroyed and new ones made.
@@ -71,7 +72,7 @@ func TestSweepUntraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !caps.Protection(runtime.ProtectMemory).Enforced {
-		t.Skip("without cgroups they cannot be found; their lease ends them")
+		need.Missing(t, "cgroups, to find them by")
 	}
 	for i, left := range []string{"", ".lock", "/"} { // nothing, the lock, the folder
 		path := filepath.Join(dir, native.Name, installation, boxes[i].ID())
@@ -104,7 +105,7 @@ func TestRemoveAgain(t *testing.T) {
 	id := killedDaemon(t, dir, runtime.LifetimeCreator)
 	host, err := cgroup.Discover(cgroup.Options{})
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	r := open(t, dir)
 	if box, err := r.Attach(t.Context(), id); err == nil { // on its way out still
@@ -114,7 +115,7 @@ func TestRemoveAgain(t *testing.T) {
 	}
 	group, err := host.Open("test/"+native.Name, id)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("it has no cgroup")
+		need.Missing(t, "a cgroup of the sandbox")
 	}
 	if err == nil {
 		err = os.Remove(filepath.Join(dir, native.Name, "test", id, "record.json"))

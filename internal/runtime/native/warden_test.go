@@ -25,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -109,7 +110,7 @@ func needGroups(t *testing.T, r *native.Runtime) {
 		t.Fatal(err)
 	}
 	if !caps.Protection(runtime.ProtectMemory).Enforced {
-		t.Skip("no limit on memory here")
+		need.Missing(t, "a limit on memory")
 	}
 }
 
@@ -202,9 +203,7 @@ func memoryIsHeldWithoutADaemon(t *testing.T, bs string) {
 
 // Every thread of the warden has precedence: the loop waits for the others now and then.
 func TestWardenHasPrecedence(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for priorities")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	r := open(t, dir)
 	needGroups(t, r)

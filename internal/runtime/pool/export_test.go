@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -31,4 +32,14 @@ func (p *Pool) Await(ctx context.Context, spec runtime.Spec) bool {
 		}
 	}
 	return false
+}
+
+// Park has a sandbox's agent start the interpreter of a command, which then waits.
+func Park(ctx context.Context, box runtime.Sandbox, e wire.Exec) error {
+	q, err := ask(ctx, box, wire.Request{Op: wire.OpPark, Exec: &e})
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	return q.done()
 }

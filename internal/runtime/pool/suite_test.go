@@ -52,6 +52,7 @@ func end(t *testing.T, r runtime.Runtime) {
 }
 
 func TestPlainConformanceFake(t *testing.T) {
+	tier.Soak(t)
 	type host struct {
 		*fake.Host
 		below *fake.Runtime

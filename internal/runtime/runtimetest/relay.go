@@ -246,12 +246,22 @@ func relayMusl(j *jar) {
 		"one.allowed": {"127.64.0.2", "127.64.0.2", "127.64.0.2", "127.64.0.2", none, none},
 		"one.denied":  {none, none, none, none, none, none},
 	} {
+		j.soon(name, func() { j.equal(name, j.must("./musl "+name), strings.Join(want, ", ")) })
+	}
+}
+
+// soon does something that has to be over at once. A resolver that waits does so each time, a busy machine does not.
+func (j *jar) soon(what string, do func()) {
+	j.Helper()
+	var took []int64
+	for range 5 {
 		began := time.Now()
-		j.equal(name, j.must("./musl "+name), strings.Join(want, ", "))
-		if took := time.Since(began).Milliseconds(); took > prompt {
-			j.Errorf("%s after %d ms", name, took)
+		do()
+		if took = append(took, time.Since(began).Milliseconds()); took[len(took)-1] <= prompt {
+			return
 		}
 	}
+	j.Errorf("%s: each of %v ms", what, took)
 }
 
 func relayGlibc(j *jar) {
@@ -261,10 +271,12 @@ import socket, time
 for name in "one.allowed", "one.denied":
     for family in socket.AF_UNSPEC, socket.AF_INET, socket.AF_INET6:
         for flags in 0, socket.AI_ADDRCONFIG:
-            began = time.monotonic()
-            try: got = sorted({a[4][0] for a in socket.getaddrinfo(name, 80, family, socket.SOCK_STREAM, 0, flags)})
-            except socket.gaierror as e: got = e.args[0]
-            late = " late" if time.monotonic() - began > 2.5 else ""
+            for again in range(5): # a resolver that waits does so each time, a busy machine does not
+                began = time.monotonic()
+                try: got = sorted({a[4][0] for a in socket.getaddrinfo(name, 80, family, socket.SOCK_STREAM, 0, flags)})
+                except socket.gaierror as e: got = e.args[0]
+                late = " late" if time.monotonic() - began > 2.5 else ""
+                if not late: break
             print(name[4:], {0: "any", 2: "4", 10: "6"}[int(family)], "config" if flags else "all", got, late)
 `
 	if j.run(j.sh("command -v python3")).exit.Code != 0 {

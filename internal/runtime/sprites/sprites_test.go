@@ -390,12 +390,16 @@ func TestFaults(t *testing.T) {
 		fault  http.HandlerFunc
 		reason upstream.Reason
 	}{
-		"503":      {func(w http.ResponseWriter, r *http.Request) { http.Error(w, stand.Token, 503) }, upstream.Unreachable},
-		"429":      {func(w http.ResponseWriter, r *http.Request) { http.Error(w, stand.Token, 429) }, upstream.Unreachable},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://169.254.169.254/", 302) }, upstream.BadPath},
-		"404":      {func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, upstream.BadPath},
-		"page":     {func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>" + stand.Token)) }, ""},
-		"hang up":  {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, upstream.Unreachable},
+		"503": {func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, stand.Token, http.StatusServiceUnavailable)
+		}, upstream.Unreachable},
+		"429": {func(w http.ResponseWriter, r *http.Request) { http.Error(w, stand.Token, http.StatusTooManyRequests) }, upstream.Unreachable},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+		}, upstream.BadPath},
+		"404":     {func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, upstream.BadPath},
+		"page":    {func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>" + stand.Token)) }, ""},
+		"hang up": {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, upstream.Unreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.open(t, nil)
@@ -434,7 +438,7 @@ func TestFaults(t *testing.T) {
 			if n++; n > 3 {
 				return false
 			}
-			http.Error(w, "not now", 503)
+			http.Error(w, "not now", http.StatusServiceUnavailable)
 			return true
 		})
 		defer s.Break(nil)
