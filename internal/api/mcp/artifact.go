@@ -111,33 +111,28 @@ const (
 	unknownType = "application/octet-stream"
 )
 
-// mediaType returns the media type of a file name. Common types do not depend on the machine's tables.
-func mediaType(name string) string {
-	switch ext := strings.ToLower(path.Ext(name)); ext {
-	case ".png", ".gif":
-		return "image/" + ext[1:]
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".svg":
-		return svgType
-	case ".md":
-		return "text/markdown"
-	case ".csv":
-		return "text/csv"
-	case ".txt", ".log":
-		return "text/plain"
-	default:
-		found, _, err := mime.ParseMediaType(mime.TypeByExtension(ext))
-		if err != nil {
-			return unknownType
-		}
-		return found
-	}
+// mediaTypes are common types. They do not depend on the machine's tables.
+var mediaTypes = map[string]string{
+	".png": "image/png", ".gif": "image/gif", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": svgType,
+	".md": "text/markdown", ".csv": "text/csv", ".txt": "text/plain", ".log": "text/plain",
 }
 
-// isPicture reports whether a file name is a picture's.
+// mediaType returns the media type of a file name.
+func mediaType(name string) string {
+	ext := strings.ToLower(path.Ext(name))
+	if common, ok := mediaTypes[ext]; ok {
+		return common
+	}
+	found, _, err := mime.ParseMediaType(mime.TypeByExtension(ext))
+	if err != nil {
+		return unknownType
+	}
+	return found
+}
+
+// isPicture reports whether a file name is that of a picture to show.
 func isPicture(name string) bool {
-	return slices.Contains([]string{".png", ".jpg", ".jpeg", ".gif", ".svg"}, strings.ToLower(path.Ext(name)))
+	return strings.HasPrefix(mediaTypes[strings.ToLower(path.Ext(name))], "image/")
 }
 
 // picture returns a file as a picture and a text about it; the picture is nil if the file is not a valid one. A model refuses the

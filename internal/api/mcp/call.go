@@ -19,7 +19,7 @@ import (
 
 // The headers in which a transport passes what the SDK does not pass on.
 const (
-	requestHeader = "Belljar-Mcp-Request" // the JSON-RPC id
+	requestHeader = "Belljar-Mcp-Request" // the [requestKey]
 	traceHeader   = "Belljar-Mcp-Trace"
 )
 
@@ -28,18 +28,14 @@ type call struct {
 	context.Context
 	belljar.Service
 	*clientSession
-	request string // the JSON-RPC id
+	request string // its [requestKey]
 	token   any    // of progress; nil if the client wants none
 	conn    *sdk.ServerSession
 	undone  bool // its run never began
 }
 
-// newCall returns the call for a request. extra may be nil.
-func (s *clientSession) newCall(ctx context.Context, conn *sdk.ServerSession, extra *sdk.RequestExtra) *call {
-	var header http.Header
-	if extra != nil {
-		header = extra.Header
-	}
+// newCall returns the call for a request with these headers.
+func (s *clientSession) newCall(ctx context.Context, conn *sdk.ServerSession, header http.Header) *call {
 	return &call{
 		Context: ctx, clientSession: s, request: header.Get(requestHeader), conn: conn,
 		Service: s.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
@@ -60,7 +56,7 @@ func (s *clientSession) callTool(ctx context.Context, t *tool, req *sdk.CallTool
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.life, func() { stop(errSessionEnded) })()
-	c := s.newCall(ctx, req.Session, req.Extra)
+	c := s.newCall(ctx, req.Session, req.Extra.Header)
 	c.token = req.Params.GetProgressToken()
 	r, err := t.do(c, req.Params.Arguments)
 	if err != nil {

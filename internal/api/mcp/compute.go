@@ -97,18 +97,17 @@ func runCode(c *call, in runInput) (*reply, error) {
 		return nil, api.Renamed(err, names)
 	}
 	ms, _ := run.Took()
-	stdout, stderr := streams(run, out, c.terms.MaxOutput)
+	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+
+		"; or let the program print less, or write to /workspace/artifacts.")
 	found, left, more := c.collect(run, spec.Files)
 	o := runOutput{
 		OK: run.Phase == belljar.PhaseCompleted && run.ExitStatus() == 0, Runtime: name, ExitCode: run.ExitStatus(), DurationMs: ms,
-		output: outputOf(stdout, stderr), RunID: run.ID, TimedOut: run.Phase == belljar.PhaseTimedOut, Signal: run.Signal, Artifacts: found, Failure: run.Failure,
+		output: printed, RunID: run.ID, TimedOut: run.Phase == belljar.PhaseTimedOut, Signal: run.Signal, Artifacts: found, Failure: run.Failure,
 	}
 	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit {
 		o.Error = strings.TrimSpace(cmp.Or(run.Message, string(run.ReasonCode)) + "\n" + advice(run))
 	}
-	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+
-		"; or let the program print less, or write to /workspace/artifacts.") + left
-	return &reply{text, more, o}, nil
+	return &reply{text + left, more, o}, nil
 }
 
 // oneShot returns a one-shot run on the operator's terms.
@@ -226,17 +225,17 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	stdout, stderr := streams(run, out, c.terms.MaxOutput)
+	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+".")
 	o := commandOutput{
 		RunID: run.ID, SessionID: run.SessionID, Phase: run.Phase, PolicyHash: run.PolicyHash, ImageDigest: run.ImageDigest,
-		Runtime: run.Runtime, ended: endOf(run), output: outputOf(stdout, stderr),
+		Runtime: run.Runtime, ended: endOf(run), output: printed,
 	}
 	if c.client.StreamURL != nil {
 		o.LogStreamURL = c.client.StreamURL(run)
 	}
 	if !run.Phase.Terminal() {
 		place := cmp.Or(run.SessionID, run.ID)
-		text := fmt.Sprintf("run %s is still running (%s). Read its output with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
+		text = fmt.Sprintf("run %s is still running (%s). Read its output with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
 			run.ID, run.Phase, place, run.ID)
 		return &reply{text, nil, o}, nil
 	}
@@ -245,6 +244,5 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	if run.SessionID == "" {
 		o.Artifacts, left, more = c.collect(run, spec.Files)
 	}
-	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + left
-	return &reply{text, more, o}, nil
+	return &reply{text + left, more, o}, nil
 }

@@ -63,7 +63,7 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 	defer stop()
 	log := c.Runs().Frames(waiting, run.ID, 1)
 	if c.token != nil {
-		p := c.startProgress(run)
+		p := c.runProgress(run)
 		defer p.close()
 		log = p.watch(log)
 	}
@@ -90,7 +90,7 @@ func (c *call) abandon(run belljar.Run) error {
 	over := errors.Is(context.Cause(c), errSessionEnded) || c.life.Err() != nil
 	switch {
 	case !over && c.clientTimedOut(c.request):
-		c.detach(detachedRun{id: run.ID, sandbox: run.SessionID})
+		c.detach(run)
 		return context.Cause(c)
 	case over && run.SessionID != "":
 		return errSessionEnded // the run ends or continues with its sandbox
@@ -103,10 +103,8 @@ func (c *call) abandon(run belljar.Run) error {
 	return context.Cause(c)
 }
 
-// detachedRun is a run that continues after its client stopped waiting. sandbox is "" for a one-shot run.
-type detachedRun struct{ id, sandbox string }
-
-func (c *call) detach(run detachedRun) {
+// detach remembers a run that continues after its client stopped waiting.
+func (c *call) detach(run belljar.Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.detached = append(c.detached, run)
@@ -124,21 +122,21 @@ func (c *call) detachedNotes() string {
 	c.mu.Unlock()
 	var b strings.Builder
 	for _, d := range detached {
-		run, err := c.Runs().Get(c, d.id)
+		run, err := c.Runs().Get(c, d.ID)
 		switch {
 		case err != nil:
-		case d.sandbox != "":
+		case d.SessionID != "":
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its command continues as exec_id %s in sandbox_id %s (%s): "+
-				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, d.sandbox, run.Phase)
+				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, d.SessionID, run.Phase)
 		case run.Phase.Terminal():
 			out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
 			if err != nil {
 				continue
 			}
-			stdout, stderr := streams(run, &out, maxDetachedOutput)
+			text, _ := report(run, &out, maxDetachedOutput, "All of it is the resource "+outputURI(run.ID)+".")
 			_, left, _ := c.collect(run, nil)
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continued and has ended: %s%s",
-				run.ID, report(run, stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."), left)
+				run.ID, text, left)
 		default:
 			c.detach(d)
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continues (%s); its output is the resource %s.",
@@ -164,15 +162,24 @@ type progress struct {
 	news  atomic.Pointer[string] // since the last notification; nil if there is none
 }
 
-// startProgress starts notifications about a run. The first has its id, for clients that stop waiting.
-func (c *call) startProgress(run belljar.Run) *progress {
+// awaitsApproval is a state in notifications.
+const awaitsApproval = "waiting for an operator's approval"
+
+// startProgress starts notifications. waits is whether there is an operator's approval to wait for.
+func (c *call) startProgress(first string, waits bool) *progress {
 	p := &progress{c: c, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+	p.waits.Store(waits)
+	go p.run(first)
+	return p
+}
+
+// runProgress starts notifications about a run. The first has its id, for clients that stop waiting.
+func (c *call) runProgress(run belljar.Run) *progress {
 	word := "run"
 	if run.SessionID != "" {
 		word = "exec"
 	}
-	go p.run(fmt.Sprintf("%s %s %s", word, run.ID, run.Phase))
-	return p
+	return c.startProgress(fmt.Sprintf("%s %s %s", word, run.ID, run.Phase), false)
 }
 
 // run sends notifications, the first one at once. A client that does not read blocks this goroutine only.
@@ -191,7 +198,7 @@ func (p *progress) run(first string) {
 			if news == nil && now.Sub(last) >= progressQuiet {
 				doing := "running"
 				if p.waits.Load() {
-					doing = "waiting for an operator's approval"
+					doing = awaitsApproval
 				}
 				news = new(fmt.Sprintf(doing+" for %v", now.Sub(p.begun).Round(time.Second)))
 			}
@@ -232,21 +239,15 @@ func newsOf(f belljar.Frame) string {
 	switch {
 	case f.Type == belljar.FrameStdout || f.Type == belljar.FrameStderr:
 		return lastLine(f.Output)
-	case f.Type == belljar.FrameEvent && f.Event == belljar.EventPhase:
+	case f.Event == belljar.EventPhase:
 		phase, _ := f.Data["phase"].(string)
 		return phase
-	case f.Type == belljar.FrameEvent && f.Event == belljar.EventApproval:
-		return approvalNews(f)
+	case f.Event == belljar.EventApproval && f.Data["state"] == string(belljar.ApprovalPending):
+		return awaitsApproval
+	case f.Event == belljar.EventApproval:
+		return fmt.Sprintf("approval %v", f.Data["state"])
 	}
 	return ""
-}
-
-// approvalNews returns that a run waits for an operator, or what became of that.
-func approvalNews(f belljar.Frame) string {
-	if f.Data["state"] == string(belljar.ApprovalPending) {
-		return "waiting for an operator's approval"
-	}
-	return fmt.Sprintf("approval %v", f.Data["state"])
 }
 
 // close ends the notifications: none comes after the result. The client ignores the result of a cancelled call.

@@ -69,7 +69,9 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 	if caller.ID != "" {
 		s.user.Store(&caller.ID)
 	}
-	hs := &httpSession{clientSession: s, key: key, caller: caller, earlier: t.Boot != d.boot, since: time.Now()}
+	hs := &httpSession{
+		clientSession: s, key: key, caller: caller, earlier: t.Boot != d.boot, since: time.Now(), streams: streamReaders{byStream: map[string]*streamReader{}},
+	}
 	return hs, d.admit(hs)
 }
 
@@ -107,22 +109,21 @@ func (d *Door) admit(hs *httpSession) error {
 
 // find returns a caller's session. It resumes a session of an earlier process of this server.
 func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSession, error) {
-	none := &belljar.Error{Code: belljar.CodeNotFound, Message: "this MCP session does not exist, or has ended", Hint: "send initialize to begin a new one"}
 	if hs := d.session(id); hs != nil {
 		if hs.caller.ID != caller.ID || hs.caller.Role != caller.Role {
-			return nil, none
+			return nil, sessionNotFound()
 		}
 		return hs, nil
 	}
 	var t token
 	if d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent) {
-		return nil, none
+		return nil, sessionNotFound()
 	}
-	hs, err := d.resume(r, caller, t, id)
-	if hs == nil && err == nil {
-		return nil, none
-	}
-	return hs, err
+	return d.resume(r, caller, t, id)
+}
+
+func sessionNotFound() error {
+	return &belljar.Error{Code: belljar.CodeNotFound, Message: "this MCP session does not exist, or has ended", Hint: "send initialize to begin a new one"}
 }
 
 // session returns the session with a key; nil if there is none.
@@ -132,16 +133,19 @@ func (d *Door) session(key string) *httpSession {
 	return d.sessions[key]
 }
 
-// resume restarts a session of an earlier process, with the sandboxes that it had: its client notices nothing. The result is nil
-// if the session has ended in this process, or could have.
+// resume restarts a session of an earlier process, with the sandboxes that it had: its client notices nothing. A session that has
+// ended in this process, or could have, is not found.
 func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (*httpSession, error) {
 	d.resuming.Lock()
 	defer d.resuming.Unlock()
 	d.mu.Lock()
 	other, ended := d.sessions[id], d.ended[id] || len(d.ended) >= maxEnded
 	d.mu.Unlock()
-	if other != nil || ended { // another request was faster
+	switch {
+	case other != nil: // another request was faster
 		return other, nil
+	case ended:
+		return nil, sessionNotFound()
 	}
 	hs, err := d.start(r, caller, t, id)
 	if err != nil {
@@ -158,22 +162,21 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 	}
 	if hs.connection() == nil {
 		d.end(hs)
-		return nil, nil
+		return nil, sessionNotFound()
 	}
 	return hs, nil
 }
 
 // replay sends the SDK a message in the client's name, and discards the answer.
 func (d *Door) replay(hs *httpSession, message map[string]any) {
-	body, _ := json.Marshal(message) // of strings and maps
-	ctx := context.WithValue(context.Background(), serverKey{}, hs.server)
-	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, Path, bytes.NewReader(body)) // method and path are valid
+	body, _ := json.Marshal(message)                                                                       // of strings and maps
+	r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, Path, bytes.NewReader(body)) // method and path are valid
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if hs.connection() != nil {
 		r.Header.Set(sessionHeader, hs.key)
 	}
-	d.handler.ServeHTTP(discard{}, r)
+	hs.serve(d.handler, discard{}, r, nil)
 }
 
 // discard is a response that no client reads.
@@ -182,7 +185,6 @@ type discard struct{}
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
-func (discard) Flush()                      {}
 
 // firstSessionless is the first version of the protocol without sessions: each request names its client.
 const firstSessionless = "2026-07-28"

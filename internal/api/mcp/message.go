@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -30,17 +31,13 @@ func messagesOf(body []byte) ([]message, error) {
 	if err := checkText(body); err != nil {
 		return nil, err
 	}
-	var list []message
+	list := make([]message, 1)
+	var to any = &list[0]
 	if isBatch(body) {
-		if json.Unmarshal(body, &list) != nil {
-			return nil, nil
-		}
-	} else {
-		var one message
-		if json.Unmarshal(body, &one) != nil {
-			return nil, nil
-		}
-		list = []message{one}
+		to = &list
+	}
+	if json.Unmarshal(body, to) != nil {
+		return nil, nil
 	}
 	if len(list) > maxBatch {
 		return nil, api.Refuse("body", "a batch has %d messages at most, this one has %d", maxBatch, len(list))
@@ -82,23 +79,13 @@ func checkText(raw []byte) error {
 	return nil
 }
 
-// requestKey returns a request's id as a key. A string and a number never have the same one.
+// requestKey returns a key for a request's id, of a fixed size. The ways to write a number have the same key; a string and a
+// number never do.
 func requestKey(id any) string {
-	switch n := id.(type) {
-	case json.RawMessage:
-		var v any
-		if json.Unmarshal(n, &v) != nil {
-			return ""
-		}
-		return requestKey(v)
-	case float64:
-		return fmt.Sprintf("%.0f", n)
-	case int64:
-		return fmt.Sprintf("%d", n)
-	case string:
-		return "'" + n
-	}
-	return ""
+	raw, _ := json.Marshal(id) // of what JSON was
+	var plain any
+	_ = json.Unmarshal(raw, &plain)
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", plain)))
 }
 
 // countValues estimates how many values JSON has: it counts lists, objects and commas.

@@ -97,13 +97,6 @@ type output struct {
 	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether part of it is left out, or may be: what the run's log had no room for"`
 }
 
-func outputOf(stdout, stderr excerpt) output {
-	return output{
-		stdout.Data, stdout.encoding(), stdout.Truncated,
-		stderr.Data, stderr.encoding(), stderr.Truncated,
-	}
-}
-
 // excerpt is the part of a run's stdout or stderr that a result holds.
 type excerpt struct {
 	Text      string // for models: bytes that are not UTF-8 are written \xNN
@@ -181,19 +174,6 @@ func quoted(name string) string {
 	return name
 }
 
-// streams returns both streams of a run, for a result. The stderr of a program that was not built is its compiler's output. out may
-// be nil.
-func streams(run belljar.Run, out *belljar.Output, room int) (stdout, stderr excerpt) {
-	if out == nil {
-		return excerpt{}, excerpt{}
-	}
-	stdout = excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room)
-	if b := run.Build; b != nil && run.ReasonCode == belljar.ReasonCompileFailed {
-		return stdout, excerptOf(b.Output, b.OutputEncoding, 0, 0, b.OutputTruncated, room)
-	}
-	return stdout, excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
-}
-
 // section returns a stream as a part of a text; "" if it is empty.
 func (e excerpt) section(name string) string {
 	if e.Bytes == 0 {
@@ -203,6 +183,14 @@ func (e excerpt) section(name string) string {
 		name += ` (binary: bytes that are not text are written \xNN)`
 	}
 	return "\n" + name + ":\n" + strings.TrimSuffix(e.Text, "\n") + "\n"
+}
+
+// notes returns that a part of a stream is left out; nil if none is.
+func (e excerpt) notes(name string) []string {
+	if e.Left == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is truncated (%d bytes were kept, %d of them are not shown)", name, e.Bytes, e.Left)}
 }
 
 // transcript returns output as text for a model: each change of the stream starts a new line, with the stream's name.
@@ -228,23 +216,21 @@ func transcript(frames []belljar.Frame) string {
 	return b.String()
 }
 
-// report returns how a run ended and what it printed. more says how to get what is left out.
-func report(run belljar.Run, stdout, stderr excerpt, more string) string {
-	return headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + truncationNote(stdout, stderr, more)
-}
-
-// truncationNote returns what is not shown, and how to get it; "" if all is. A warning of the run says what was not kept.
-func truncationNote(stdout, stderr excerpt, more string) string {
-	var parts []string
-	add := func(name string, e excerpt) {
-		if e.Left > 0 {
-			parts = append(parts, fmt.Sprintf("%s is truncated (%d bytes were kept, %d of them are not shown)", name, e.Bytes, e.Left))
-		}
+// report returns how a run ended and what it printed: as text for a model, and for programs. more says how to get what is left out;
+// a warning of the run says what was not kept. The stderr of a program that was not built is its compiler's output. out may be nil.
+func report(run belljar.Run, out *belljar.Output, room int, more string) (string, output) {
+	text := headline(run) + "\n"
+	if out == nil {
+		return text, output{}
 	}
-	add("stdout", stdout)
-	add("stderr", stderr)
-	if len(parts) == 0 {
-		return ""
+	stdout := excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room)
+	stderr := excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
+	if b := run.Build; b != nil && run.ReasonCode == belljar.ReasonCompileFailed {
+		stderr = excerptOf(b.Output, b.OutputEncoding, 0, 0, b.OutputTruncated, room)
 	}
-	return "\nnote: " + strings.Join(parts, "; ") + ". " + more + "\n"
+	text += stdout.section("stdout") + stderr.section("stderr")
+	if notes := append(stdout.notes("stdout"), stderr.notes("stderr")...); len(notes) > 0 {
+		text += "\nnote: " + strings.Join(notes, "; ") + ". " + more + "\n"
+	}
+	return text, output{stdout.Data, stdout.encoding(), stdout.Truncated, stderr.Data, stderr.encoding(), stderr.Truncated}
 }

@@ -35,14 +35,12 @@ func TestExcerpt(t *testing.T) {
 	if !capped.Truncated {
 		t.Error("a log that was cut at its cap is not told")
 	}
-	cut := excerptOf(long, "utf8", 0, 0, true, 300)
-	if got := truncationNote(cut, capped, "read on"); !strings.Contains(got, "stdout is truncated (2000 bytes were kept, 1700 of them are not shown). read on") ||
-		strings.Contains(got, "stderr") {
-		t.Errorf("truncationNote returned %q", got)
+	got, _ := report(belljar.Run{}, &belljar.Output{Stdout: long, StdoutEncoding: "utf8", Stderr: "x", StderrEncoding: "utf8", StderrTruncated: true}, 300, "read on")
+	if note := "\nnote: stdout is truncated (2000 bytes were kept, 1700 of them are not shown). read on\n"; !strings.HasSuffix(got, "\nstderr:\nx\n"+note) {
+		t.Errorf("the report of a cut stdout is %q", got)
 	}
-	out, errs := streams(belljar.Run{}, &belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300)
-	if out.section("stdout") != "\nstdout:\na\n" || errs.section("stderr") != "" {
-		t.Errorf("sections are %q and %q", out.section("stdout"), errs.section("stderr"))
+	if got, _ := report(belljar.Run{}, &belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300, ""); got != "\n\nstdout:\na\n" {
+		t.Errorf("the report of a short stdout is %q", got)
 	}
 }
 

@@ -47,7 +47,7 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 		}
 		all.mu.Lock()
 		before := all.byStream[reader.stream]
-		all.add(reader)
+		all.byStream[reader.stream] = reader
 		all.mu.Unlock()
 		if before != nil {
 			before.cancel()
@@ -63,14 +63,6 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 		all.mu.Unlock()
 		close(reader.done)
 	}
-}
-
-// add makes a request the reader of its stream. all.mu is held.
-func (all *streamReaders) add(reader *streamReader) {
-	if all.byStream == nil {
-		all.byStream = map[string]*streamReader{}
-	}
-	all.byStream[reader.stream] = reader
 }
 
 // primeName is the name that the SDK gives the first event of a stream. The protocol wants an id and no data there, and clients
@@ -92,7 +84,7 @@ func (reader *streamReader) Write(b []byte) (int, error) {
 			if id, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
 				stream, _, _ := strings.Cut(string(id), "_")
 				if reader.stream = strings.TrimSpace(stream); reader.stream != "" {
-					reader.all.add(reader)
+					reader.all.byStream[reader.stream] = reader
 				}
 				break
 			}

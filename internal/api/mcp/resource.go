@@ -71,7 +71,7 @@ func (c *call) addResource(uri string, a belljar.Artifact) {
 
 // readResource answers resources/read.
 func (s *clientSession) readResource(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	contents, err := s.newCall(ctx, req.Session, req.Extra).resource(req.Params.URI)
+	contents, err := s.newCall(ctx, req.Session, req.Extra.Header).resource(req.Params.URI)
 	if err != nil {
 		e := api.Public(err)
 		if e.Code == belljar.CodeInternal {

@@ -167,10 +167,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 // approved waits for an operator's approval of a sandbox, and notifies the client.
 func (c *call) approved(s belljar.Session) (belljar.Session, error) {
 	if s.Approval != nil && s.State == belljar.SessionStarting && c.token != nil {
-		p := &progress{c: c, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
-		p.waits.Store(true)
-		go p.run("sandbox " + s.ID + " is waiting for an operator's approval")
-		defer p.close()
+		defer c.startProgress("sandbox "+s.ID+" is "+awaitsApproval, true).close()
 	}
 	return belljar.Approved(c, c.Sessions(), s)
 }
@@ -271,12 +268,13 @@ func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration
 		return o, fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), "+
 			"or wait for its end with sandbox_exec_wait.", after, run.ID)
 	}
-	stdout, stderr := streams(run, out, c.terms.MaxOutput)
-	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
+	text, printed := report(run, out, c.terms.MaxOutput,
+		fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID))
+	o.Status, o.ended, o.output = "completed", endOf(run), &printed
 	if ms, ok := run.Took(); ok {
 		o.DurationMs = &ms
 	}
-	return o, report(run, stdout, stderr, fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID))
+	return o, text
 }
 
 // sandboxError gives the error about an ended sandbox or a missing file a hint in the terms of the tools.
@@ -317,16 +315,11 @@ func (c *call) findExec(sandbox, id string) (belljar.Run, error) {
 	if !belljar.ValidID(id) {
 		return belljar.Run{}, none
 	}
-	run, err := c.Runs().Get(c, id)
-	switch {
-	case belljar.CodeOf(err) == belljar.CodeNotFound:
-		return run, none
-	case err != nil:
-		return run, err
-	case sandbox == id && run.SessionID == "" && run.Labels[label] == c.id, sandbox != id && run.SessionID == sandbox:
-		return run, nil
+	run, err := c.ownRun(id, none)
+	if err == nil && cmp.Or(run.SessionID, run.ID) != sandbox {
+		err = none
 	}
-	return run, none
+	return run, err
 }
 
 func readExec(c *call, in readInput) (*reply, error) {
@@ -376,7 +369,7 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	}
 	if !run.Phase.Terminal() {
 		if c.token != nil {
-			defer c.startProgress(run).close()
+			defer c.runProgress(run).close()
 		}
 		if run, err = api.AwaitEnd(c, c.Runs(), run.ID, wait); err != nil {
 			return nil, err

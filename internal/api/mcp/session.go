@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,11 +34,11 @@ type clientSession struct {
 
 	mu        sync.Mutex
 	closing   bool
-	isolated  map[string]string          // sandboxes that their scope does not find: id by name
-	known     map[string]bool            // sandboxes of this client session
-	late      map[[sha256.Size]byte]bool // requests that the client stopped waiting for, by the hash of their keys
-	detached  []detachedRun
-	artifacts []string // URIs of listed resources, the oldest first
+	isolated  map[string]string // sandboxes that their scope does not find: id by name
+	known     map[string]bool   // sandboxes of this client session
+	late      map[string]bool   // requests that the client stopped waiting for, by [requestKey]
+	detached  []belljar.Run     // as they were then
+	artifacts []string          // URIs of listed resources, the oldest first
 }
 
 // errSessionEnded is the cause with which the calls of a client session end.
@@ -47,7 +46,7 @@ var errSessionEnded = errors.New("the client is gone")
 
 // newSession starts a client session. id is that of a session to resume after a restart; "" makes a new one.
 func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientSession, error) {
-	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, isolated: map[string]string{}, known: map[string]bool{}, late: map[[sha256.Size]byte]bool{}}
+	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, isolated: map[string]string{}, known: map[string]bool{}, late: map[string]bool{}}
 	if err := s.terms.complete(); err != nil {
 		return nil, err
 	}
@@ -150,13 +149,9 @@ func clientName(conn *sdk.ServerSession) string {
 // closeTime bounds the removal of what a client session had.
 const closeTime = 30 * time.Second
 
-// close ends the client session: its calls, its one-shot runs, and the sandboxes that belong to it.
+// close ends the client session, once: its calls, its one-shot runs, and the sandboxes that belong to it.
 func (s *clientSession) close() error {
 	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		return nil
-	}
 	s.closing = true
 	s.mu.Unlock()
 	s.end(errSessionEnded)
@@ -168,11 +163,10 @@ func (s *clientSession) close() error {
 	var errs []error
 	s.mu.Lock()
 	detached, isolated := s.detached, s.isolated
-	s.detached = nil
 	s.mu.Unlock()
 	for _, run := range detached {
-		if run.sandbox == "" || s.terms.Workflow == "" {
-			errs = append(errs, ignoreNotFound(svc.Runs().Cancel(ctx, run.id)))
+		if run.SessionID == "" || s.terms.Workflow == "" {
+			errs = append(errs, ignoreNotFound(svc.Runs().Cancel(ctx, run.ID)))
 		}
 	}
 	for _, id := range isolated {
@@ -247,7 +241,7 @@ func (s *clientSession) noteCancelled(params json.RawMessage) {
 	if json.Unmarshal(params, &in) != nil {
 		return
 	}
-	reason, key := strings.ToLower(in.Reason), sha256.Sum256([]byte(requestKey(in.RequestID)))
+	reason, key := strings.ToLower(in.Reason), requestKey(in.RequestID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.late, key)
@@ -260,13 +254,12 @@ func (s *clientSession) noteCancelled(params json.RawMessage) {
 	s.late[key] = true
 }
 
-// clientTimedOut reports whether the client cancelled a request because it stopped waiting, and not to end its run.
+// clientTimedOut reports whether the client cancelled the request with a key because it stopped waiting, and not to end its run.
 func (s *clientSession) clientTimedOut(request string) bool {
-	key := sha256.Sum256([]byte(request))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	late := s.late[key]
-	delete(s.late, key)
+	late := s.late[request]
+	delete(s.late, request)
 	return late
 }
 

@@ -55,9 +55,7 @@ const runTool = "sandbox.run"
 
 // complete checks the terms and sets their defaults.
 func (t *Terms) complete() error {
-	switch t.InMode() {
-	case belljar.ToolsCompute, belljar.ToolsCode:
-	default:
+	if m := t.InMode(); m != belljar.ToolsCompute && m != belljar.ToolsCode {
 		return api.Refuse("mode", "mode %.40q is not compute or code", t.Mode)
 	}
 	if t.Language != "" {
@@ -68,7 +66,7 @@ func (t *Terms) complete() error {
 	if t.Workflow != "" && t.Agent != "" {
 		return api.Refuse("workflow", "workflow and agent exclude each other")
 	}
-	if t.Session == belljar.IsolatedKey && t.Workflow != "" {
+	if t.Session == belljar.IsolatedKey {
 		t.Workflow = "" // an isolated session is not shared
 	}
 	spec := t.session("")
