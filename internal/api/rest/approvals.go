@@ -32,7 +32,7 @@ func addApprovals(d *Door) {
 	handle(d, huma.Operation{
 		OperationID: "admin-decide-approval", Method: http.MethodPost, Path: api.Prefix + "/admin/approvals/{approval_id}", Tags: []string{"admin"},
 		Summary: "Approve or deny a request that waits",
-		Description: "The request goes on when it is approved, and ends when it is denied; its user sees the note. One that was decided before is a conflict, and " +
+		Description: "An approved request continues, and a denied one ends; its user sees the note. A second decision is a conflict, and " +
 			"details say by whom and when. If the server has no room for the request now, it still waits, and can be approved later.",
 	}, func(c *call, p *approvalPath, body *belljar.ApprovalDecision) (belljar.Approval, error) {
 		return c.Admin().Decide(c, p.ID, *body)
@@ -41,15 +41,15 @@ func addApprovals(d *Door) {
 
 // approvalWords are the descriptions of an approval's properties, as [words].
 func approvalWords() map[string]string {
-	const approval = "What an operator decides, or decided, before it may begin; absent if it needs no approval"
+	const approval = "The approval that it needs, or needed, before it may begin; absent if it needs none"
 	return map[string]string{
-		"approval": approval, "Approval.id": "That of the run or session", "Approval.kind": "What it is for", "Approval.state": "Where it stands",
-		"Approval.reasons": "The rules of SANDBOX_APPROVAL that the request matches, each with what was asked for", "requested_at": "When it was requested",
+		"approval": approval, "Approval.id": "Its id: that of the run or session", "Approval.kind": "run or session", "Approval.state": "Its state",
+		"Approval.reasons": "The rules of SANDBOX_APPROVAL that the request matches, each with the value that the request sets", "requested_at": "When it was requested",
 		"Approval.expires_at": "When it expires without a decision", "decided_at": "When it was decided, or ended without a decision",
-		"decided_by": "Who decided", "Approval.note": "What they said", "Approval.user_id": "Who asked", "Approval.source": "By what: mcp, cli, rest …",
+		"decided_by": "The operator who decided", "Approval.note": "The operator's note", "Approval.user_id": "The user who sent the request", "Approval.source": "Where the request came from: mcp, cli, rest …",
 		"Approval.session_id": "The session of a run in one", "Approval.command": "A run's command, at most its first 16 KiB", "Approval.base_image": "The image",
 		"Approval.network": "What the sandbox may reach", "Approval.cpu": "Cores", "Approval.memory_mb": "Memory in MiB",
-		"Approval.timeout_sec": "Time of the run, or of the session's runs that set none", "fingerprint": "SHA-256 of the request, which alone the decision is about",
-		"decision": "approve or deny", "ApprovalDecision.note": "For the user who asked; at most 1000 bytes",
+		"Approval.timeout_sec": "Time of the run, or of the session's runs that set none", "fingerprint": "SHA-256 of the request that the decision covers",
+		"decision": "approve or deny", "ApprovalDecision.note": "Message for the user who sent the request; at most 1000 bytes",
 	}
 }

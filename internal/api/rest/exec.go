@@ -213,13 +213,13 @@ func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error
 }
 
 func cancelExec(c *call, p *ExecPath, _ *none) (ExecCanceled, error) {
-	if _, err := p.find(c); err != nil {
-		return ExecCanceled{}, err
-	}
-	done, err := cancel(c, &runPath{ID: p.ExecID}, nil)
+	run, err := p.find(c)
 	if err != nil {
 		return ExecCanceled{}, err
 	}
-	run := belljar.Run{Phase: done.Phase, ExitCode: done.ExitCode, ReasonCode: done.ReasonCode, Message: done.Message}
-	return ExecCanceled{ExecID: p.ExecID, Status: done.Status, ExecEnd: endOf(run)}, nil
+	status, run, err := cancelled(c, run)
+	if err != nil {
+		return ExecCanceled{}, err
+	}
+	return ExecCanceled{ExecID: p.ExecID, Status: status, ExecEnd: endOf(run)}, nil
 }

@@ -356,6 +356,11 @@ func TestExecCancel(t *testing.T) {
 	if canceled.Status != "finished" || canceled.ReasonCode != "canceled_by_user" {
 		t.Errorf("%+v", canceled)
 	}
+	x = c.sh("kill -KILL $$")
+	c.ask(200, "POST", c.path("/"+x.ExecID+"/cancel"), "alice", "", &canceled)
+	if canceled.Status != "finished" || canceled.Signal != "SIGKILL" || *canceled.ExitCode != 137 {
+		t.Errorf("%+v", canceled)
+	}
 }
 
 // TestExecBelongs: an exec belongs to its session and to the session's owner.

@@ -234,7 +234,7 @@ func declareImages(doc *huma.OpenAPI) {
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "import-image", Method: "POST", Path: imagesPath + "/import", Tags: []string{"images"},
-		Summary: "Bring an image",
+		Summary: "Import an image",
 		Description: "The body is a tar archive of an OCI layout, of docker save or of a root file system, optionally compressed with gzip or zstd. " +
 			"Operators only. " + events + " Events start when the body has been read.",
 		Parameters:  []*huma.Param{inQuery("name", "Its name; default: the name in the archive", &huma.Schema{Type: "string"})},

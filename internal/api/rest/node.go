@@ -37,7 +37,7 @@ func (d *Door) node() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "get-me", Method: http.MethodGet, Path: api.Prefix + "/me", Tags: []string{"node"},
-		Summary:     "Who am I",
+		Summary:     "Get the caller, the policy and the quotas",
 		Description: "The caller, the policy and limits in force, the quotas and their usage.",
 	}, func(c *call, _ *none, _ *none) (belljar.Me, error) {
 		me, err := c.Node().Me(c)
@@ -48,7 +48,7 @@ func (d *Door) node() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "check-network", Method: http.MethodPost, Path: api.Prefix + "/network/check", Tags: []string{"node"},
-		Summary: "Check what would happen to a URL",
+		Summary: "Check whether a program could reach a URL",
 		Description: "Answers whether a program could connect to a URL, and why, in a session or with a network of its own, without connecting " +
 			"to it. Its host may be resolved.",
 	}, func(c *call, _ *none, body *belljar.NetworkQuery) (belljar.NetworkCheck, error) {
@@ -56,7 +56,7 @@ func (d *Door) node() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "list-network-presets", Method: http.MethodGet, Path: api.Prefix + "/network/presets", Tags: []string{"node"},
-		Summary: "What presets stand for",
+		Summary: "List the presets",
 		Description: "Every preset that egress.presets can name, with its indexes and hosts in an image, or why it cannot be used. Tools of the image and " +
 			"their indexes are asked, unless their answers are kept: that takes seconds.",
 	}, func(c *call, q *presetQuery, _ *none) (PresetList, error) {

@@ -139,20 +139,26 @@ func cancel(c *call, p *runPath, _ *none) (cancellation, error) {
 	if err != nil {
 		return cancellation{}, err
 	}
-	status := "finished"
-	if !run.Phase.Terminal() {
-		status = "canceling"
-		if err = c.Runs().Cancel(c, p.ID); err != nil {
-			return cancellation{}, err
-		}
-		if run, err = c.Runs().Get(c, p.ID); err != nil {
-			return cancellation{}, err
-		}
+	status, run, err := cancelled(c, run)
+	if err != nil {
+		return cancellation{}, err
 	}
 	return cancellation{
 		RunID: run.ID, Status: status, Phase: run.Phase, ExitCode: run.ExitCode,
 		ReasonCode: run.ReasonCode, Message: run.Message,
 	}, nil
+}
+
+// cancelled cancels a run unless it has ended. It returns what was done, and the run after that.
+func cancelled(c *call, run belljar.Run) (string, belljar.Run, error) {
+	if run.Phase.Terminal() {
+		return "finished", run, nil
+	}
+	if err := c.Runs().Cancel(c, run.ID); err != nil {
+		return "", run, err
+	}
+	run, err := c.Runs().Get(c, run.ID)
+	return "canceling", run, err
 }
 
 func (d *Door) streamURL(c *call, run belljar.Run) string {

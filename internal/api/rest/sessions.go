@@ -115,7 +115,7 @@ func (d *Door) sessions() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "hibernate-session", Method: http.MethodPost, Path: api.Prefix + "/sessions/{session_id}/hibernate", Tags: []string{"sessions"},
-		Summary: "Save a session and give its sandbox up",
+		Summary: "Hibernate a session",
 		Description: "Its memory and processes are saved where its runtime can do that and it has no secrets, else its files, and the directory, variables and functions of its shell. " +
 			"It has no sandbox until the next request that needs one. " +
 			"A session in which something runs is refused, unless force ends that; so is one that was given a secret file.",
@@ -124,7 +124,7 @@ func (d *Door) sessions() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "get-session-network", Method: http.MethodGet, Path: api.Prefix + "/sessions/{session_id}/network", Tags: []string{"sessions"},
-		Summary: "What a session may reach",
+		Summary: "Get what a session may reach",
 	}, func(c *call, p *sessionPath, _ *none) (belljar.NetworkSpec, error) {
 		return c.Sessions().Network(c, p.ID)
 	})

@@ -72,7 +72,7 @@ func templateWords() map[string]string {
 		"snapshot": "Id of a snapshot of the caller's, whose files the build begins with; the template keeps them", "run": "Shell commands that make its files in /workspace, executed when it is built",
 		"start":       "Shell commands that are executed in each new sandbox of it, before that can be used; what they leave running stays",
 		"timeout_sec": "How many seconds each command of run may take; absent is the server's default for a run", "shared": "Whether it is a template of all users; operators only",
-		"rebuild": "Build it even if nothing has changed", "env": "Environment of the build, and of sessions and runs, whose own wins", "packages": "Packages for the build, and for sessions and runs that ask for none",
+		"rebuild": "Build it even if nothing has changed", "env": "Environment of the build, and of sessions and runs, whose own variables override it", "packages": "Packages for the build, and for sessions and runs that ask for none",
 		"resources": "Limits of the build, and of sessions and runs that set none", "runtime": "Runtime of the build, and of sessions and runs that name none",
 		"network_policy": "deny_all or allowlist: of the build, and of sessions and runs that ask for no network", "egress": "What an allowlist lets through",
 		"workspace_exec": "Whether programs in /workspace may be executed",

@@ -56,7 +56,7 @@ func volumeWords() map[string]string {
 		"Volume.name": "Its name", "Volume.mb": "MiB that its files may have", "used_by": "Ids of the sessions and runs that have it now",
 		"written_by": "Id of the one that may write to it; absent for none", "Volume.created_at": "When it was made",
 		"VolumeSpec.name": "Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters", "VolumeSpec.mb": "MiB that its files may have",
-		"VolumeList.items": "The volumes", "workspace": "What /workspace is made of: absent is memory",
+		"VolumeList.items": "The volumes", "workspace": "Where /workspace is; absent means in memory",
 		"disk_workspaces": "Whether a workspace can be on disk", "disk_workspace_cap_mb": "MiB of the largest workspace on disk; 0 if there can be none",
 		"disk_workspaces_reason": "Why a workspace cannot be on disk; absent if it can",
 	}

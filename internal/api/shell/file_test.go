@@ -15,7 +15,7 @@ import (
 // A large file passes through: only pieces of it are in memory.
 func TestReadTakesLittleMemory(t *testing.T) {
 	w := newWorld(t)
-	const size = 16 << 20
+	const size = 4 << 20
 	session := w.open()
 	content := strings.Repeat("x", size)
 	body, err := json.Marshal(map[string]string{"path": "big", "text": content})

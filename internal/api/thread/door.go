@@ -10,6 +10,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,6 +40,8 @@ type Options struct {
 	// MaxFileMB limits an uploaded file (0 means 100), MaxFiles the files in a workspace before an upload (0 means 1000),
 	// MaxWorkspaceMB a workspace (0 means 500).
 	MaxFileMB, MaxFiles, MaxWorkspaceMB int
+	// Idle is after which time a session ends that sets no timeout_minutes; 0 means 30 minutes.
+	Idle time.Duration
 	// Image of the sessions' sandboxes; "" means the server's default.
 	Image string
 	// TempDir is the folder for uploads until they are complete; "" means the system's.
@@ -86,6 +89,7 @@ func New(o Options) (*Door, error) {
 			*f.field = f.fallback
 		}
 	}
+	o.Idle = cmp.Or(o.Idle, DefaultIdle)
 	if o.Bodies == nil {
 		o.Bodies = api.JSONShares()
 	}

@@ -20,8 +20,8 @@ type creation struct {
 	TimeoutMinutes *float64 `json:"timeout_minutes,omitempty"`
 }
 
-// minutes is the default of timeout_minutes.
-const minutes = 30
+// DefaultIdle is the default of timeout_minutes.
+const DefaultIdle = 30 * time.Minute
 
 func scopeOf(thread string) belljar.Scope { return belljar.Scope{Namespace: "thread", ID: thread} }
 
@@ -31,7 +31,7 @@ func (c *call) create() {
 	if !c.decode(&in) || !c.required([2]string{"user_id", in.UserID}, [2]string{"thread_id", in.ThreadID}) {
 		return
 	}
-	idle := float64(minutes)
+	idle := c.door.opts.Idle.Minutes()
 	if in.TimeoutMinutes != nil {
 		idle = *in.TimeoutMinutes
 	}

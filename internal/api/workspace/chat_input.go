@@ -227,16 +227,56 @@ for e in $(grep -lsxz "` + chatEnv + `=$0" /proc/[0-9]*/environ); do
 done
 exit $none`
 
+// signalTime is how long it may take to interrupt a program.
+const signalTime = 5 * time.Second
+
 // interrupt sends the program and its children SIGINT, as a terminal does.
 func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
-	done, err := x.exec(ctx, "signal", 5*time.Second, nil, "/bin/sh", "-c", interruption, x.id)
-	if err != nil {
+	sent, err := x.signal(ctx)
+	if err != nil && belljar.CodeOf(err) != belljar.CodeTimeout {
 		return err
 	}
-	if done.code != 0 {
+	if !sent {
 		return emit(chatError("the chat program could not be interrupted"))
 	}
 	return emit(system{Type: "system", Subtype: "interrupted"})
+}
+
+// signal executes the interruption, and reports whether it has found a process. It does so in a terminal: with a quota of one run, a run would
+// wait for the chat's own. A user who has all of their terminals open gets a run.
+func (x *chat) signal(ctx context.Context) (sent bool, err error) {
+	command, all := []string{"/bin/sh", "-c", interruption, x.id}, x.Engine.Terminals()
+	made, err := all.Open(ctx, x.Session, belljar.TerminalSpec{Command: command})
+	if belljar.CodeOf(err) == belljar.CodeQuotaExceeded {
+		done, err := x.exec(ctx, "signal", signalTime, nil, command...)
+		return err == nil && done.code == 0, err
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		ending, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		_ = all.Close(ending, made.ID) // if that fails, it has ended or soon will
+		stop()
+	}()
+	following, stop := context.WithTimeout(ctx, signalTime)
+	defer stop()
+	a, err := all.Attach(following, made.ID)
+	if err != nil {
+		return false, err
+	}
+	defer a.Close()
+	for {
+		e, err := a.Next(following)
+		switch {
+		case err != nil && following.Err() != nil:
+			return false, ctx.Err() // else its time is over
+		case err != nil:
+			return false, err
+		case e.Kind != belljar.TerminalHistory && e.Kind != belljar.TerminalOutput:
+			return e.Kind == belljar.TerminalExit && e.ExitCode == 0, nil
+		}
+	}
 }
 
 // restart replaces the program by a new one, which goes on with the conversation if its template can.

@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"path"
 	"strings"
@@ -42,6 +44,9 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 		return o, err
 	}
 	for f, err := range c.Engine.Runs().Frames(ctx, run.ID, 1) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return o, late(ctx, c.Engine.Runs(), run.ID)
+		}
 		if err != nil {
 			return o, err
 		}
@@ -64,6 +69,16 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 		o.code = *run.ExitCode
 	}
 	return o, nil
+}
+
+// late cancels a command that has not ended in time, and returns the error about that. In the queue of its user it would wait on, and those
+// of the client's next polls behind it.
+func late(ctx context.Context, runs belljar.Runs, id string) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer stop()
+	return cmp.Or(runs.Cancel(ctx, id), error(&belljar.Error{
+		Code: belljar.CodeTimeout, Message: "the command has not ended in time; it may have waited for other programs of its user to end",
+	}))
 }
 
 // run runs git in the workspace, with everything off by which a repository names programs to run: hooks, a file system monitor,

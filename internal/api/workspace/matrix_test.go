@@ -279,3 +279,32 @@ func TestPollingOpensOnce(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A chat is interrupted also where its user may have one run at a time, and whether or not there is room for one more terminal.
+func TestInterruptWithinQuotas(t *testing.T) {
+	for name, change := range map[string]func(*service.Options){
+		"one run":   func(o *service.Options) { o.Quota.ConcurrentRuns = 1 },
+		"terminals": func(o *service.Options) { o.Terminals.PerSession = 1 },
+	} {
+		w := newWorld(t, source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
+			return &sandbox.Source{Engine: apitest.NewWorld(t, nil, change).Service}
+		}})
+		if name == "terminals" {
+			w.await(w.socket("/ws/pty"), "session", "")
+		}
+		conn := w.socket("/ws/claude-stream")
+		w.await(conn, "system", "init")
+		w.say(conn, `{"type":"interrupt"}`)
+		got := map[any]bool{}
+		for range 2 {
+			m, _ := w.next(conn)
+			got[m["type"]], got[m["subtype"]] = true, true
+		}
+		if !got["result"] || !got["interrupted"] || got["error"] {
+			t.Errorf("%s: %v", name, got)
+		}
+		if terminals, err := w.open().Engine.Terminals().List(t.Context(), w.open().Session); err != nil || name == "one run" && len(terminals) > 0 {
+			t.Errorf("%s: %v, %v", name, terminals, err)
+		}
+	}
+}

@@ -223,3 +223,35 @@ func TestErrorsAreShort(t *testing.T) {
 		t.Errorf("%d bytes, %v: %.40q", len(o.err), err, o.err)
 	}
 }
+
+// queued is an engine whose commands wait in a queue. It notes which are cancelled.
+type queued struct {
+	waiting
+	cancelled *[]string
+}
+
+func (q queued) Runs() belljar.Runs { return queuedRuns{q.waiting.Runs(), q.cancelled} }
+
+type queuedRuns struct {
+	belljar.Runs
+	cancelled *[]string
+}
+
+func (queuedRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+	return belljar.Run{ID: "run"}, nil
+}
+
+func (q queuedRuns) Cancel(ctx context.Context, id string) error {
+	*q.cancelled = append(*q.cancelled, id)
+	return ctx.Err()
+}
+
+// A command that waits for too long is cancelled, and its client learns why.
+func TestCommandsThatWait(t *testing.T) {
+	var cancelled []string
+	c := &call{Workspace: workspace.Workspace{Engine: queued{cancelled: &cancelled}}}
+	_, err := c.exec(t.Context(), "git", -time.Minute, nil, "git")
+	if belljar.CodeOf(err) != belljar.CodeTimeout || !slices.Equal(cancelled, []string{"run"}) {
+		t.Errorf("%v, cancelled %q", err, cancelled)
+	}
+}
