@@ -136,7 +136,17 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "SESSION_TTL_SEC", &c.SessionTTL, "MAX_SESSION_TTL_SEC", c.MaxSessionTTL)
 	atMost(c, bad, "SESSION_LIFETIME_SEC", &c.SessionLifetime, "MAX_SESSION_LIFETIME_SEC", c.MaxSessionLifetime)
 	atMost(c, bad, "THREAD_MAX_WORKSPACE_MB", &c.ThreadMaxWorkspaceMB, "WORKSPACE_CAP_MB, or above 4096 without it", c.MaxLimits().WorkspaceMB)
+	c.checkModels(bad)
 	atMost(c, bad, "REAP_EVERY_SEC", &c.ReapEvery, "LEASE_SEC divided by 4", c.Lease/4)
+	if days := (c.ArtifactTTLHours + 23) / 24; days > c.RunRetentionDays { // artifacts and logs go with the record of their run
+		if origin, set := c.origins[Prefix+"RUN_RETENTION_DAYS"]; set {
+			bad("%s is less than SANDBOX_ARTIFACT_TTL_HOURS, for which artifacts and logs are kept", origin)
+		}
+		c.RunRetentionDays = days
+	}
+	if len(c.SupportedSpecVersions) == 0 {
+		bad("SANDBOX_SUPPORTED_SPEC_VERSIONS is empty, and every request would be refused")
+	}
 	if c.Store == "memory" && c.StoreDBPath != "" {
 		bad("SANDBOX_STORE_DB_PATH has no meaning with SANDBOX_STORE_BACKEND=memory")
 	}
@@ -168,6 +178,13 @@ func (c *Config) Warnings() []string {
 	}
 	if c.Store == "memory" {
 		warnings = append(warnings, "SANDBOX_STORE_BACKEND=memory forgets runs and sessions when the server stops")
+	}
+	if c.QuotaMemoryMB > 0 && c.QuotaMemoryMB < c.DefaultMemMB {
+		warnings = append(warnings, fmt.Sprintf(
+			"SANDBOX_QUOTA_MEMORY_MB gives a user %d MiB, less than the %d of one run (SANDBOX_DEFAULT_MEM_MB)", c.QuotaMemoryMB, c.DefaultMemMB))
+	}
+	if c.QuotaCPU > 0 && c.QuotaCPU < c.DefaultCPU {
+		warnings = append(warnings, fmt.Sprintf("SANDBOX_QUOTA_CPU gives a user %v cores, less than the %v of one run (SANDBOX_DEFAULT_CPU)", c.QuotaCPU, c.DefaultCPU))
 	}
 	if c.NodeMemoryMB > 0 && c.NodeMemoryMB < c.DefaultMemMB {
 		warnings = append(warnings, fmt.Sprintf(

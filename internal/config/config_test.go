@@ -248,9 +248,11 @@ func TestRefused(t *testing.T) {
 		"EGRESS_ALLOW":                  {"a b", "bücher.example"},
 		"EGRESS_ALLOW_USERS":            {"alice", "=api.example.com", "alice="},
 		"EGRESS_ALLOW_TRUST":            {"alice=api.example.com", "untrusted="},
-		"EGRESS_PORTS":                  {"0", "65536", "http", "80,080", "[]x"},
+		"EGRESS_PORTS":                  {"0", "65536", "http", "80,080", "[]x", "[]"},
 		"EGRESS_RESOLVER":               {"resolver.example", "192.0.2.53:", "192.0.2.53:0"},
 		"DEFAULT_RUNTIME":               {"chroot"},
+		"TRUST_LEVELS":                  {"untrusted=microvm,untrusted=namespace"},
+		"IMAGE_ALIASES":                 {"py=python:3.11,py=python:3.12"},
 		"SUPPORTED_SPEC_VERSIONS":       {"2.0", "1.0,2.0", "1.0,1.0"},
 		"MAX_CPU":                       {"0", "nan", "inf", "0x10p1", "1_0", "four", "-1"},
 		"MAX_LOG_BYTES":                 {"0", "10MB", "1.5", "99999999999999999999"},
@@ -282,14 +284,23 @@ func TestKeysThatGoTogether(t *testing.T) {
 		{[]string{"SANDBOX_WORKSPACE_CAP_MB=256", "SANDBOX_THREAD_MAX_WORKSPACE_MB=257"},
 			"SANDBOX_THREAD_MAX_WORKSPACE_MB in the environment is above SANDBOX_WORKSPACE_CAP_MB"},
 		{[]string{"SANDBOX_THREAD_MAX_WORKSPACE_MB=4097"}, "is above SANDBOX_WORKSPACE_CAP_MB, or above 4096 without it"},
+		{[]string{"SANDBOX_ARTIFACT_TTL_HOURS=25", "SANDBOX_RUN_RETENTION_DAYS=1"}, "SANDBOX_RUN_RETENTION_DAYS in the environment is less than SANDBOX_ARTIFACT_TTL_HOURS"},
+		{[]string{"SANDBOX_SUPPORTED_SPEC_VERSIONS=[]"}, "SANDBOX_SUPPORTED_SPEC_VERSIONS is empty"},
+		{[]string{"SANDBOX_MCP_CPU=4.5"}, "SANDBOX_MCP_CPU in the environment is above SANDBOX_MAX_CPU"},
+		{[]string{"SANDBOX_MCP_CPU=0.001"}, "SANDBOX_MCP_CPU in the environment is below 0.01"},
+		{[]string{"SANDBOX_MCP_MEMORY_MB=8193"}, "is above SANDBOX_MAX_MEM_MB"},
+		{[]string{"SANDBOX_MCP_MEMORY_MB=7"}, "is below 8"},
+		{[]string{"SANDBOX_MCP_WORKSPACE_MB=65", "SANDBOX_WORKSPACE_CAP_MB=64"}, "is above SANDBOX_WORKSPACE_CAP_MB"},
+		{[]string{"SANDBOX_MCP_TIMEOUT_SEC=86401"}, "is above SANDBOX_MAX_EXEC_TIMEOUT_SEC"},
+		{[]string{"SANDBOX_MCP_IDLE_TIMEOUT_SEC=601", "SANDBOX_MAX_SESSION_TTL_SEC=600"}, "is above SANDBOX_MAX_SESSION_TTL_SEC"},
 	} {
 		if got := problems(t, Sources{Env: c.env}); len(got) != 1 || !strings.Contains(got[0], c.want) {
 			t.Errorf("%v: %q", c.env, got)
 		}
 	}
-	c := load(t, Sources{Env: []string{"SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100", "SANDBOX_WORKSPACE_CAP_MB=256"}})
-	if c.DefaultCPU != 0.5 || c.DefaultMemMB != 100 || c.ThreadMaxWorkspaceMB != 256 {
-		t.Errorf("defaults do not give way: %v, %v, %v", c.DefaultCPU, c.DefaultMemMB, c.ThreadMaxWorkspaceMB)
+	c := load(t, Sources{Env: []string{"SANDBOX_MAX_CPU=0.5", "SANDBOX_MAX_MEM_MB=100", "SANDBOX_WORKSPACE_CAP_MB=256", "SANDBOX_ARTIFACT_TTL_HOURS=2161"}})
+	if c.DefaultCPU != 0.5 || c.DefaultMemMB != 100 || c.ThreadMaxWorkspaceMB != 256 || c.RunRetentionDays != 91 {
+		t.Errorf("defaults do not give way: %v, %v, %v, %v", c.DefaultCPU, c.DefaultMemMB, c.ThreadMaxWorkspaceMB, c.RunRetentionDays)
 	}
 }
 
@@ -298,14 +309,14 @@ func TestWarnings(t *testing.T) {
 	if err := os.Chmod(name, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := load(t, Sources{File: name, Env: []string{"SANDBOX_ALLOWED_ORIGINS=*", "SANDBOX_STORE_BACKEND=memory", "SANDBOX_NODE_MEMORY_MB=511"}})
+	c := load(t, Sources{File: name, Env: []string{"SANDBOX_ALLOWED_ORIGINS=*", "SANDBOX_STORE_BACKEND=memory", "SANDBOX_NODE_MEMORY_MB=511", "SANDBOX_QUOTA_MEMORY_MB=511", "SANDBOX_QUOTA_CPU=0.9"}})
 	got := strings.Join(c.Warnings(), "\n")
-	for _, want := range []string{"can be read by others", "fewer than 16", "every web page", "memory forgets", "SANDBOX_NODE_MEMORY_MB gives"} {
+	for _, want := range []string{"can be read by others", "fewer than 16", "every web page", "memory forgets", "SANDBOX_NODE_MEMORY_MB gives", "SANDBOX_QUOTA_MEMORY_MB gives", "SANDBOX_QUOTA_CPU gives"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no word of %q in:\n%s", want, got)
 		}
 	}
-	c = load(t, Sources{Env: []string{"SANDBOX_NODE_MEMORY_MB=512"}})
+	c = load(t, Sources{Env: []string{"SANDBOX_NODE_MEMORY_MB=512", "SANDBOX_QUOTA_MEMORY_MB=512", "SANDBOX_QUOTA_CPU=1"}})
 	if got := c.Warnings(); len(got) != 0 {
 		t.Errorf("warnings about nothing: %q", got)
 	}

@@ -12,7 +12,7 @@ func docker(c *Config) []row {
 		{name: "DOCKER_HOST", value: text(&c.DockerHost, checkDockerHost),
 			doc: "Address of the engine: unix:///path, tcp://host:port (with TLS by DOCKER_CERT_PATH and DOCKER_TLS_VERIFY) or npipe://. Default: DOCKER_HOST, or else the engine's usual socket."},
 		{name: "DOCKER_OCI_RUNTIME", value: text(&c.DockerOCIRuntime, checkOCIRuntime),
-			doc: "Program that the engine isolates with, by its name in daemon.json: runc, runsc, kata. Default: the engine's. With runsc or kata the runtime has a stronger class of isolation."},
+			doc: "Program that the engine isolates with, by its name in daemon.json: runc, runsc, kata. Default: the engine's. With runsc or kata the runtime has a stronger class of isolation. Enters the policy hash when set."},
 		{name: "DOCKER_SECCOMP", value: text(&c.DockerSeccomp), hash: true,
 			doc: "File with a seccomp profile in Docker's format. Default: Belljar's own (deploy/docker/seccomp.json). With an engine that cannot use it, no sandbox is made."},
 		{name: "DOCKER_APPARMOR_PROFILE", value: text(&c.DockerAppArmorProfile), hash: true,

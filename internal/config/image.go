@@ -13,7 +13,7 @@ import (
 func images(c *Config) []row {
 	return []row{
 		{name: "ALLOWED_IMAGES", value: list(&c.AllowedImages, checkImagePattern), def: "[]",
-			doc: "Images that requests may name; an empty list allows all. Names are completed as registries do (python:3.11 is docker.io/library/python:3.11); * matches anything but a slash, ** also slashes: python:*, registry.example/team/*. A digest is allowed if every tag of its name is, or if the image of that digest has an allowed name here, or as name@sha256:…. An alias is checked by its own name, not by its target; host only matches itself. Enters the policy hash when not empty."},
+			doc: "Images that requests may name; an empty list allows all. Names are completed as registries do (python:3.11 is docker.io/library/python:3.11); * matches anything but a slash, ** also slashes: python:*, registry.example/team/*. A digest is allowed if every tag of its name is, or if the image of that digest has an allowed name here, or as name@sha256:…. An alias is checked by its own name, not by its target; host only matches itself. The server does not start with a SANDBOX_DEFAULT_IMAGE, SANDBOX_MCP_IMAGE or SANDBOX_WORKSPACE_IMAGE that is not among them. Enters the policy hash when not empty."},
 		{name: "IMAGE_PULL", value: oneOf(&c.ImagePull, "missing", "never"), def: "missing",
 			doc: "What happens if a request names a missing image: missing pulls it while the run or session starts; never refuses the request, so that only operators add images. Enters the policy hash when it is not the default."},
 		{name: "IMAGE_PREPULL", value: list(&c.ImagePrepull, checkImage), def: "[]",
@@ -22,7 +22,7 @@ func images(c *Config) []row {
 			doc: "Keep a Go build cache for each image: the compiled standard library, which sandboxes of that image read. The server makes it when a first Go program runs in the image, in the background and in a separate sandbox, in about a minute of CPU time and 200 MiB of disk. Later Go programs start in about a second."},
 		{name: "IMAGE_REGISTRIES", value: list(&c.ImageRegistries, checkRegistry), def: "[]",
 			doc: "Registries, as host or host:port, that may have private addresses and use plain HTTP. All others must have public addresses and use HTTPS."},
-		{name: "IMAGE_ALIASES", value: list(&c.ImageAliases, checkAlias), def: "[]",
+		{name: "IMAGE_ALIASES", value: pairs(&c.ImageAliases, checkAlias), def: "[]",
 			doc: "Second names of images, as name=image: python:3.11-slim=belljar/python. Enters the policy hash when not empty."},
 		{name: "IMAGE_MAX_MB", value: integer(&c.ImageMaxMB, 1, 16<<20), unit: "MiB", def: "16384",
 			doc: "Size of one image, unpacked, and of an imported file."},

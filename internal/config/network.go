@@ -16,9 +16,9 @@ func network(c *Config) []row {
 	const ifSet = " Enters the policy hash when not empty."
 	return []row{
 		{name: "NETWORK_DEFAULT", value: oneOf(&c.NetworkDefault, belljar.NetworkDenyAll, belljar.NetworkAllowlist), def: belljar.NetworkDenyAll, hash: true,
-			doc: "Network of requests that set no network_policy. allowlist gives them what SANDBOX_EGRESS_ALLOW lists."},
+			doc: "Network of requests that set no network_policy. allowlist gives them what SANDBOX_EGRESS_ALLOW lists, or the rules of their user; without any rules the server does not start."},
 		{name: "EGRESS_ALLOW", value: list(&c.EgressAllow, checkRule), def: "[]",
-			doc: "What sandboxes may reach at most: hosts (api.example.com), all names below one (*.example.com), networks, addresses, or * for every public host. If private networks and addresses stand next to * or to names, requests can open these, and no others. A request lists what it needs of that. An empty list allows nothing, and requests for a network are refused; without a server, it allows every public host." + ifSet},
+			doc: "What sandboxes may reach at most: hosts (api.example.com), all names below one (*.example.com), networks, addresses, or * for every public host. A request lists what it needs of these. If the list has private networks or addresses besides * or names, requests can open no other private ones. An empty list allows nothing, and requests for a network are refused; without a server, it allows every public host." + ifSet},
 		{name: "EGRESS_ALLOW_USERS", value: list(&c.EgressAllowUsers, checkUserRule), def: "[]",
 			doc: "Rules of single users, as user=rule: alice=api.example.com,alice=*.example.org. A user with such rules has them in place of EGRESS_ALLOW." + ifSet},
 		{name: "EGRESS_ALLOW_TRUST", value: list(&c.EgressAllowTrust, checkTrustRule), def: "[]",
@@ -30,9 +30,9 @@ func network(c *Config) []row {
 		{name: "EGRESS_PRESETS", value: list(&c.EgressPresets, checkPreset), def: "[]",
 			doc: "Presets that requests may name in egress.presets: pip, npm, cargo, go, maven, apt, github. With pip and npm, requests may also have packages installed. A preset reaches the index that the tool of the image is set to and the hosts on which that has its files, whatever EGRESS_ALLOW lists. Without a server, the default is all." + ifSet},
 		{name: "PACKAGE_MIRRORS", value: list(&c.PackageMirrors, checkMirror), def: "[]",
-			doc: "Indexes in place of those that images set, as preset=URL: pip=https://packages.example.com/simple. The tools of sandboxes with the preset are set to them. Users share what is installed from them without build scripts. For github, the addresses of its hosts, each as a pair of its own." + ifSet},
+			doc: "Indexes in place of those that images set, as preset=URL: pip=https://packages.example.com/simple. The tools of sandboxes with the preset use them. Users share packages that were installed from them without build scripts. For github, the addresses of its hosts, each as a pair of its own." + ifSet},
 		{name: "PACKAGE_TTL_HOURS", value: integer(&c.PackageTTLHours, 1, 8760), unit: "hours", def: "24",
-			doc: "Hours for which the versions that were found for a list of packages are taken again, without a look at the index."},
+			doc: "Hours for which Belljar uses the versions that it has found for a list of packages, before it asks the index again."},
 		{name: "PACKAGE_TIMEOUT_SEC", value: span(&c.PackageTimeout, time.Second, 1, 3600), unit: "seconds", def: "300",
 			doc: "Time limit of one installation of packages."},
 		{name: "PACKAGE_MAX_MB", value: integer(&c.PackageMaxMB, 1, 64<<10), unit: "MiB", def: "1024",
@@ -112,6 +112,9 @@ func ports(p *[]uint16) value {
 		items, err := parseList(s)
 		if err != nil {
 			return err
+		}
+		if len(items) == 0 {
+			return errors.New("must have a port; an empty SANDBOX_EGRESS_ALLOW is what allows nothing")
 		}
 		if len(items) > most {
 			return errors.New("has more than " + strconv.Itoa(most) + " ports")

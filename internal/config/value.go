@@ -120,6 +120,27 @@ func list(p *[]string, check func(string) error) value {
 	}}
 }
 
+// pairs is a list of name=value, each name once: the last one would count.
+func pairs(p *[]string, check func(string) error) value {
+	v := list(p, check)
+	set := v.set
+	v.set = func(s string) error {
+		if err := set(s); err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, pair := range *p {
+			name, _, _ := strings.Cut(pair, "=")
+			if seen[name] {
+				return fmt.Errorf("sets %q twice", name)
+			}
+			seen[name] = true
+		}
+		return nil
+	}
+	return v
+}
+
 // networks is a list of CIDRs; a bare address is a network of one host.
 func networks(p *[]netip.Prefix) value {
 	return value{kind: "list", bound: "networks as 10.0.0.0/8, or single addresses", get: func() any { return *p }, set: func(s string) error {

@@ -22,7 +22,7 @@ func elsewhere(c *Config) []row {
 		{name: "SPRITES_TOKEN", value: text(&c.SpritesToken, checkSecret), secret: true, alias: "SPRITES_TOKEN", doc: "Token for the API of Sprites. It is sent to SANDBOX_SPRITES_BASE_URL only." + alias},
 		{name: "SPRITES_WORKSPACE_SERVICE_HOST", value: text(&c.SpriteHost, checkServiceHost), alias: "SPRITES_WORKSPACE_SERVICE_HOST", doc: "Host of the workspace service in the sprite." + alias},
 		{name: "SPRITES_WORKSPACE_SERVICE_PORT", value: integer(&c.SpritePort, 1, 65535), def: "443", alias: "SPRITES_WORKSPACE_SERVICE_PORT",
-			doc: "Port of the workspace service. At 443 and 8443 it is asked over HTTPS, at others over HTTP, which is accepted on loopback and private networks only." + alias},
+			doc: "Port of the workspace service. The server uses HTTPS for 443 and 8443, and HTTP for others, which is accepted on loopback and private networks only." + alias},
 		{name: "SPRITES_WORKSPACE_SERVICE_PATH", value: text(&c.SpritePath, checkServicePath), def: "/", alias: "SPRITES_WORKSPACE_SERVICE_PATH", doc: "Path of the workspace service." + alias},
 		{name: "SPRITES_WORKSPACE_SERVICE_TOKEN", value: text(&c.SpriteServiceToken, checkLongSecret, checkSecret), secret: true, alias: "SPRITES_WORKSPACE_SERVICE_TOKEN",
 			doc: "Token of the workspace service, at least 32 bytes. If unset, it is derived from the token of the API, as the scripts in deploy/sandbox do." + alias},

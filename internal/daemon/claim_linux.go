@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/belljar/belljar"
@@ -16,6 +17,7 @@ func (d *dataDir) claim(installation string) (release func() error, err error) {
 	if err != nil { // the runtimes that need this folder fail, and say how to have one; docker does not need it
 		return func() error { return nil }, nil
 	}
+	sweepClaims(servers)
 	path := servers.Lock(installation)
 	for {
 		lock, err := openLock(path)
@@ -43,6 +45,30 @@ func (d *dataDir) claim(installation string) (release func() error, err error) {
 			return nil, errors.Join(unclaimed(err), release())
 		}
 		return release, nil
+	}
+}
+
+// sweepClaims removes the locks of servers that were killed and whose data folders are gone, so that no server takes them again. It locks no
+// other: a server that is about to start would be refused.
+func sweepClaims(servers *roster.Roster) {
+	names, _ := servers.List()
+	for _, name := range names {
+		path := servers.Lock(name)
+		data, err := os.ReadFile(path)
+		if err != nil || len(data) == 0 {
+			continue
+		}
+		if _, err := os.Lstat(string(data)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		lock, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if lockFile(lock) == nil && named(lock, path) {
+			_ = os.Remove(path) // the next server tries again
+		}
+		_ = lock.Close()
 	}
 }
 

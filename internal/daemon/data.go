@@ -146,7 +146,7 @@ func (d *dataDir) withoutStore(store string) error {
 		if errors.Is(err, errFound) {
 			return &belljar.Error{
 				Code: belljar.CodeConflict, Message: "store " + store + " does not exist, but " + dir + " has files of its runs",
-				Hint: "put the store back, or name it with SANDBOX_STORE_DB_PATH; to begin anew, move the folders logs and artifacts away",
+				Hint: "restore the store, or name it with SANDBOX_STORE_DB_PATH; to start without these runs, move the folders logs and artifacts away",
 			}
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

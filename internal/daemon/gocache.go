@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
@@ -28,7 +29,7 @@ func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image st
 }
 
 // goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. A missing
-// cache is filled in the background; one that failed is not tried again.
+// cache is filled in the background; one that failed is tried again some time later.
 func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, bool) string {
 	if !cfg.GoCache {
 		return nil
@@ -48,6 +49,9 @@ func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, boo
 	}
 }
 
+// refill is how long after a failure a Go build cache is tried again: an image gets a Go later, or a full disk room.
+const refill = time.Hour
+
 // fillGoCaches fills the requested caches, one at a time, until the server ends.
 func (d *server) fillGoCaches(data string) {
 	if d.goImages == nil {
@@ -56,22 +60,30 @@ func (d *server) fillGoCaches(data string) {
 	caches := goCaches(data)
 	own := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"})
 	d.background(func(ctx context.Context) {
-		failed := map[string]bool{}
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case image := <-d.goImages:
-				key := image.Ref + " " + image.Digest
-				if failed[key] || caches.Folder(image.Ref, image.Digest) != "" { // it was wanted twice
-					continue
-				}
-				err := caches.Fill(ctx, own, image.Ref)
-				failed[key] = err != nil || caches.Folder(image.Ref, image.Digest) == "" // its name means another image by now
-				if err != nil && ctx.Err() == nil && !errors.Is(err, gocache.ErrNoGo) {
-					d.log.Warn("a Go build cache could not be made: Go programs start slowly", "image", image.Ref, "err", err)
-				}
+		d.fillEach(ctx, caches, func(image string) error { return caches.Fill(ctx, own, image) })
+	})
+}
+
+// fillEach calls fill for the requested caches that are missing, and not again for some time after a failure.
+func (d *server) fillEach(ctx context.Context, caches *gocache.Store, fill func(image string) error) {
+	failed := map[string]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case image := <-d.goImages:
+			key := image.Ref + " " + image.Digest
+			if at, ok := failed[key]; ok && time.Since(at) < refill || caches.Folder(image.Ref, image.Digest) != "" { // it was wanted twice
+				continue
+			}
+			delete(failed, key)
+			err := fill(image.Ref)
+			if err != nil || caches.Folder(image.Ref, image.Digest) == "" { // its name means another image by now
+				failed[key] = time.Now()
+			}
+			if err != nil && ctx.Err() == nil && !errors.Is(err, gocache.ErrNoGo) {
+				d.log.Warn("a Go build cache could not be made: Go programs start slowly", "image", image.Ref, "err", err)
 			}
 		}
-	})
+	}
 }

@@ -40,3 +40,6 @@ func freeFiles(string) (free, all uint64, err error) { return 0, 0, nil }
 
 // ownFile reports whether this user owns a file. On Windows, each user has their own temporary folder.
 func ownFile(fs.FileInfo) bool { return true }
+
+// fileID returns "": Windows has no journal.
+func fileID(fs.FileInfo) string { return "" }

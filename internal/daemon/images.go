@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/belljar/belljar"
@@ -79,6 +80,24 @@ func (o localImages) Pull(ctx context.Context, p belljar.ImagePull, progress fun
 		return belljar.Image{}, mistake("ask a server that has it, with --server", "runtime %s is asked by a server only", p.Runtime)
 	}
 	return o.Store.Pull(ctx, p.Ref, p.Always, progress)
+}
+
+// checkImages refuses a setting with an image that every request for it would be refused. An image with a digest may be allowed once it
+// is here.
+func checkImages(p service.Policy, cfg *config.Config) error {
+	for _, c := range []struct {
+		key, image string
+		used       bool
+	}{
+		{"DEFAULT_IMAGE", cfg.DefaultImage, true},
+		{"WORKSPACE_IMAGE", cfg.WorkspaceImage, cfg.WorkspaceMode == "sandbox" && cfg.SpritesBaseURL == ""},
+		{"MCP_IMAGE", cfg.MCPImage, cfg.MCP},
+	} {
+		if _, set := cfg.Set(config.Prefix + c.key); set && c.used && !strings.Contains(c.image, "sha256:") && !p.AllowsImage(c.image) {
+			return mistake("add it to SANDBOX_ALLOWED_IMAGES", "%s%s: image %q is not among SANDBOX_ALLOWED_IMAGES", config.Prefix, c.key, c.image)
+		}
+	}
+	return nil
 }
 
 // applyImages copies the configuration's rules about images into a policy.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,9 +41,8 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	if !cfg.MCP {
 		return nil
 	}
-	terms := termsOf(cfg)
-	if _, err := egress.ParseRules(terms.Egress); err != nil {
-		return ofSetting("SANDBOX_MCP_ALLOW", err)
+	if name := cfg.MCPRuntime; name != "" && !slices.Contains(d.runtimes, name) {
+		return mistake("one of: "+strings.Join(d.runtimes, " "), "SANDBOX_MCP_RUNTIME: runtime %s is not among SANDBOX_RUNTIMES", name)
 	}
 	kit := mcp.New(mcp.Options{
 		Version: d.version, Runtimes: d.runtimes, Image: cfg.DefaultImage, Logger: slog.New(warnings{d.log.Handler()}),
@@ -49,7 +50,7 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	var err error
 	d.models, err = mcp.NewDoor(mcp.DoorOptions{
 		Kit: kit, Engine: d.service, Auth: callers, Secret: secret, Bodies: bodies, OriginAllowed: edge.OriginAllowed,
-		StreamURL: d.streams.RunURL, Terms: terms, Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
+		StreamURL: d.streams.RunURL, Terms: termsOf(cfg), Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
 	})
 	if err != nil {
 		return ofSetting("SANDBOX_MCP_TOOLS", err) // the others are valid

@@ -7,10 +7,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/shelf"
 )
@@ -34,6 +36,38 @@ func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
 	if _, set := cfg.Set(config.Prefix + "EGRESS_PRESETS"); !set {
 		p.EgressPresets = service.Presets()
 	}
+}
+
+// checkNetwork refuses a network of requests that name none, and one of models, for which every request would be refused.
+func checkNetwork(p service.Policy, cfg *config.Config) error {
+	reach, err := p.Egress()
+	if err != nil {
+		return err
+	}
+	var caller belljar.Caller
+	if rules := p.EgressAllowUsers; len(rules) > 0 { // one user may have a network, if others have none
+		caller.ID = rules[0][:strings.LastIndexByte(rules[0], '=')]
+	}
+	allow := belljar.ParseEgress(cfg.MCPAllow)
+	if _, err := egress.ParseRules(allow); cfg.MCP && err != nil {
+		return ofSetting("SANDBOX_MCP_ALLOW", err)
+	}
+	for _, c := range []struct {
+		setting string
+		set     bool
+		spec    belljar.NetworkSpec
+	}{
+		{"SANDBOX_NETWORK_DEFAULT", true, belljar.NetworkSpec{}},
+		{"SANDBOX_MCP_ALLOW", cfg.MCP && !allow.IsZero(), belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: allow}},
+		{"SANDBOX_MCP_ALLOW_PRESETS", cfg.MCP && len(cfg.MCPAllowPresets) > 0, belljar.NetworkSpec{
+			NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: cfg.MCPAllowPresets},
+		}},
+	} {
+		if _, _, err := reach.Network(caller, "", c.spec); err != nil && c.set {
+			return ofSetting(c.setting, err)
+		}
+	}
+	return nil
 }
 
 // egressOptions returns how sandboxes resolve names, and what Belljar's own clients in them trust.

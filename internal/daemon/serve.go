@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -178,7 +179,7 @@ func exposed(listen, url string) bool {
 // served is the output of serve --json.
 type served struct {
 	URL     string `json:"url"`
-	APIKey  string `json:"api_key,omitempty"` // only if belljar generated it
+	APIKey  string `json:"api_key,omitempty"` // only if belljar generated it, and the journal does not keep it
 	KeyFile string `json:"api_key_file,omitempty"`
 	Data    string `json:"data"`
 	Runtime string `json:"runtime"`
@@ -190,9 +191,11 @@ type served struct {
 // secret.
 func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
 	if asJSON {
-		return json.NewEncoder(h.Stdout).Encode(served{
-			URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid(),
-		})
+		ready := served{URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid()}
+		if inJournal(h, h.Stdout) {
+			ready.APIKey = ""
+		}
+		return json.NewEncoder(h.Stdout).Encode(ready)
 	}
 	h.Print("serving on %s", url)
 	key := "$SANDBOX_API_KEY"
@@ -215,6 +218,17 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 		h.Hint("curl -H \"X-API-KEY: %s\" %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
 	}
 	return nil
+}
+
+// inJournal reports whether the journal of systemd is at the other end of w. The variable alone does not say so: programs inherit it.
+func inJournal(h *Host, w io.Writer) bool {
+	stream, _ := h.Getenv("JOURNAL_STREAM")
+	f, ok := w.(*os.File)
+	if !ok || stream == "" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && fileID(info) == stream
 }
 
 // drain ends a server: it refuses new runs, waits for the active ones up to grace, and cancels the rest. A second signal ends

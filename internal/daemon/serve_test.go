@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/service"
 )
 
 // signIns takes codes.
@@ -48,6 +52,107 @@ func TestAnnounce(t *testing.T) {
 			strings.Contains(got, "store is full") != (c.full != nil) || !strings.Contains(got, n.keyFile) || !strings.Contains(got, "web page http://127.0.0.1:80/webui/") {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
+	}
+}
+
+// With --json, too, the journal gets no key. A pipe gets it, also in a terminal that itself was started by a service.
+func TestAnnounceJSON(t *testing.T) {
+	for journal, want := range map[bool]string{true: "", false: "blj_secret"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		info, err := w.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := "8:1"
+		if journal {
+			if stream = fileID(info); stream == "" {
+				t.Skip("there is no journal here")
+			}
+		}
+		h := New(Options{Environment: local.Environment{Env: []string{"JOURNAL_STREAM=" + stream}, Stdout: w}})
+		err = announce(t.Context(), h, true, &config.Config{}, &server{madeKey: "blj_secret", keyFile: "/data/api-key"}, "http://127.0.0.1:80")
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var got served
+		if err := json.NewDecoder(r).Decode(&got); err != nil || got.APIKey != want || got.KeyFile != "/data/api-key" {
+			t.Errorf("journal %t: %v, %+v", journal, err, got)
+		}
+	}
+}
+
+// A server whose requests without a network policy, or whose models, could have no network at all does not start.
+func TestNetworkOfNoRequest(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want string // the beginning of the error
+	}{
+		{nil, ""},
+		{[]string{"SANDBOX_NETWORK_DEFAULT=allowlist"}, "SANDBOX_NETWORK_DEFAULT: "},
+		{[]string{"SANDBOX_NETWORK_DEFAULT=allowlist", "SANDBOX_EGRESS_ALLOW=a.example"}, ""},
+		{[]string{"SANDBOX_NETWORK_DEFAULT=allowlist", "SANDBOX_EGRESS_ALLOW_USERS=a=b=a.example"}, ""},
+		{[]string{"SANDBOX_MCP_ALLOW=a.example"}, "SANDBOX_MCP_ALLOW: "},
+		{[]string{"SANDBOX_MCP_ALLOW=a.example", "SANDBOX_MCP_ENABLED=false"}, ""},
+		{[]string{"SANDBOX_MCP_ALLOW=*", "SANDBOX_EGRESS_ALLOW=*"}, "SANDBOX_MCP_ALLOW: "},
+		{[]string{"SANDBOX_MCP_ALLOW=a.example", "SANDBOX_EGRESS_ALLOW=*"}, ""},
+		{[]string{"SANDBOX_MCP_ALLOW_PRESETS=pip", "SANDBOX_EGRESS_PRESETS=npm", "SANDBOX_EGRESS_ALLOW=*"}, "SANDBOX_MCP_ALLOW_PRESETS: "},
+		{[]string{"SANDBOX_MCP_ALLOW_PRESETS=pip", "SANDBOX_EGRESS_PRESETS=npm,pip"}, ""},
+	} {
+		cfg, err := config.Load(config.Sources{Env: c.env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, own := service.DefaultPolicy(), service.DefaultPolicy()
+		applyEgress(&p, &cfg, false)
+		err = checkNetwork(p, &cfg)
+		if said := fmt.Sprint(err); (c.want == "") != (err == nil) || !strings.HasPrefix(said, c.want) && err != nil || err != nil && belljar.HintOf(err) == "" {
+			t.Errorf("%v: %v", c.env, err)
+		}
+		if applyEgress(&own, &cfg, true); len(c.env) == 1 && checkNetwork(own, &cfg) != nil { // which has every public host
+			t.Errorf("%v: the operator's own server: %v", c.env, checkNetwork(own, &cfg))
+		}
+	}
+}
+
+// A server does not start with an image that no request for it could have. What is left at its default is no contradiction: other images work.
+func TestImageOfNoRequest(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want string // the beginning of the error
+	}{
+		{[]string{"SANDBOX_DEFAULT_IMAGE=host"}, ""},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*"}, ""},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*", "SANDBOX_DEFAULT_IMAGE=host"}, "SANDBOX_DEFAULT_IMAGE: image \"host\" "},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*", "SANDBOX_DEFAULT_IMAGE=docker.io/library/python:3.11"}, ""},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:3.11", "SANDBOX_DEFAULT_IMAGE=python@sha256:" + strings.Repeat("0", 64)}, ""},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*", "SANDBOX_WORKSPACE_IMAGE=node:20"}, "SANDBOX_WORKSPACE_IMAGE: "},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*", "SANDBOX_WORKSPACE_IMAGE=node:20", "SANDBOX_WORKSPACE_MODE=remote", "SANDBOX_WORKSPACE_URL=https://b.example", "SANDBOX_WORKSPACE_KEY=k"}, ""},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*", "SANDBOX_MCP_IMAGE=node:20"}, "SANDBOX_MCP_IMAGE: "},
+		{[]string{"SANDBOX_ALLOWED_IMAGES=python:*", "SANDBOX_MCP_IMAGE=node:20", "SANDBOX_MCP_ENABLED=false"}, ""},
+	} {
+		cfg, err := config.Load(config.Sources{Env: c.env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := service.DefaultPolicy()
+		applyImages(&p, &cfg)
+		err = checkImages(p, &cfg)
+		if (c.want == "") != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), c.want) || belljar.HintOf(err) == "") {
+			t.Errorf("%v: %v", c.env, err)
+		}
+	}
+}
+
+// Models cannot have a runtime that the server does not have.
+func TestModelsRuntime(t *testing.T) {
+	d := &server{runtimes: []string{"native"}}
+	err := d.openModels(&config.Config{MCP: true, MCPRuntime: "docker"}, nil, nil, nil, nil, nil)
+	if belljar.CodeOf(err) != belljar.CodeInvalidRequest || !strings.Contains(err.Error(), "SANDBOX_MCP_RUNTIME") || belljar.HintOf(err) != "one of: native" {
+		t.Error(err)
 	}
 }
 

@@ -166,6 +166,9 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 
 	opts := serviceOptions(cfg)
 	applyEgress(&opts.Policy, cfg, m.own)
+	if err := cmp.Or(checkImages(opts.Policy, cfg), checkNetwork(opts.Policy, cfg)); err != nil {
+		return nil, err
+	}
 	if opts.Egress, err = egressOptions(cfg); err != nil {
 		return nil, err
 	}
@@ -310,7 +313,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
-		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log, Health: d.node,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Idle: min(thread.DefaultIdle, cfg.MaxSessionTTL), TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log, Health: d.node,
 	}
 	if cfg.ThreadGuard {
 		var err error

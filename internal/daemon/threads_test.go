@@ -31,12 +31,14 @@ func (d threads) Register(mux *http.ServeMux) {
 
 // Clients of the thread API name no image and no limits: its sessions have the server's image, and are within its limits.
 func TestThreadsSuitTheServer(t *testing.T) {
-	cfg, err := config.Load(config.Sources{Env: []string{"SANDBOX_WORKSPACE_CAP_MB=64"}})
+	cfg, err := config.Load(config.Sources{Env: []string{"SANDBOX_WORKSPACE_CAP_MB=64", "SANDBOX_MAX_SESSION_TTL_SEC=600"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
-	w := apitest.NewWorld(t, nil, image, func(o *service.Options) { o.DefaultImage, o.MaxLimits = ref, cfg.MaxLimits() })
+	w := apitest.NewWorld(t, nil, image, func(o *service.Options) {
+		o.DefaultImage, o.MaxLimits, o.SessionTTL, o.MaxSessionTTL = ref, cfg.MaxLimits(), cfg.SessionTTL, cfg.MaxSessionTTL
+	})
 	url := apitest.Serve(t, api.EdgeOptions{}, threads{&server{service: w.Service}, &cfg, w.Dir}).URL
 
 	post := func(name, body string) (answer map[string]any) {
