@@ -64,9 +64,11 @@ type Options struct {
 	// Patience limits how long a request is retried while the server is unavailable or asks to wait. Following a log is
 	// retried for ten times as long, once it has begun. 0 means 30 s, a negative value disables retries.
 	Patience time.Duration
-	// Broken is called once for each request and each break of a log that a retry does not mend at once, with how long the client
+	// Broken is called once for each request and each break of a log that a retry does not fix at once, with how long the client
 	// tries further; nil does nothing.
 	Broken func(err error, left time.Duration)
+	// Asked is called when the files of a run wait, in a session, for an operator's approval; nil does nothing. The log of a run has its own.
+	Asked func(a belljar.Approval)
 	// Silence is the longest pause while the client waits for bytes of a response; 0 means 60 s.
 	Silence time.Duration
 }

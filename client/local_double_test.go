@@ -73,6 +73,7 @@ func playServer(mode string) (err error) {
 		}
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			fmt.Fprintln(os.Stderr, "panic: as told\ngoroutine 1 [running]:")
+			_ = os.RemoveAll(dir)
 			os.Exit(2)
 		})
 	})

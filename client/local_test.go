@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/sockdir"
 )
 
@@ -174,7 +175,7 @@ func TestLocalProgram(t *testing.T) {
 	})
 }
 
-// realBelljar returns a belljar with its agent. It skips the test if this machine cannot run sandboxes.
+// realBelljar returns a belljar with its agent. It ends the test if this machine cannot run sandboxes.
 func realBelljar(t *testing.T) string {
 	t.Helper()
 	programs, err := build.Into(t.TempDir())
@@ -183,7 +184,7 @@ func realBelljar(t *testing.T) string {
 	}
 	name := programs.Belljar
 	if out, err := exec.CommandContext(t.Context(), name, "doctor").CombinedOutput(); err != nil {
-		t.Skipf("this machine has no sandboxes:\n%s", out)
+		need.Missing(t, "a runtime for sandboxes:\n%s", out)
 	}
 	return name
 }

@@ -158,6 +158,32 @@ func TestInputOfABusyProgram(t *testing.T) {
 	}
 }
 
+// TestHoldUnread: Close waits ten seconds for a program that does not read, not for its end.
+func TestHoldUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		defer close(over)
+		c := onLine(t, func(*websocket.Conn, func()) { <-over }) // the server does not read either
+		in, err := c.Runs().Stdin(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := io.WriteString(in, strings.Repeat("x", 1<<20))
+			wrote <- err
+		}()
+		synctest.Wait() // until it is blocked
+		was := time.Now()
+		if err := in.Close(); err != nil || time.Since(was) != 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(was))
+		}
+		if err := <-wrote; err == nil {
+			t.Error("the unread input was written")
+		}
+	})
+}
+
 // TestInputToADeadServer: a dead server is detected, with and without earlier input.
 func TestInputToADeadServer(t *testing.T) {
 	for name, said := range map[string]string{"silent": "", "heard before": "x"} {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -149,6 +150,28 @@ func TestUploadFails(t *testing.T) {
 				t.Errorf("something is left: %q", out.Stdout)
 			}
 		})
+	}
+}
+
+// A run whose files need a session of their own waits until an operator has approved that.
+func TestStartAwaitsApproval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"cpu>0.5"}
+	})
+	c := w.client(func(o *client.Options) {
+		o.Asked = func(a belljar.Approval) {
+			admin := w.service.As(belljar.Caller{ID: "root", Role: belljar.RoleAdmin}).Admin()
+			if _, err := admin.Decide(within(t), a.ID, belljar.ApprovalDecision{Decision: belljar.DecisionApprove}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	req := shell("wc -c <a.txt")
+	req.Upload = archive(t, map[string]string{"a.txt": strings.Repeat("x", 2<<20)})
+	if run, out := finish(t, c, req); out.Stdout != "2097152\n" || run.SessionID == "" {
+		t.Errorf("%+v\n%+v", run, out)
 	}
 }
 

@@ -239,50 +239,6 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldUnread: Close waits ten seconds for a program that does not read, not for its end.
-func TestHoldUnread(t *testing.T) {
-	t.Parallel()
-	c := newWorld(t, nil).client()
-	req := shell("exec sleep 1000")
-	req.Interactive = true
-	run, err := c.Runs().Start(within(t), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := c.Runs().Stdin(within(t), run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken := make(chan struct{})
-	go func() {
-		defer close(taken)
-		for b := make([]byte, 32<<10); ; taken <- struct{}{} {
-			if _, err := in.Write(b); err != nil {
-				return
-			}
-		}
-	}()
-	for full := false; !full; {
-		select {
-		case <-taken:
-		case <-time.After(time.Second):
-			full = true
-		}
-	}
-	if err := in.Close(); err != nil {
-		t.Error(err)
-	}
-	for range taken { // until Write has failed
-	}
-	if run, err := c.Runs().Get(within(t), run.ID); err != nil || run.Phase.Terminal() {
-		t.Errorf("%+v, %v", run, err)
-	}
-	if err := c.Runs().Cancel(within(t), run.ID); err != nil {
-		t.Error(err)
-	}
-	ended(t, c, run.ID)
-}
-
 func TestStdinLimit(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("cat >/dev/null")

@@ -93,8 +93,15 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	if err != nil {
 		return "", err
 	}
+	again := made.Details != nil && made.Details.Status == "replayed"
+	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending && c.opts.Asked != nil {
+		c.opts.Asked(*a)
+	}
+	if made, err = belljar.Approved(ctx, c.Sessions(), made); err != nil {
+		c.discard(made.ID)
+		return "", err
+	}
 	if err = unpack(ctx, c, made.ID, archive); err != nil {
-		again := made.Details != nil && made.Details.Status == "replayed"
 		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
 			c.discard(made.ID)
 			return "", err

@@ -65,8 +65,8 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 
 // decisionFlags are what approve and deny have in common.
 type decisionFlags struct {
-	ID   string `arg:"" name:"id" help:"The approval, as approval ls shows it; the beginning of an id will do."`
-	Note string `placeholder:"TEXT" help:"Words for the user who asked."`
+	ID   string `arg:"" name:"id" help:"The approval's id, as approval ls shows it, or the beginning of it."`
+	Note string `placeholder:"TEXT" help:"Message for the user who sent the request."`
 	JSON bool   `name:"json" help:"Print the approval as one JSON object."`
 }
 
@@ -81,7 +81,8 @@ type (
 
 // Help is the long help.
 func (*approvalApprove) Help() string {
-	return `The request continues as it was made: a changed one waits again. There must be room for it, or it still waits.
+	return `The request continues as it was sent. If the server or the user's quota has no room for it, the command fails, and the
+request still waits.
 
 Examples:
   belljar approval ls
@@ -172,7 +173,12 @@ func reasonsOf(f belljar.Frame) (reasons []string) {
 // approved waits for an operator's approval of a session.
 func (c *console) approved(ctx context.Context, s belljar.Service, made belljar.Session) (belljar.Session, error) {
 	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending {
-		c.Note("session %s is waiting for an operator's approval: %s", made.ID, strings.Join(a.Reasons, ", "))
+		c.noteAsked(*a)
 	}
 	return belljar.Approved(ctx, s.Sessions(), made)
+}
+
+// noteAsked prints that a session waits for an operator.
+func (c *console) noteAsked(a belljar.Approval) {
+	c.Note("session %s is waiting for an operator's approval: %s", a.ID, strings.Join(a.Reasons, ", "))
 }

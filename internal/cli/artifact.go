@@ -14,13 +14,13 @@ import (
 
 // artifactCommands are belljar artifact ….
 type artifactCommands struct {
-	LS  artifactList `cmd:"" name:"ls" help:"List what a run left."`
-	Get artifactGet  `cmd:"" help:"Fetch what a run left."`
+	LS  artifactList `cmd:"" name:"ls" help:"List the artifacts of a run."`
+	Get artifactGet  `cmd:"" help:"Fetch artifacts of a run."`
 }
 
 // artifactList is belljar artifact ls.
 type artifactList struct {
-	ID   string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
+	ID   string `arg:"" name:"run" help:"The run: its id, or the beginning of it."`
 	JSON bool   `name:"json" help:"Print one JSON array."`
 }
 
@@ -55,15 +55,15 @@ func (l *artifactList) Run(ctx context.Context, c *console) error {
 
 // artifactGet is belljar artifact get.
 type artifactGet struct {
-	ID   string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
-	Path string `arg:"" optional:"" help:"One of its files; all of them if it is not given."`
-	Out  string `short:"o" placeholder:"DIR" help:"Where the files go, under their paths."`
+	ID   string `arg:"" name:"run" help:"The run: its id, or the beginning of it."`
+	Path string `arg:"" optional:"" help:"One artifact (default: all)."`
+	Out  string `short:"o" placeholder:"DIR" help:"Folder for the files, which keep their paths."`
 	JSON bool   `name:"json" help:"Print what was fetched as one JSON array."`
 }
 
 // Help is the long help.
 func (g *artifactGet) Help() string {
-	return `One file without --out goes to standard output.
+	return `Without --out, a single file goes to standard output.
 
 Examples:
   belljar artifact get 01a1fe25-cb55 report.csv | head

@@ -12,14 +12,13 @@ import (
 
 // cancelCommand is belljar cancel.
 type cancelCommand struct {
-	IDs  []string `arg:"" name:"run" help:"The runs; the beginning of an id will do."`
+	IDs  []string `arg:"" name:"run" help:"The runs: their ids, or the beginnings of them."`
 	JSON bool     `name:"json" help:"Print the runs as one JSON array."`
 }
 
 // Help is the long help.
 func (k *cancelCommand) Help() string {
-	return `Asks the programs to end (TERM), and makes them after a grace period. Prints the ids of the runs that were
-under way.`
+	return `The programs get TERM, a grace period, then KILL. The command prints the ids of the runs that were in progress.`
 }
 
 // Run cancels the given runs and reports those that it cannot cancel.

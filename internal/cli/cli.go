@@ -51,31 +51,31 @@ func Run(ctx context.Context, args []string, o Options) int {
 // commands is the grammar of the command line.
 type commands struct {
 	Help       helpFlag `short:"h" help:"Show help."`
-	Server     string   `group:"server" placeholder:"URL" help:"Ask this server instead of this machine; or BELLJAR_SERVER."`
-	APIKeyFile string   `group:"server" name:"api-key-file" placeholder:"FILE" help:"Read the API key from a file; or BELLJAR_API_KEY."`
+	Server     string   `group:"server" placeholder:"URL" help:"Use this server instead of this machine (or set BELLJAR_SERVER)."`
+	APIKeyFile string   `group:"server" name:"api-key-file" placeholder:"FILE" help:"Read the API key from a file (or set BELLJAR_API_KEY)."`
 
-	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now: here, or on a server."`
+	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, on this machine or on a server."`
 	PS         psCommand         `cmd:"" name:"ps" help:"List runs on a server."`
 	Logs       logsCommand       `cmd:"" help:"Show what a run on a server printed."`
 	Cancel     cancelCommand     `cmd:"" help:"End runs on a server."`
 	Session    sessionCommands   `cmd:"" help:"Keep a sandbox on a server."`
-	REPL       replCommand       `cmd:"" name:"repl" help:"Type code to an interpreter in a sandbox: here, or on a server."`
-	Network    networkCommands   `cmd:"" help:"Find out what a program may reach."`
-	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
-	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
+	REPL       replCommand       `cmd:"" name:"repl" help:"Type code to an interpreter in a sandbox, on this machine or on a server."`
+	Network    networkCommands   `cmd:"" help:"Show what a program may reach over the network."`
+	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in, on this machine or on a server."`
+	Artifact   artifactCommands  `cmd:"" help:"List and fetch the artifacts of a run on a server."`
 	Template   template.Commands `cmd:"" help:"Name environments for sessions and runs on a server."`
 	Volume     volume.Commands   `cmd:"" help:"Keep workspaces on the disk of a server."`
 	Snapshot   snapshotCommands  `cmd:"" help:"Save the files of sessions on a server."`
 	Secret     secretCommands    `cmd:"" help:"Store secrets on a server, for runs and sessions."`
-	Approval   approvalCommands  `cmd:"" help:"Decide about requests that wait for an operator (operators only)."`
-	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
+	Approval   approvalCommands  `cmd:"" help:"Approve or deny requests that wait for an operator (operators only)."`
+	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only), and sign in to its web page."`
 	Me         meCommand         `cmd:"" help:"Show your user on a server, and your rights and quota."`
 	Runtimes   runtimesCommand   `cmd:"" help:"List the runtimes of a server."`
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
-	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools to run code with, over MCP on standard input and output."`
-	LSP        lspCommand        `cmd:"" name:"lsp" help:"Run files and tests of an editor, over the Language Server Protocol on standard input and output."`
+	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools that run code, over MCP on standard input and output."`
+	LSP        lspCommand        `cmd:"" name:"lsp" help:"Run files and tests from an editor, over the Language Server Protocol on standard input and output."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
-	Bench      benchCommand      `cmd:"" help:"Measure this host, and compare with its other ways to isolate."`
+	Bench      benchCommand      `cmd:"" help:"Measure this host, and compare Belljar with bubblewrap, runc and Docker."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print version and build."`
 	Keep       keepCommand       `cmd:"" hidden:"" help:"Look after a sandbox, for a runtime."`

@@ -19,9 +19,9 @@ type doctorCommand struct {
 
 // Help is the long help.
 func (d *doctorCommand) Help() string {
-	return `Every protection is tried, not guessed. The exit status is 0 if programs can be run in isolation
-here, 1 if not. Where the environment names another belljar that has the workspaces of the workspace API, that is asked,
-too, and does not change the status.`
+	return `belljar tries every protection. The exit status is 0 if this host can run programs in isolation, and 1 if not.
+If the environment names another belljar for the workspaces of the workspace API, doctor also checks that it answers; this
+does not change the status.`
 }
 
 // report is the result of doctor.

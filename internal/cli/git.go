@@ -13,13 +13,13 @@ import (
 // gitFlags name a repository that a workspace begins with.
 type gitFlags struct {
 	Git         string          `placeholder:"URL" help:"Begin with the files of a Git repository, cloned over HTTPS in a sandbox of its own. It needs no --allow."`
-	Ref         string          `placeholder:"REF" help:"Branch, tag, or whole hash of a commit of --git."`
-	Depth       *quantity.Count `placeholder:"N" help:"Commits of history of --git (default 1)."`
-	Patch       string          `placeholder:"FILE" help:"Unified diff to apply to the files of --git."`
-	Subdir      string          `placeholder:"DIR" help:"Folder of --git that becomes the workspace."`
-	KeepGit     bool            `help:"Keep .git of --git."`
-	GitSecret   string          `placeholder:"NAME" help:"Clone --git with the secret NAME of --secret, which the clone's sandbox never has."`
-	KeepIgnored bool            `help:"Keep what the .dockerignore of --git names."`
+	Ref         string          `placeholder:"REF" help:"Branch, tag, or whole hash of a commit of the repository."`
+	Depth       *quantity.Count `placeholder:"N" help:"Number of commits of history (default 1)."`
+	Patch       string          `placeholder:"FILE" help:"Unified diff to apply to the repository's files."`
+	Subdir      string          `placeholder:"DIR" help:"Folder of the repository that becomes the workspace."`
+	KeepGit     bool            `help:"Keep the repository's .git."`
+	GitSecret   string          `placeholder:"NAME" help:"Clone with the secret NAME of --secret. The clone's sandbox never has it."`
+	KeepIgnored bool            `help:"Keep files that the repository's .dockerignore names."`
 }
 
 // spec returns the flags as a part of a request; nil without --git.

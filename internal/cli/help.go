@@ -52,15 +52,15 @@ func printHelp(o kong.HelpOptions, parsed *kong.Context) error {
 
 const examples = `
 Examples:
-  belljar run hello.py                                 a file; the extension picks the interpreter
-  belljar run --memory 1g --timeout 5m train.py data   limits before the file, arguments after it
+  belljar run hello.py                                 a file; its extension selects the interpreter
+  belljar run --memory 1g --timeout 5m train.py data   flags before the file, arguments after it
   belljar run -- sh -c 'id; ls -la'                    any command of the image
   belljar run --file data.csv --capture '*.png' --out plots plot.py
   cat untrusted.js | belljar run --lang js -           a program from standard input
-  belljar doctor                                       what protects this host
-  belljar serve                                        a server; then, with BELLJAR_SERVER set to its address:
-  belljar run hello.py                                 the same, there
-  belljar ps --all                                     what has run there
+  belljar doctor                                       which protections this host enforces
+  belljar serve                                        a server; then, with BELLJAR_SERVER and BELLJAR_API_KEY set:
+  belljar run hello.py                                 the program runs on the server
+  belljar ps --all                                     all runs on the server
 `
 
 // helpCommand is belljar help [command].

@@ -34,8 +34,8 @@ type imageCommands struct {
 
 // Help is the long help.
 func (imageCommands) Help() string {
-	return `Images are kept unpacked, each layer once, and used read-only by every runtime. Without a server these
-commands see those in the data folder of this machine, which a server here uses too.
+	return `Images are kept unpacked, each layer once, and every runtime uses them read-only. Without a server, these commands
+manage the images in the data folder of this machine, which a server on this machine uses, too.
 
 Examples:
   belljar image pull python:3.11-slim
@@ -47,8 +47,8 @@ Examples:
 // imagePull is belljar image pull.
 type imagePull struct {
 	Refs    []string `arg:"" name:"image" help:"Such as python:3.11-slim or registry.example/team/app@sha256:…."`
-	Always  bool     `help:"Ask the registry what the name stands for now, even if it is here."`
-	Runtime string   `placeholder:"NAME" help:"Have the engine of a server's runtime fetch it, in place of Belljar."`
+	Always  bool     `help:"Ask the registry for the name's current image, even if an image of that name is here."`
+	Runtime string   `placeholder:"NAME" help:"Let the engine of this runtime pull the image, instead of Belljar (with a server)."`
 	Quiet   bool     `short:"q" help:"No progress."`
 	JSON    bool     `name:"json" help:"Print one JSON array."`
 }
@@ -241,7 +241,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 // imageTag is belljar image tag.
 type imageTag struct {
 	Ref  string `arg:"" name:"image" help:"A name of the image, or its digest."`
-	Name string `arg:"" help:"The name that it gets; one that another image has moves."`
+	Name string `arg:"" help:"The new name. If another image has it, the name moves."`
 	JSON bool   `name:"json" help:"Print the image as one JSON object."`
 }
 
@@ -258,7 +258,7 @@ func (t *imageTag) Run(ctx context.Context, c *console) error {
 
 // imageRemove is belljar image rm.
 type imageRemove struct {
-	Refs []string `arg:"" name:"image" help:"Names; a digest takes all names of its image."`
+	Refs []string `arg:"" name:"image" help:"Names to remove, or a digest for all names of its image."`
 	JSON bool     `name:"json" help:"Print what was removed as one JSON array."`
 }
 
@@ -280,9 +280,9 @@ func (r *imageRemove) Run(ctx context.Context, c *console) error {
 
 // imagePrune is belljar image prune.
 type imagePrune struct {
-	Unused *quantity.Age       `placeholder:"TIME" help:"Those that no sandbox has used for so long: 30d, 12h."`
-	Keep   *quantity.Mebibytes `placeholder:"SIZE" help:"Those used longest ago, until the others have no more than this: 10GB."`
-	All    bool                `help:"Every one that no sandbox uses now."`
+	Unused *quantity.Age       `placeholder:"TIME" help:"Remove images that no sandbox has used for this time: 30d, 12h."`
+	Keep   *quantity.Mebibytes `placeholder:"SIZE" help:"Remove images, least recently used first, until the others fit into this size: 10GB."`
+	All    bool                `help:"Remove every image that no sandbox uses now."`
 	JSON   bool                `name:"json" help:"Print one JSON object."`
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -15,12 +16,12 @@ import (
 
 // imageBuild is belljar image build.
 type imageBuild struct {
-	Recipe  string   `arg:"" name:"recipe" help:"What to make: shell, python, node, go or java."`
-	Name    string   `placeholder:"NAME" help:"What the image is called (default belljar/ and the recipe's name)."`
-	Alias   []string `placeholder:"NAME" sep:"none" help:"One more name, which may be any that requests have: python:3.11-slim. May be given again."`
-	Package []string `placeholder:"NAME" sep:"none" help:"One more Debian package in the image. May be given again."`
+	Recipe  string   `arg:"" name:"recipe" help:"Contents of the image: shell, python, node, go or java."`
+	Name    string   `placeholder:"NAME" help:"Name of the image (default: belljar/ and the recipe's name)."`
+	Alias   []string `placeholder:"NAME" sep:"none" help:"A second name, such as the one that requests use: python:3.11-slim. Repeatable."`
+	Package []string `placeholder:"NAME" sep:"none" help:"A further Debian package in the image. Repeatable."`
 	Suite   string   `placeholder:"SUITE" help:"Debian release (default: this machine's, or bookworm if it is not Debian)."`
-	Mirror  string   `placeholder:"URL" help:"Where the packages are (default: this machine's sources of that release, in /etc/apt)."`
+	Mirror  string   `placeholder:"URL" help:"Address of the packages (default: this machine's sources of that release, in /etc/apt)."`
 	Output  string   `short:"o" placeholder:"FILE" help:"Write the root file system as tar, for image import elsewhere; - is stdout."`
 	Quiet   bool     `short:"q" help:"No progress."`
 	JSON    bool     `name:"json" help:"Print the image as JSON."`
@@ -64,7 +65,11 @@ func (b *imageBuild) build(ctx context.Context, c *console, open func(func(bellj
 		err = open(func(images belljar.Images) error { return b.add(ctx, c, images) })
 	}
 	if err != nil && ctx.Err() != nil {
-		c.Note("stopped, nothing is left of image %s", b.Recipe)
+		if left, is := errors.AsType[*belljar.Error](err); is && left.Code == belljar.CodeInternal {
+			c.fail(left)
+		} else {
+			c.Note("stopped, nothing is left of image %s", b.Recipe)
+		}
 	}
 	return stopped(err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/daemon"
+	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
 )
 
@@ -150,6 +151,32 @@ func TestImageBuildStopped(t *testing.T) {
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// leaving is a machine whose builds are stopped, and leave something.
+type leaving struct {
+	local.Machine
+	stop func()
+	left error
+}
+
+func (leaving) Recipes() []string { return []string{"shell"} }
+
+func (l leaving) Build(ctx context.Context, _ local.Build, _ io.Writer) error {
+	l.stop()
+	return errors.Join(context.Cause(ctx), l.left)
+}
+
+// TestImageBuildLeaves: a stopped build that leaves files says where, and not that nothing is left.
+func TestImageBuildLeaves(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var told bytes.Buffer
+	b := imageBuild{Recipe: "shell", Output: "-"}
+	left := &belljar.Error{Code: belljar.CodeInternal, Message: "files are left in /tmp/x", Hint: "remove that folder"}
+	err := b.build(ctx, &console{machine: leaving{stop: cancel, left: left}, stdout: io.Discard, Writer: notice.Writer{Stderr: &told}}, nil)
+	if want := "belljar: files are left in /tmp/x\nhint: remove that folder\n"; !errors.Is(err, context.Canceled) || told.String() != want {
+		t.Errorf("%v, %q", err, told.String())
 	}
 }
 

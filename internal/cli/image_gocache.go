@@ -25,6 +25,9 @@ func (i *imageGoCache) Run(ctx context.Context, c *console) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	ctx, stopped := interrupt.Context(ctx)
+	if err := c.readyImage(ctx, e.Service, i.Ref, ""); err != nil {
+		return stopped(err)
+	}
 	c.Note("building Go's standard library in image %s, for about a minute", i.Ref)
 	return stopped(c.machine.FillGoCache(ctx, e.Service, i.Ref))
 }

@@ -11,7 +11,7 @@ import (
 
 // logsCommand is belljar logs.
 type logsCommand struct {
-	ID      string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
+	ID      string `arg:"" name:"run" help:"The run: its id, or the beginning of it."`
 	Follow  bool   `short:"f" help:"Follow new output until the run ends."`
 	FromSeq uint64 `placeholder:"N" help:"Begin with this frame; the first is 1."`
 	Stdout  bool   `help:"Only standard output."`
@@ -21,8 +21,8 @@ type logsCommand struct {
 
 // Help is the long help.
 func (l *logsCommand) Help() string {
-	return `What the run wrote to standard output and error goes to ours. With --follow a connection that breaks is
-opened again where it broke.`
+	return `The run's standard output goes to standard output, and its standard error to standard error. With --follow, output
+resumes where it stopped if the connection breaks.`
 }
 
 // Run prints a log.

@@ -19,9 +19,9 @@ type lspCommand struct {
 
 // Help is the long help.
 func (lspCommand) Help() string {
-	return `Speaks the Language Server Protocol on standard input and output, for the editor that starts it. It runs files and tests of
-the editor's folders in sandboxes, and shows where they fail. No server is needed. With --server or BELLJAR_SERVER the
-sandboxes are that server's; the key comes from BELLJAR_API_KEY. Editors: docs/ide.md.
+	return `An editor starts this command and speaks the Language Server Protocol with it. The command runs files and tests of the
+editor's folders in sandboxes, and shows where they fail. No server is needed; with --server or BELLJAR_SERVER the sandboxes
+are on that server, and the key comes from BELLJAR_API_KEY. Settings for editors: docs/ide.md.
 
 Examples:
   belljar lsp

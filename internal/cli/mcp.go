@@ -13,40 +13,40 @@ import (
 
 // mcpCommand is belljar mcp.
 type mcpCommand struct {
-	AgentFile string   `group:"what" placeholder:"FILE" help:"Take the terms from the sandbox: block of an agent's file; flags go over it."`
+	AgentFile string   `group:"what" placeholder:"FILE" help:"Read the settings from the sandbox: block of an agent file; flags override them."`
 	Mode      string   `group:"what" placeholder:"MODE" help:"compute: one-shot runs (default); code: a sandbox that lasts, with commands and files."`
-	Language  string   `group:"what" placeholder:"NAME" help:"Language of code that does not say: python (default), node, bash …"`
+	Language  string   `group:"what" placeholder:"NAME" help:"Language of code that names none: python (default), node, bash …"`
 	Image     string   `group:"what" placeholder:"REF" help:"Root file system of every sandbox; the model can name no other."`
 	Template  string   `group:"what" placeholder:"NAME" help:"Template of every sandbox: its image, packages, environment and files."`
 	Runtime   string   `group:"what" placeholder:"NAME" help:"Isolation: native, gvisor, docker; the model can name no other."`
-	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
-	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
-	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	Class     string   `group:"what" name:"isolation" placeholder:"CLASS" help:"Weakest class of isolation to accept: namespace, user_space_kernel, microvm."`
+	Trust     string   `group:"what" placeholder:"LEVEL" help:"How far you trust the model's programs: trusted, standard, untrusted."`
+	Allow     []string `group:"what" sep:"none" placeholder:"RULE" help:"Let sandboxes reach a host, all names below one (*.example.com), a network or an address. Repeatable."`
 	Broker    []string `group:"what" sep:"none" placeholder:"NAME=HOST" help:"Keep a secret out of the sandboxes, and set it on HTTPS requests to the host, as for belljar run. Repeatable."`
 	Secret    []string `group:"what" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME of every sandbox, as for belljar run. Repeatable."`
 	presetFlags
 	packageFlags
-	Tools string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
+	Tools string `group:"what" placeholder:"LIST" help:"Offer only these tools, of those of the mode and sandbox.run; separated by commas."`
 
-	Timeout     *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
-	IdleTimeout *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`
+	Timeout     *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"Time limit of a command; the model can ask for less."`
+	IdleTimeout *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox after this time without activity."`
 	CPU         *quantity.Cores     `group:"limits" name:"cpu" aliases:"cpus" placeholder:"N" help:"Processors of a sandbox."`
 	Memory      *quantity.Mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory of a sandbox: 512m, 2g."`
 	Workspace   *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace."`
 
-	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents. They stay when this one ends."`
-	Session  string `group:"session" placeholder:"NAME" help:"The sandbox's name in the workflow (default); isolated is a new one."`
+	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents, and keep them when this command ends. Both need a server."`
+	Session  string `group:"session" placeholder:"NAME" help:"Name of the sandbox in the workflow; isolated makes a new one (default: the name default)."`
 
-	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/, output/ and outputs/. Repeatable."`
-	Wait      *quantity.Seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it returns running (default 45s)."`
+	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files that match, besides pictures and what is in artifacts/, output/ and outputs/. For one-shot runs. Repeatable."`
+	Wait      *quantity.Seconds `group:"output" placeholder:"TIME" help:"Time after which a call returns status running while its command continues (default 45s)."`
 	MaxOutput *quantity.Count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
 }
 
 // Help is the long help.
 func (m *mcpCommand) Help() string {
-	return `Speaks the Model Context Protocol on standard input and output, for the host that starts it: no server
-is needed. With --server or BELLJAR_SERVER the sandboxes are that server's. It ends, and all that was its
-own with it, when its standard input does. A server speaks the same at /mcp. Hosts: docs/mcp.md.
+	return `An MCP host starts this command and speaks the Model Context Protocol with it. No server is needed; with --server or
+BELLJAR_SERVER the sandboxes are on that server. The command ends with its standard input, and its sandboxes end with it;
+those of a --workflow on a server continue. A server offers the same tools at /mcp. Settings for hosts: docs/mcp.md.
 
 Examples:
   belljar mcp                                          sandbox_run, to run code

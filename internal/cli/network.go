@@ -14,7 +14,7 @@ import (
 
 // presetFlags are the presets of a network.
 type presetFlags struct {
-	AllowPreset []string `group:"what" sep:"none" placeholder:"NAME" help:"Let its tools get packages from where they are set to: pip, npm, cargo, go, maven, apt, github. Repeatable."`
+	AllowPreset []string `group:"what" sep:"none" placeholder:"NAME" help:"Let a tool get packages from the index that it is set to use: pip, npm, cargo, go, maven, apt, github. Repeatable."`
 }
 
 // allowed returns the network of --allow and --allow-preset flags. Without any it is the default.
@@ -29,21 +29,21 @@ func allowed(rules, presets []string) (policy string, egress belljar.Egress) {
 
 // networkCommands are belljar network ….
 type networkCommands struct {
-	Check networkCheck `cmd:"" help:"Print what would happen to a URL, and why, without connecting to it."`
+	Check networkCheck `cmd:"" help:"Print whether a program could connect to a URL, and why, without connecting."`
 
-	Presets networkPresets `cmd:"" help:"Print what presets stand for: the indexes and hosts of --allow-preset, or why there are none."`
+	Presets networkPresets `cmd:"" help:"Print the indexes and hosts of each preset of --allow-preset, or why it cannot be used."`
 }
 
 // networkPresets is belljar network presets.
 type networkPresets struct {
-	Image string `placeholder:"REF" help:"The image whose tools are asked (default host)."`
+	Image string `placeholder:"REF" help:"The image whose tools Belljar asks (default host)."`
 	JSON  bool   `name:"json" help:"Print one JSON list."`
 }
 
 // Help is the long help.
 func (n *networkPresets) Help() string {
-	return `Tools of the image are asked which index they are set to, and the indexes where their files lie. The
-answers are kept for a day. With --server, or BELLJAR_SERVER, it is the server that asks.
+	return `Belljar asks the tools of the image which index they use, and each index on which hosts its files are. It keeps the
+answers for a day. With --server, or BELLJAR_SERVER, the server asks.
 
 Examples:
   belljar network presets
@@ -74,6 +74,7 @@ func (n *networkPresets) Run(ctx context.Context, c *console) error {
 }
 
 func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.NetworkPreset, err error) {
+	c.image = n.Image
 	e, err := c.open("", false)
 	if err != nil {
 		return nil, err
@@ -89,17 +90,17 @@ func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.N
 
 // networkCheck is belljar network check.
 type networkCheck struct {
-	URL   string   `arg:"" name:"url" help:"What a program would connect to: https://api.example.com/v1"`
+	URL   string   `arg:"" name:"url" help:"The URL, such as https://api.example.com/v1"`
 	Allow []string `sep:"none" placeholder:"RULE" help:"As for belljar run. Repeatable."`
 	presetFlags
-	Session string `placeholder:"ID" help:"In place of --allow: a session on a server."`
+	Session string `placeholder:"ID" help:"Check with the rules of this session, instead of --allow."`
 	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 // Help is the long help.
 func (n *networkCheck) Help() string {
-	return `The host's name is resolved; nothing is sent to it. The status is 0 if the connection would be
-allowed, and 1 if not. With --server, or BELLJAR_SERVER, the server's rules apply.
+	return `Belljar resolves the host's name and connects to nothing. The exit status is 0 if the connection would be allowed, and
+1 if not. With --server, or BELLJAR_SERVER, the server's rules apply.
 
 Examples:
   belljar network check https://api.example.com/v1 --allow '*.example.com'
@@ -147,10 +148,10 @@ func (n *networkCheck) check(ctx context.Context, c *console) (check belljar.Net
 
 // sessionNetwork is belljar session network.
 type sessionNetwork struct {
-	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Allow []string `sep:"none" placeholder:"RULE" help:"Let it reach these from now on, and nothing else. Repeatable."`
+	ID    string   `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	Allow []string `sep:"none" placeholder:"RULE" help:"Let the session reach this host, network or address, and nothing else. Repeatable."`
 	presetFlags
-	DenyAll bool `help:"Let it reach nothing from now on."`
+	DenyAll bool `help:"Let the session reach nothing."`
 	JSON    bool `name:"json" help:"Print one JSON object."`
 }
 

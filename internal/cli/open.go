@@ -30,7 +30,7 @@ func (c *console) connect() (*local.Engine, error) {
 	}
 	opts := client.Options{URL: c.server.url, Source: cmp.Or(c.source, "cli"), Broken: func(err error, left time.Duration) {
 		c.Note("%v; trying again for %.0f s", err, left.Seconds())
-	}}
+	}, Asked: c.noteAsked}
 	if strings.Count(c.server.key, ".") == 2 { // a JWT
 		opts.Bearer = c.server.key
 	} else {

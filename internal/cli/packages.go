@@ -6,7 +6,7 @@ import "github.com/belljar/belljar"
 type packageFlags struct {
 	Pip            []string `group:"what" sep:"none" placeholder:"PACKAGE" help:"Install a Python package first: requests, 'pandas>=2,<3'. Repeatable."`
 	Npm            []string `group:"what" sep:"none" placeholder:"PACKAGE" help:"Install a Node package first: left-pad, '@types/node@^22'. Repeatable."`
-	PackageBuild   bool     `group:"what" help:"Let packages run programs of their own when they are installed, to be built."`
+	PackageBuild   bool     `group:"what" help:"Allow packages to run their build scripts when they are installed."`
 	PackageRefresh bool     `group:"what" help:"Look for newer versions of the packages now."`
 }
 

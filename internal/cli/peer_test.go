@@ -27,7 +27,7 @@ func peerScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), p.CA, 0o644))
 		if slices.Contains(names, "packages.test") { // it has an index of packages, with one of them
 			x := index.Start(t, p, "packages.test", "files.test")
-			x.Wheel("requests", "9.9", map[string]string{"requests.py": "import urllib.request as u\n\ndef get(url):\n    return u.urlopen(url, timeout=30).read().decode()\n"})
+			x.Wheel("requests", "9.9", map[string]string{"requests.py": "import urllib.request as u\n\ndef get(url):\n    return u.urlopen(url, timeout=1000).read().decode()\n"})
 			ts.Setenv("SANDBOX_PACKAGE_MIRRORS", "pip="+x.PipURL())
 			ts.Setenv("SANDBOX_EGRESS_CA_FILE", ts.MkAbs("ca.pem"))
 			ts.Setenv("SANDBOX_DATA", ts.MkAbs("data"))

@@ -16,14 +16,14 @@ import (
 // psCommand is belljar ps.
 type psCommand struct {
 	All      bool   `short:"a" help:"Also runs that have ended."`
-	Limit    int    `short:"n" default:"50" placeholder:"N" help:"At most that many (default 50)."`
+	Limit    int    `short:"n" default:"50" placeholder:"N" help:"At most N runs, newest first (default 50)."`
 	Phase    string `placeholder:"PHASE" help:"Only runs in this phase: queued, starting, running, completed, failed, killed, timed_out."`
 	Session  string `placeholder:"ID" help:"Only runs in this session."`
 	Image    string `placeholder:"REF" help:"Only runs of this image."`
 	Runtime  string `placeholder:"NAME" help:"Only runs on this runtime."`
 	User     string `placeholder:"ID" help:"Runs of this user (operators only)."`
 	AllUsers bool   `help:"Runs of all users (operators only)."`
-	Quiet    bool   `short:"q" help:"Only ids, whole."`
+	Quiet    bool   `short:"q" help:"Print whole ids only."`
 	JSON     bool   `name:"json" help:"Print one JSON object."`
 }
 

@@ -15,18 +15,18 @@ import (
 
 // replCommand is belljar repl.
 type replCommand struct {
-	Session string `arg:"" optional:"" name:"session" help:"A session on a server; without it, one of its own that ends with it."`
+	Session string `arg:"" optional:"" name:"session" help:"A session on a server (default: a new one that ends with the command)."`
 	Lang    string `default:"py" placeholder:"EXT" help:"Language: py, ipython, js or sh."`
-	Context string `placeholder:"NAME" help:"The context; the language's own if it is not given."`
-	Image   string `placeholder:"REF" help:"Root file system of its own session (default host)."`
-	Runtime string `placeholder:"NAME" help:"Isolation of its own session."`
+	Context string `placeholder:"NAME" help:"Name of the context (default: the language's own)."`
+	Image   string `placeholder:"REF" help:"Root file system of the new session (default host)."`
+	Runtime string `placeholder:"NAME" help:"Isolation of the new session."`
 }
 
 // Help is the long help.
 func (x *replCommand) Help() string {
-	return `Code is executed when it is complete: of Python, a block ends with an empty line. Tab completes names, Ctrl-C
-interrupts and keeps the variables, Ctrl-D ends. What was typed before is on the up arrow, of former times too.
-Input from a file or pipe is executed as a whole; the exit status is its own.
+	return `Code is executed when it is complete. In Python, an empty line ends a block. Tab completes names, Ctrl-C interrupts and
+keeps the variables, Ctrl-D ends, and the up arrow shows earlier input, also that of earlier sessions. Input from a file or
+pipe is executed as a whole, and the exit status is that of the code.
 
 Examples:
   belljar repl                       Python, in a sandbox on this machine
@@ -45,6 +45,9 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 	}
 	ctx, stopped := interrupt.End(ctx) // not before its session has ended
 	defer func() { err = stopped(err) }()
+	if x.Image != local.HostImage {
+		c.image = x.Image
+	}
 	e, err := c.open(x.Runtime, false)
 	if err != nil {
 		return err
@@ -56,6 +59,9 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 			return err
 		}
 	} else {
+		if err := c.readyImage(ctx, e.Service, x.Image, x.Runtime); err != nil {
+			return err
+		}
 		made, err := e.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 			SpecVersion: belljar.SpecVersion, BaseImage: cmp.Or(x.Image, local.HostImage), Runtime: x.Runtime,
 		}})

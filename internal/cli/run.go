@@ -29,31 +29,31 @@ type runCommand struct {
 	secretFlags
 	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
 	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
-	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
-	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy sets the isolation that each needs."`
+	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"Weakest class of isolation to accept: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that is strong enough."`
+	Trust   string `group:"what" placeholder:"LEVEL" help:"How far you trust the program: trusted, standard, untrusted. The policy sets the isolation that each level needs."`
 
-	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address; otherwise it has no network. Repeatable."`
+	Allow []string `group:"what" sep:"none" placeholder:"RULE" help:"Let the program reach a host, all names below one (*.example.com), a network or an address. Without it there is no network. Repeatable."`
 	presetFlags
 	packageFlags
 	volume.Flags
 
 	Git      gitFlags `embed:"" group:"input"`
-	Snapshot string   `group:"input" placeholder:"ID" help:"Show it a snapshot of the server at /snapshot, read-only: its name, or the beginning of its id."`
+	Snapshot string   `group:"input" placeholder:"ID" help:"Mount a snapshot of the server at /snapshot, read-only. ID is its name, or the beginning of its id."`
 	Template string   `group:"input" placeholder:"NAME" help:"Begin with a template of the server: its image, packages, environment and files."`
 
 	BuildMemory    *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
-	CPUTime        *quantity.Seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
-	StartupTimeout *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
+	CPUTime        *quantity.Seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"CPU time of the program and its children together (default: no limit)."`
+	StartupTimeout *quantity.Seconds   `group:"limits" placeholder:"TIME" help:"Time limit of the sandbox's start (default 20s)."`
 	CPUs           *quantity.Cores     `group:"limits" name:"cpus" placeholder:"N" help:"Processors: 2, 0.5 (default 1)."`
 	Memory         *quantity.Mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory: 512, 512m, 1g (default 512m)."`
 	Pids           *quantity.Count     `group:"limits" placeholder:"N" help:"Processes and threads at once (default 256)."`
 	Workspace      *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace (default 256m)."`
 	Nofile         *quantity.Count     `group:"limits" placeholder:"N" help:"Open files per process (default 1024)."`
 	Nproc          *quantity.Count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default: as --pids)."`
-	WorkspaceExec  bool                `group:"limits" help:"Allow programs in /workspace to be executed; on for compiled languages."`
+	WorkspaceExec  bool                `group:"limits" help:"Allow programs in /workspace to be executed. Compiled languages switch it on."`
 	AllowWeak      []string            `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
-	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: the server answers a repeat with the same key with the first result."`
+	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: a request that is repeated with this key returns the first result."`
 
 	remote  bool          // runs on a server, which has its own programs
 	session string        // session to run in, "" for none
@@ -64,36 +64,36 @@ type runCommand struct {
 
 func runGroups() []kong.Group {
 	return []kong.Group{
-		{Key: "what", Title: "What runs:"},
-		{Key: "input", Title: "What it gets:"},
-		{Key: "limits", Title: "What it may use:"},
-		{Key: "output", Title: "What comes back:"},
-		{Key: "session", Title: "Who shares it:"},
-		{Key: "server", Title: "Where:"},
+		{Key: "what", Title: "Program and sandbox:"},
+		{Key: "input", Title: "Environment, input and files:"},
+		{Key: "limits", Title: "Limits:"},
+		{Key: "output", Title: "Output:"},
+		{Key: "session", Title: "Sharing:"},
+		{Key: "server", Title: "Server:"},
 	}
 }
 
 // Help is the long help.
 func (r *runCommand) Help() string {
-	return `The program sees its workspace and the image, and nothing else: no network but what --allow lists, no
-files of this machine, no variables but those of --env. What it prints comes out here as it is printed.
+	return `The program sees its workspace and the image. It has no other files of this machine, no network
+except the hosts of --allow, and no variables except those of --env. Its output is printed as it comes.
 
-Flags stand before the program: what comes after it are the program's own arguments.
+Write flags before the program. Everything after it is an argument of the program.
 
-The exit status is the program's own, or 124 timed out, 125 belljar's own failure,
+The exit status is the program's own, or 124 timed out, 125 belljar failed,
 126 not executable, 127 not found, 128+n ended by signal n, 137 out of memory.
 
 Examples:
   belljar run -c 'print(6 * 7)'              Python
   belljar run -c 'ls -la / | head'           a shell line
-  belljar run hello.py                       the extension picks the interpreter
+  belljar run hello.py                       the extension selects the interpreter
   belljar run --memory 1g sort.c 3 1 2       compiled and run inside, with arguments
   belljar run -- sh -c 'ls -la /; id'        any command of the image
   belljar run --dir ./app --capture 'out/**' --out results main.js
   cat program | belljar run --lang py -      a program from standard input
-  belljar run --allow api.example.com fetch.py   with one host to reach
+  belljar run --allow api.example.com fetch.py   may reach one host
   belljar run --git https://example.com/app.git -- make test   the files of a repository
-  belljar run --secret API_TOKEN fetch.py        with our variable API_TOKEN in /run/secrets/API_TOKEN
+  belljar run --secret API_TOKEN fetch.py        your variable API_TOKEN as the file /run/secrets/API_TOKEN
   belljar run --secret API_TOKEN --broker API_TOKEN=api.example.com --allow api.example.com fetch.py
   belljar run --pip requests --pip rich report.py   with packages
   belljar run --json -- uname -a | jq .stdout`

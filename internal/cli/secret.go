@@ -12,8 +12,8 @@ import (
 
 // secretFlags are the secrets of a run or session.
 type secretFlags struct {
-	Secret []string `group:"input" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME: NAME alone is our variable of that name, NAME=@FILE a file, NAME=from:STORED a stored one. Repeatable."`
-	Broker []string `group:"input" sep:"none" placeholder:"NAME=HOST" help:"Keep the --secret NAME out of the sandbox: Belljar adds it to HTTPS requests to the host, as Authorization: Bearer, or as ,header=NAME and ,template='Basic me:{}' say. The host needs --allow, too. Repeatable."`
+	Secret []string `group:"input" sep:"none" placeholder:"NAME[=SOURCE]" help:"Put a secret into /run/secrets/NAME. NAME alone is your variable of that name, NAME=@FILE a file, NAME=from:STORED a stored secret. Repeatable."`
+	Broker []string `group:"input" sep:"none" placeholder:"NAME=HOST" help:"Keep the --secret NAME out of the sandbox: Belljar adds it to HTTPS requests to HOST, as Authorization: Bearer. Append ,header=NAME or ,template='Basic me:{}' for another header or value. List the host in --allow, too. Repeatable."`
 }
 
 // secrets reads the values of the flags.

@@ -35,36 +35,36 @@ type sessionCommands struct {
 	Ports     sessionPorts     `cmd:"" help:"List the ports that programs in a session listen on."`
 	Forward   sessionForward   `cmd:"" help:"Reach ports of a session at ports of this machine."`
 	Fork      sessionFork      `cmd:"" help:"Make copies of a session and print their ids."`
-	Hibernate sessionHibernate `cmd:"" help:"Save a session and give its sandbox up until it is used."`
+	Hibernate sessionHibernate `cmd:"" help:"Save a session, and remove its sandbox until the session is used."`
 	Close     sessionClose     `cmd:"" aliases:"rm" help:"End sessions."`
 }
 
 // jarFlags set a session's sandbox. They differ from those of belljar run in their help: they apply to all runs.
 type jarFlags struct {
 	Image          string              `placeholder:"REF" help:"Root file system (default host)."`
-	Runtime        string              `placeholder:"NAME" help:"Isolation; the server's default if it is not given."`
-	Class          string              `name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
-	Trust          string              `placeholder:"LEVEL" help:"How far what runs in it is trusted: trusted, standard, untrusted."`
-	Env            []string            `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable for every run; K alone passes ours on. Repeatable."`
-	TTL            *quantity.Seconds   `name:"ttl" placeholder:"TIME" help:"How long it lives after its last use: 30m, 2h."`
-	Lifetime       *quantity.Seconds   `placeholder:"TIME" help:"How long it lives at most, used or not."`
-	IdleTimeout    *quantity.Seconds   `placeholder:"TIME" help:"End it when nothing happens in it for so long, even under a running command."`
-	MaxRuns        *quantity.Count     `placeholder:"N" help:"Runs in its whole life."`
-	Timeout        *quantity.Seconds   `placeholder:"TIME" help:"How long each run may take, unless it sets a time itself."`
-	CPUTime        *quantity.Seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time each run may use, unless it sets that itself."`
-	StartupTimeout *quantity.Seconds   `placeholder:"TIME" help:"How long the sandbox may take to start."`
+	Runtime        string              `placeholder:"NAME" help:"Isolation (default: the server's)."`
+	Class          string              `name:"isolation" placeholder:"CLASS" help:"Weakest class of isolation to accept: namespace, user_space_kernel, microvm."`
+	Trust          string              `placeholder:"LEVEL" help:"How far you trust its programs: trusted, standard, untrusted."`
+	Env            []string            `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable for every run; K alone takes the value from your environment. Repeatable."`
+	TTL            *quantity.Seconds   `name:"ttl" placeholder:"TIME" help:"Life after the last use: 30m, 2h."`
+	Lifetime       *quantity.Seconds   `placeholder:"TIME" help:"Total life, used or not."`
+	IdleTimeout    *quantity.Seconds   `placeholder:"TIME" help:"End the session after this time without any output or input, even while a command runs."`
+	MaxRuns        *quantity.Count     `placeholder:"N" help:"Number of runs in its whole life (default: no limit)."`
+	Timeout        *quantity.Seconds   `placeholder:"TIME" help:"Time limit of a run that sets none."`
+	CPUTime        *quantity.Seconds   `name:"cpu-time" placeholder:"TIME" help:"CPU time of a run that sets none."`
+	StartupTimeout *quantity.Seconds   `placeholder:"TIME" help:"Time limit of the sandbox's start."`
 	CPUs           *quantity.Cores     `name:"cpus" placeholder:"N" help:"Processors, for all runs together."`
 	Memory         *quantity.Mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
 	Pids           *quantity.Count     `placeholder:"N" help:"Processes and threads at once."`
 	Workspace      *quantity.Mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
-	Allow          []string            `sep:"none" placeholder:"RULE" help:"Let it reach a host, *.example.com for all names below one, a network or an address. Repeatable."`
+	Allow          []string            `sep:"none" placeholder:"RULE" help:"Let its programs reach a host, all names below one (*.example.com), a network or an address. Repeatable."`
 	Git            gitFlags            `embed:""`
-	Snapshot       string              `placeholder:"ID" help:"The snapshot that its workspace begins with: its name, or the beginning of its id."`
-	Template       string              `placeholder:"NAME" help:"The template that has its image, packages, environment and files."`
+	Snapshot       string              `placeholder:"ID" help:"Begin with the files of a snapshot. ID is its name, or the beginning of its id."`
+	Template       string              `placeholder:"NAME" help:"Begin with a template: its image, packages, environment and files."`
 	presetFlags
 	packageFlags
 	volume.Flags
-	WorkspaceExec bool     `help:"Let programs in /workspace be executed."`
+	WorkspaceExec bool     `help:"Allow programs in /workspace to be executed; compiled languages need it."`
 	AllowWeak     []string `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
 	JSON          bool     `name:"json" help:"Print the session as one JSON object."`
 
@@ -154,13 +154,12 @@ type sessionOpen struct {
 
 // Help is the long help.
 func (o *sessionOpen) Help() string {
-	return `Opening a scope again returns the same session, as long as that lives. The flags apply to a new
-session only; they do not change one that exists. Write a colon in an id or a name as %3A, and a
-percent sign as %25.
+	return `Opening a scope again returns the same session while it lives. Flags apply to a new session only: they do not change
+an existing one. Write a colon in an id or a name as %3A, and a percent sign as %25.
 
 Examples:
   id=$(belljar session open workflow:run_123)          the session of a workflow
-  id=$(belljar session open workflow:run_123:build)    another one of it
+  id=$(belljar session open workflow:run_123:build)    a second session of the same workflow
   belljar session close --prefix workflow:run_123:     ends them all`
 }
 
@@ -176,6 +175,9 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		spec.Scope = scope
+		if err := c.readyImage(ctx, s, spec.BaseImage, spec.Runtime); err != nil {
+			return err
+		}
 		session, created, err := s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
 			return field.InFlags(err)
@@ -225,7 +227,7 @@ type sessionList struct {
 	All    bool   `short:"a" help:"Also those that have ended."`
 	Prefix string `placeholder:"SCOPE" help:"Only those whose scope begins so: workflow:run_123:"`
 	Limit  int    `short:"n" default:"50" placeholder:"N" help:"At most that many (default 50, at most 200)."`
-	Quiet  bool   `short:"q" help:"Only ids, whole."`
+	Quiet  bool   `short:"q" help:"Print whole ids only."`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
@@ -271,7 +273,7 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 
 // sessionShow is belljar session show.
 type sessionShow struct {
-	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	ID   string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	JSON bool   `name:"json" help:"Print the session as one JSON object."`
 }
 
@@ -301,9 +303,9 @@ func (o *sessionShow) Run(ctx context.Context, c *console) error {
 
 // sessionClose is belljar session close.
 type sessionClose struct {
-	IDs    []string          `arg:"" optional:"" name:"session" help:"The sessions; the beginning of an id will do."`
-	Prefix string            `placeholder:"SCOPE" help:"End every session whose scope begins so: workflow:run_123:"`
-	Retain *quantity.Seconds `placeholder:"TIME" help:"With --prefix: keep them for so long more, to be looked at."`
+	IDs    []string          `arg:"" optional:"" name:"session" help:"The sessions: their ids, or the beginnings of them."`
+	Prefix string            `placeholder:"SCOPE" help:"End every session whose scope begins with this text: workflow:run_123:"`
+	Retain *quantity.Seconds `placeholder:"TIME" help:"With --prefix: cancel their runs and free their scopes now, and end the sessions after this time."`
 	JSON   bool              `name:"json" help:"Print the ids as one JSON array."`
 }
 

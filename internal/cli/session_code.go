@@ -11,10 +11,10 @@ import (
 
 // sessionCode is belljar session code.
 type sessionCode struct {
-	ID      string  `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	File    string  `arg:"" optional:"" name:"file" help:"The code's file; - or nothing is standard input."`
+	ID      string  `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	File    string  `arg:"" optional:"" name:"file" help:"File with the code (default, and -: standard input)."`
 	Code    *string `group:"what" short:"c" placeholder:"TEXT" help:"Execute this text instead of a file."`
-	Context string  `group:"what" placeholder:"NAME" help:"The context; the language's own if it is not given."`
+	Context string  `group:"what" placeholder:"NAME" help:"Name of the context (default: the language's own)."`
 	Lang    string  `group:"what" placeholder:"EXT" help:"Language: py, ipython, js or sh (default py, or that of the file's extension)."`
 	Replay  bool    `group:"what" help:"If the context has lost its interpreter, execute its earlier code again first."`
 	timeFlags

@@ -13,14 +13,13 @@ import (
 // sessionCopy is belljar session cp.
 type sessionCopy struct {
 	Paths []string `arg:"" name:"src dst" help:"One side is SESSION:PATH in a workspace, the other is on this machine."`
-	Quiet bool     `short:"q" help:"No progress and no notes, only failures."`
+	Quiet bool     `short:"q" help:"Print no progress and no notes, only errors."`
 	JSON  bool     `name:"json" help:"Print what was copied as one JSON object."`
 }
 
 // Help is the long help.
 func (p *sessionCopy) Help() string {
-	return `Folders are copied with all that is in them. Into a folder that exists, or one named with a / at the
-end, a thing is copied under its own name; any other destination is its new name. What is there is replaced.
+	return `Folders are copied with their contents. Into an existing folder, or a name that ends with /, each source is copied under its own name; any other destination is its new name. Existing files are replaced.
 
 Examples:
   belljar session cp data.csv 01a1fe25-cb55:

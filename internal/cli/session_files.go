@@ -14,11 +14,11 @@ import (
 
 // sessionFiles is belljar session files.
 type sessionFiles struct {
-	ID        string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Path      string `arg:"" optional:"" name:"path" help:"Folder or file of the workspace; its root if it is not given."`
-	Recursive bool   `short:"r" help:"Everything below."`
-	Limit     int    `short:"n" default:"1000" placeholder:"N" help:"At most that many (default 1000, at most 10000)."`
-	Quiet     bool   `short:"q" help:"Only paths."`
+	ID        string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	Path      string `arg:"" optional:"" name:"path" help:"Folder or file of the workspace (default: all of it)."`
+	Recursive bool   `short:"r" help:"List folders below, too."`
+	Limit     int    `short:"n" default:"1000" placeholder:"N" help:"At most N entries (default 1000, at most 10000)."`
+	Quiet     bool   `short:"q" help:"Print paths only."`
 	JSON      bool   `name:"json" help:"Print one JSON object."`
 }
 

@@ -14,7 +14,7 @@ import (
 
 // sessionPorts is belljar session ports.
 type sessionPorts struct {
-	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	ID   string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	JSON bool   `name:"json" help:"Print one JSON array."`
 }
 
@@ -45,14 +45,14 @@ func (p *sessionPorts) Run(ctx context.Context, c *console) error {
 
 // sessionForward is belljar session forward.
 type sessionForward struct {
-	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	ID    string   `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	Ports []string `arg:"" name:"port[:local]" help:"Ports of the session, each with a port of this machine if it is another one; 0 is any free one."`
 }
 
 // Help is the long help.
 func (f *sessionForward) Help() string {
-	return `A program in the session is reached at 127.0.0.1 until Ctrl-C. It must listen on 127.0.0.1, on ::1 or on all addresses,
-and may start later. A new connection works again after the server was away.
+	return `The command listens on 127.0.0.1 until Ctrl-C, and connects to the program in the session. That program must listen on
+127.0.0.1, on ::1 or on all addresses; it may start later. After a restart of the server, new connections work again.
 
 Examples:
   belljar session forward 01a1fe25-cb55 3000

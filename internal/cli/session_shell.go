@@ -16,24 +16,24 @@ import (
 
 // sessionShell is belljar session shell.
 type sessionShell struct {
-	ID      string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	ID      string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	Program struct {
-		Args []string `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"What runs in a new terminal; a shell if it is not given."`
+		Args []string `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"Command of a new terminal (default: a shell)."`
 	} `embed:""`
 
 	Attach     string `short:"a" placeholder:"TERMINAL" help:"Reattach to a terminal; last is the newest."`
 	List       bool   `short:"l" help:"List the session's terminals."`
-	Name       string `placeholder:"NAME" help:"What a new terminal is called."`
+	Name       string `placeholder:"NAME" help:"Name of a new terminal."`
 	Shared     bool   `help:"Let several people type in a new terminal."`
-	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that leave the terminal, which lives on (default ctrl-p,ctrl-q)."`
+	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that detach from the terminal (default ctrl-p,ctrl-q)."`
 	JSON       bool   `name:"json" help:"With --list: print one JSON array."`
-	Quiet      bool   `short:"q" help:"No notes of our own, only failures."`
+	Quiet      bool   `short:"q" help:"Print none of belljar's notes, only its errors."`
 }
 
 // Help is the long help.
 func (x *sessionShell) Help() string {
-	return `A terminal keeps running after you leave it with ctrl-p ctrl-q, or lose the connection: reattach with
---attach. Ctrl-C and every other key goes to the program.
+	return `Ctrl-P Ctrl-Q, or a lost connection, detaches from the terminal. Its program keeps running: --attach reattaches. Ctrl-C
+and every other key goes to the program.
 
 Examples:
   belljar session shell 01a1fe25-cb55

@@ -12,8 +12,8 @@ import (
 
 // sessionUpload is belljar session upload.
 type sessionUpload struct {
-	ID    string   `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Files []string `arg:"" optional:"" name:"src[:dst]" help:"Files, and where they go."`
+	ID    string   `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	Files []string `arg:"" optional:"" name:"src[:dst]" help:"Files of this machine, each with its path in the workspace if that differs."`
 	Dir   string   `placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
 	To    string   `placeholder:"DIR" help:"Folder of the workspace that everything goes into."`
 	JSON  bool     `name:"json" help:"Print what was uploaded as one JSON object."`
@@ -21,7 +21,7 @@ type sessionUpload struct {
 
 // Help is the long help.
 func (u *sessionUpload) Help() string {
-	return `All of the files arrive, or after a failure none.
+	return `Either all files are uploaded or, after an error, none.
 
 Examples:
   belljar session upload 01a1fe25-cb55 data.csv settings.json:config/settings.json
@@ -93,13 +93,13 @@ func (u *sessionUpload) collect() (*transfer.Upload, error) {
 
 // sessionRun is belljar session run: belljar run in a session.
 type sessionRun struct {
-	ID string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	ID string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	programRunFlags
 }
 
 // Help is the long help.
 func (r *sessionRun) Help() string {
-	return `Like belljar run, in a session: files and processes that the program leaves are there for the next run. A
+	return `Like belljar run, in a session: files and processes that the program leaves stay for the next run. A
 compiled language needs a session with --workspace-exec. Flags stand before the program.`
 }
 
@@ -118,13 +118,13 @@ func (r *sessionRun) Run(ctx context.Context, c *console) error {
 
 // sessionExec is belljar session exec.
 type sessionExec struct {
-	ID      string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	ID      string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	Program struct {
 		Args []string `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 	} `embed:""`
 
-	Shell bool   `group:"what" short:"s" help:"Give it to the session's shell, which keeps its directory, variables and jobs."`
-	Cwd   string `group:"what" placeholder:"DIR" help:"Folder of the workspace to run it in."`
+	Shell bool   `group:"what" short:"s" help:"Run it in the session's shell, which keeps its directory, variables and jobs."`
+	Cwd   string `group:"what" placeholder:"DIR" help:"Folder of the workspace in which it runs."`
 	inputFlags
 	timeFlags
 	outcomeFlags
@@ -132,7 +132,7 @@ type sessionExec struct {
 
 // Help is the long help.
 func (x *sessionExec) Help() string {
-	return `What the command writes to the workspace stays, and so does what it leaves running.
+	return `Files that the command writes to the workspace stay, and background processes that it starts continue.
 
 Examples:
   belljar session exec 01a1fe25-cb55 python3 main.py

@@ -17,7 +17,7 @@ type snapshotCommands struct {
 	LS     snapshotList   `cmd:"" name:"ls" help:"List snapshots."`
 	RM     snapshotRemove `cmd:"" name:"rm" help:"Remove snapshots."`
 	Export snapshotExport `cmd:"" help:"Write a snapshot to a tar file."`
-	Import snapshotImport `cmd:"" help:"Make a snapshot of a tar file and print its id."`
+	Import snapshotImport `cmd:"" help:"Make a snapshot from a tar file and print its id."`
 }
 
 // Help is the long help.
@@ -32,9 +32,9 @@ Examples:
 
 // snapshotMake is belljar snapshot make.
 type snapshotMake struct {
-	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Name string `placeholder:"NAME" help:"A name, in place of the id."`
-	Live bool   `help:"With memory and processes, on a runtime that can save those."`
+	ID   string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	Name string `placeholder:"NAME" help:"Name of the snapshot, which commands take in place of its id."`
+	Live bool   `help:"Save memory and processes, too, on a runtime that can (gvisor)."`
 	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
 }
 
@@ -79,7 +79,7 @@ func (r *snapshotRemove) Run(ctx context.Context, c *console) error {
 // snapshotExport is belljar snapshot export.
 type snapshotExport struct {
 	ID  string `arg:"" name:"snapshot" help:"The snapshot: its name, or the beginning of its id."`
-	Out string `short:"o" placeholder:"FILE" help:"The tar file; standard output if it is not given."`
+	Out string `short:"o" placeholder:"FILE" help:"The tar file (default: standard output)."`
 }
 
 // Run exports a snapshot.
@@ -90,7 +90,7 @@ func (e *snapshotExport) Run(ctx context.Context, c *console) error {
 // snapshotImport is belljar snapshot import.
 type snapshotImport struct {
 	File string `arg:"" name:"file" help:"A tar file, plain or compressed with gzip or zstd; - is standard input."`
-	Name string `placeholder:"NAME" help:"A name, in place of the id."`
+	Name string `placeholder:"NAME" help:"Name of the snapshot, which commands take in place of its id."`
 	JSON bool   `name:"json" help:"Print the snapshot as one JSON object."`
 }
 
@@ -104,16 +104,16 @@ func (i *snapshotImport) Run(ctx context.Context, c *console) error {
 
 // sessionFork is belljar session fork.
 type sessionFork struct {
-	ID    string          `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Count *quantity.Count `placeholder:"N" help:"How many copies, 1 to 32 (default 1)."`
-	Live  bool            `help:"With memory and processes, on a runtime that can save those."`
+	ID    string          `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	Count *quantity.Count `placeholder:"N" help:"Number of copies, 1 to 32 (default 1)."`
+	Live  bool            `help:"Copy memory and processes, too, on a runtime that can (gvisor)."`
 	JSON  bool            `name:"json" help:"Print the answer as one JSON object."`
 }
 
 // Help is the long help.
 func (f *sessionFork) Help() string {
-	return `The copies have the files of the session, its limits and network, and the directory, variables and functions of its shell.
-They have none of its terminals and secrets and, without --live, none of its processes.`
+	return `A copy has the files, limits and network of the session, and the directory, variables and functions of its shell. It has
+no terminals and no secrets and, without --live, no processes.`
 }
 
 // Run makes copies of a session and prints their ids.
@@ -139,8 +139,8 @@ func (f *sessionFork) Run(ctx context.Context, c *console) error {
 
 // sessionHibernate is belljar session hibernate.
 type sessionHibernate struct {
-	ID    string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Force bool   `help:"End what runs in it: runs and terminals, and contexts and background processes where these cannot be saved."`
+	ID    string `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
+	Force bool   `help:"End runs and terminals, and contexts and background processes that cannot be saved. Without it, these keep the session awake."`
 	JSON  bool   `name:"json" help:"Print the session as one JSON object."`
 }
 

@@ -24,9 +24,9 @@ type tokenCommands struct {
 
 // tokenCreate is belljar token create.
 type tokenCreate struct {
-	User  string            `required:"" placeholder:"ID" help:"User of the key."`
+	User  string            `required:"" placeholder:"ID" help:"The user that the key belongs to."`
 	Admin bool              `help:"Grant the operator role."`
-	Name  string            `placeholder:"TEXT" help:"What it is for."`
+	Name  string            `placeholder:"TEXT" help:"A name for the key, such as what it is for."`
 	TTL   *quantity.Seconds `name:"ttl" placeholder:"TIME" help:"Life of the key: 720h (default: no limit)."`
 	JSON  bool              `name:"json" help:"Print one JSON object."`
 }
@@ -79,7 +79,7 @@ func (t *tokenList) Run(ctx context.Context, c *console) error {
 
 // tokenRevoke is belljar token revoke.
 type tokenRevoke struct {
-	IDs  []string `arg:"" name:"id" help:"The keys' ids, as token list shows them; the beginning of one will do."`
+	IDs  []string `arg:"" name:"id" help:"The ids, as token list shows them, or the beginnings of them."`
 	JSON bool     `name:"json" help:"Print the ids as one JSON array."`
 }
 

@@ -26,6 +26,9 @@ func Short(ids []string) []string {
 				n++
 			}
 		}
+		if n > idLength { // [Find] looks for no part of so much
+			n = len(id)
+		}
 		out[i] = id[:n]
 	}
 	return out

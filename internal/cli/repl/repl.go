@@ -223,6 +223,8 @@ func (r *REPL) execute(ctx context.Context, code string) (status int, err error)
 			_, err = r.Stdout.Write(f.Output)
 		case belljar.FrameStderr:
 			_, err = r.Stderr.Write(f.Output)
+		case belljar.FrameTruncated:
+			r.Notice.Print("the output was cut here: %s", f.Reason)
 		case belljar.FrameResult:
 			for _, result := range results.Add(f) {
 				if result.Type == belljar.ResultInput {

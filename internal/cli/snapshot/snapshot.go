@@ -32,7 +32,8 @@ func All(ctx context.Context, s belljar.Service) ([]belljar.Snapshot, error) {
 	}
 }
 
-// Find returns the id of the caller's snapshot with a name, which no other may have, or else with an id that begins so; "" for "".
+// Find returns the id of the caller's snapshot with a name, which no other may have, or else with an id that begins so; "" for "". The files of
+// templates have their names, and are no snapshots that a user has named.
 func Find(ctx context.Context, s belljar.Service, given string) (string, error) {
 	if given == "" {
 		return "", nil
@@ -44,7 +45,7 @@ func Find(ctx context.Context, s belljar.Service, given string) (string, error) 
 	var ids, named []string
 	for _, x := range all {
 		ids = append(ids, x.ID)
-		if x.Name == given {
+		if x.Name == given && x.Kind != "template" {
 			named = append(named, x.ID)
 		}
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
-// server has one snapshot, of which it sends a part.
+// server has a snapshot, of which it sends a part, and others.
 type server struct {
 	belljar.Service
 	after func() // the part
+	more  []belljar.Snapshot
 }
 
 func (s server) Snapshots() belljar.Snapshots { return snapshots{s: s} }
@@ -25,8 +26,8 @@ type snapshots struct {
 	s server
 }
 
-func (snapshots) List(context.Context, belljar.SnapshotQuery) (belljar.SnapshotPage, error) {
-	return belljar.SnapshotPage{Items: []belljar.Snapshot{{ID: "1", Name: "x"}}}, nil
+func (x snapshots) List(context.Context, belljar.SnapshotQuery) (belljar.SnapshotPage, error) {
+	return belljar.SnapshotPage{Items: append(x.s.more, belljar.Snapshot{ID: "1", Name: "x", Kind: "workspace"})}, nil
 }
 
 func (x snapshots) Export(ctx context.Context, _ string, w io.Writer) error {
@@ -50,5 +51,17 @@ func TestExportInterrupted(t *testing.T) {
 	}
 	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is left: %v", err)
+	}
+}
+
+// The name of a snapshot means that one, though a template has the same.
+func TestFindAsTemplate(t *testing.T) {
+	s := server{more: []belljar.Snapshot{{ID: "2", Name: "x", Kind: "template"}, {ID: "3", Name: "x", Kind: "template"}}}
+	if id, err := Find(t.Context(), s, "x"); id != "1" || err != nil {
+		t.Errorf("%q, %v", id, err)
+	}
+	s.more = append(s.more, belljar.Snapshot{ID: "4", Name: "x", Kind: "workspace"})
+	if id, err := Find(t.Context(), s, "x"); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("two with that name: %q, %v", id, err)
 	}
 }

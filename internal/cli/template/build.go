@@ -21,7 +21,7 @@ import (
 // build is belljar template build.
 type build struct {
 	File    string `arg:"" help:"The template's file, in YAML or JSON."`
-	Name    string `placeholder:"NAME" help:"Name of the template (default: from the file, or the file's own)."`
+	Name    string `placeholder:"NAME" help:"Name of the template (default: name in the file, or the file's name)."`
 	Shared  bool   `help:"Make it a template of all users (operators only)."`
 	Rebuild bool   `help:"Build it, and the image of its recipe, even if nothing has changed."`
 	Quiet   bool   `short:"q" help:"No progress, and no output of its commands."`
@@ -30,7 +30,7 @@ type build struct {
 
 // Help has an example of a file.
 func (*build) Help() string {
-	return `A file such as this one, data-science.yaml:
+	return `Such a file, data-science.yaml:
 
   recipe: python                # an image of Debian packages, made here; or base_image: python:3.11-slim
   packages: {apt: [git], pip: [pandas]}

@@ -23,7 +23,7 @@ type Console interface {
 
 // Commands are belljar template ….
 type Commands struct {
-	Build build  `cmd:"" help:"Build a template of a file, unless nothing has changed."`
+	Build build  `cmd:"" help:"Build a template from a file, if something has changed."`
 	LS    list   `cmd:"" name:"ls" help:"List templates."`
 	RM    remove `cmd:"" name:"rm" help:"Remove templates with their files."`
 }
@@ -72,7 +72,7 @@ func (l *list) Run(ctx context.Context, c Console) error {
 // remove is belljar template rm.
 type remove struct {
 	Names  []string `arg:"" name:"template" help:"The templates."`
-	Shared bool     `help:"The shared ones of these names (operators only)."`
+	Shared bool     `help:"Remove the shared templates of these names (operators only)."`
 	JSON   bool     `name:"json" help:"Print the names as one JSON array."`
 }
 

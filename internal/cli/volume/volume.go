@@ -17,8 +17,8 @@ import (
 
 // Flags put a workspace on disk.
 type Flags struct {
-	Disk   *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Put /workspace on the server's disk, with room for that much; with --volume, make the volume if there is none."`
-	Volume string              `group:"limits" placeholder:"NAME[:ro]" help:"Have a volume of the server as /workspace; with :ro nothing can write to it, and others can have it at the same time."`
+	Disk   *quantity.Mebibytes `group:"limits" placeholder:"SIZE" help:"Put /workspace on the server's disk, with this size. With --volume, make the volume if there is none."`
+	Volume string              `group:"limits" placeholder:"NAME[:ro]" help:"Use a volume of the server as /workspace. With :ro it is read-only, and others can use it at the same time."`
 }
 
 // Workspace is what the flags ask for.
@@ -60,8 +60,8 @@ Examples:
 
 // create is belljar volume create.
 type create struct {
-	Name string             `arg:"" name:"volume" help:"Its name: a-z, 0-9, and after the first also - _ and ."`
-	Size quantity.Mebibytes `arg:"" name:"size" help:"What its files may have: 512m, 2g."`
+	Name string             `arg:"" name:"volume" help:"Name of the volume: a-z and 0-9, and after the first character also - _ and ."`
+	Size quantity.Mebibytes `arg:"" name:"size" help:"Size of its files together: 512m, 2g."`
 	JSON bool               `name:"json" help:"Print the volume as one JSON object."`
 }
 
