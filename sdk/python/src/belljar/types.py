@@ -44,7 +44,7 @@ class _AdminRun(TypedDict):
 
 class AdminRun(_AdminRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -80,7 +80,7 @@ class AdminRun(_AdminRun, total=False):
     network: NetworkSpec
     """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -107,30 +107,30 @@ class AdminRun(_AdminRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
-    """Whether its interpreter was started before; absent if it could not be."""
+    """Whether its interpreter was started in advance; absent if it could not have been."""
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class _Approval(TypedDict):
     expires_at: str
     """When it expires without a decision."""
     fingerprint: str
-    """SHA-256 of the request, which alone the decision is about."""
+    """SHA-256 of the request that the decision covers."""
     id: str
-    """That of the run or session."""
+    """Its id: that of the run or session."""
     kind: Literal["run", "session"]
-    """What it is for."""
+    """run or session."""
     reasons: List[str]
-    """The rules of SANDBOX_APPROVAL that the request matches, each with what was asked for."""
+    """The rules of SANDBOX_APPROVAL that the request matches, each with the value that the request sets."""
     requested_at: str
     """When it was requested."""
     state: Literal["pending", "approved", "denied", "expired", "withdrawn"]
-    """Where it stands."""
+    """Its state."""
     user_id: str
-    """Who asked."""
+    """The user who sent the request."""
 
 
 class Approval(_Approval, total=False):
@@ -143,17 +143,17 @@ class Approval(_Approval, total=False):
     decided_at: str
     """When it was decided, or ended without a decision."""
     decided_by: str
-    """Who decided."""
+    """The operator who decided."""
     memory_mb: int
     """Memory in MiB."""
     network: NetworkSpec
     """What the sandbox may reach."""
     note: str
-    """What they said."""
+    """The operator's note."""
     session_id: str
     """The session of a run in one."""
     source: str
-    """By what: mcp, cli, rest …."""
+    """Where the request came from: mcp, cli, rest …."""
     timeout_sec: float
     """Time of the run, or of the session's runs that set none."""
 
@@ -165,7 +165,7 @@ class _ApprovalDecision(TypedDict):
 
 class ApprovalDecision(_ApprovalDecision, total=False):
     note: str
-    """For the user who asked; at most 1000 bytes."""
+    """Message for the user who sent the request; at most 1000 bytes."""
 
 
 class ApprovalPage(TypedDict):
@@ -426,7 +426,7 @@ class _DetailedRun(TypedDict):
 
 class DetailedRun(_DetailedRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -462,7 +462,7 @@ class DetailedRun(_DetailedRun, total=False):
     network: NetworkSpec
     """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -489,11 +489,11 @@ class DetailedRun(_DetailedRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
-    """Whether its interpreter was started before; absent if it could not be."""
+    """Whether its interpreter was started in advance; absent if it could not have been."""
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class _Discovery(TypedDict):
@@ -518,7 +518,7 @@ class Egress(TypedDict, total=False):
     ips: List[str]
     """Addresses: 203.0.113.7."""
     presets: List[str]
-    """Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on."""
+    """Presets, which open the hosts where a tool gets packages: pip, npm, cargo, go, maven, apt, github; those that the server has switched on."""
 
 
 class _EgressHost(TypedDict):
@@ -558,7 +558,7 @@ class _EgressReport(TypedDict):
 
 class EgressReport(_EgressReport, total=False):
     presets: List[NetworkPreset]
-    """The presets of the request, with what they stood for."""
+    """The presets of the request, with their indexes and hosts."""
 
 
 class _Error(TypedDict):
@@ -781,7 +781,7 @@ class _FileEntry(TypedDict):
 
 class FileEntry(_FileEntry, total=False):
     etag: str
-    """The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it."""
+    """The SHA-256 of the content in hexadecimal, in quotes. A write of more than 8 MiB returns none."""
     target: str
     """Target of a link, which is not followed."""
 
@@ -1186,7 +1186,7 @@ class _NetworkCheck(TypedDict):
     host: str
     """Its host."""
     message: str
-    """Both, for people."""
+    """The answer and the reason, as text."""
     port: int
     """Its port."""
     url: str
@@ -1221,7 +1221,7 @@ class NetworkPreset(_NetworkPreset, total=False):
     reason: str
     """Why it cannot be used."""
     source: str
-    """From where the indexes are known: mirror, the operator's setting, or image, what the tool says."""
+    """Source of the indexes: mirror (the operator's setting) or image (the tool's own setting)."""
 
 
 class _NetworkQuery(TypedDict):
@@ -1305,7 +1305,7 @@ class _OpenedSession(TypedDict):
 
 class OpenedSession(_OpenedSession, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     cwd: str
     """Working directory of its shell, after the shell's first command."""
     details: Replay
@@ -1327,9 +1327,9 @@ class OpenedSession(_OpenedSession, total=False):
     message: str
     """What happened, as text."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     presets: List[NetworkPreset]
-    """Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on."""
+    """Presets, which open the hosts where a tool gets packages: pip, npm, cargo, go, maven, apt, github; those that the server has switched on."""
     runs: int
     """How many runs were started in it."""
     runtime_reason: str
@@ -1345,9 +1345,9 @@ class OpenedSession(_OpenedSession, total=False):
     user_id: str
     """The owner."""
     warnings: List[str]
-    """Rules of its network that the server's rules cover nothing of."""
+    """Rules of its network of which the server's rules allow nothing."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class _Package(TypedDict):
@@ -1373,7 +1373,7 @@ class Packages(TypedDict, total=False):
     apt: List[str]
     """Refused: Debian's packages belong into an image."""
     build: bool
-    """Let packages run programs of their own when they are installed."""
+    """Allow packages to run their build scripts when they are installed."""
     npm: List[str]
     """Packages for Node: names, with versions."""
     pip: List[str]
@@ -1624,7 +1624,7 @@ class _Run(TypedDict):
 
 class Run(_Run, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -1666,7 +1666,7 @@ class Run(_Run, total=False):
     network: NetworkSpec
     """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -1693,11 +1693,11 @@ class Run(_Run, total=False):
     user_id: str
     """The owner."""
     warm: bool
-    """Whether its interpreter was started before; absent if it could not be."""
+    """Whether its interpreter was started in advance; absent if it could not have been."""
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class _RunFailure(TypedDict):
@@ -1797,7 +1797,7 @@ class RunSpec(_RunSpec, total=False):
     stdin_bps: int
     """Most bytes of input a second (1.1)."""
     stdin_idle_timeout_sec: float
-    """Input is closed after so long without any (1.1)."""
+    """Seconds without input after which the input is closed (1.1)."""
     stdin_max_bytes: int
     """Most bytes of input in total (1.1)."""
     stdin_max_frame_bytes: int
@@ -1809,9 +1809,9 @@ class RunSpec(_RunSpec, total=False):
     trust_level: str
     """How far the program is trusted; the policy sets the weakest isolation for each level."""
     warm: str
-    """auto or off: whether the program may have an interpreter that was started before; default: auto."""
+    """auto uses an interpreter that was started in advance, if one waits; off starts one; default: auto."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -1984,7 +1984,7 @@ class _Session(TypedDict):
 
 class Session(_Session, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     cwd: str
     """Working directory of its shell, after the shell's first command."""
     details: Replay
@@ -2006,7 +2006,7 @@ class Session(_Session, total=False):
     message: str
     """What happened, as text."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     presets: List[NetworkPreset]
     """The presets of its egress, with what they stand for."""
     runs: int
@@ -2024,9 +2024,9 @@ class Session(_Session, total=False):
     user_id: str
     """The owner."""
     warnings: List[str]
-    """Rules of its network that the server's rules cover nothing of."""
+    """Rules of its network of which the server's rules allow nothing."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class SessionOpening(TypedDict, total=False):
@@ -2057,7 +2057,7 @@ class SessionOpening(TypedDict, total=False):
     network_policy: str
     """deny_all, or allowlist: what egress lists."""
     packages: Packages
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     resources: Resources
     """Limits; unset ones are the server's defaults."""
     runtime: str
@@ -2081,7 +2081,7 @@ class SessionOpening(TypedDict, total=False):
     ttl_sec: float
     """Lifetime in seconds; 0 is the server's default."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2154,7 +2154,7 @@ class SessionSpec(_SessionSpec, total=False):
     ttl_sec: float
     """Lifetime in seconds after the last activity; 0 is the server's default."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
     workspace_exec: bool
     """Whether programs in the workspace may be executed."""
 
@@ -2199,7 +2199,7 @@ class _ShownRun(TypedDict):
 
 class ShownRun(_ShownRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -2241,7 +2241,7 @@ class ShownRun(_ShownRun, total=False):
     network: NetworkSpec
     """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -2268,11 +2268,11 @@ class ShownRun(_ShownRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
-    """Whether its interpreter was started before; absent if it could not be."""
+    """Whether its interpreter was started in advance; absent if it could not have been."""
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class _Snapshot(TypedDict):
@@ -2363,7 +2363,7 @@ class _StartedRun(TypedDict):
 
 class StartedRun(_StartedRun, total=False):
     approval: Approval
-    """What an operator decides, or decided, before it may begin; absent if it needs no approval."""
+    """The approval that it needs, or needed, before it may begin; absent if it needs none."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
     build: Build
@@ -2405,7 +2405,7 @@ class StartedRun(_StartedRun, total=False):
     network: NetworkSpec
     """The network that the request asked for; absent without one, and in a session."""
     packages: PackageLock
-    """What was installed, with all that the packages need in turn."""
+    """The installed packages, with all of their dependencies."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -2456,11 +2456,11 @@ class StartedRun(_StartedRun, total=False):
     user_id: str
     """The owner."""
     warm: bool
-    """Whether its interpreter was started before; absent if it could not be."""
+    """Whether its interpreter was started in advance; absent if it could not have been."""
     warnings: List[str]
     """Problems that did not end the run."""
     workspace: Workspace
-    """What /workspace is made of: absent is memory."""
+    """Where /workspace is; absent means in memory."""
 
 
 class StatFile(TypedDict):
@@ -2509,7 +2509,7 @@ class Template(_Template, total=False):
     egress: Egress
     """What an allowlist lets through."""
     env: Dict[str, str]
-    """Environment of the build, and of sessions and runs, whose own wins."""
+    """Environment of the build, and of sessions and runs, whose own variables override it."""
     image_digest: str
     """Digest of the image that it was built with; absent for host. With another image it is built again before it is used."""
     network_policy: str
@@ -2554,7 +2554,7 @@ class TemplateSpec(_TemplateSpec, total=False):
     egress: Egress
     """What an allowlist lets through."""
     env: Dict[str, str]
-    """Environment of the build, and of sessions and runs, whose own wins."""
+    """Environment of the build, and of sessions and runs, whose own variables override it."""
     network_policy: str
     """deny_all or allowlist: of the build, and of sessions and runs that ask for no network."""
     packages: Packages

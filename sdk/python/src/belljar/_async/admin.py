@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AsyncAdmin:
-    """Everybody's runs, usage and quotas. For operators."""
+    """Runs, usage and quotas of all users. For operators."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
@@ -30,7 +30,7 @@ class AsyncAdmin:
         limit: Optional[int] = None,
         offset: Optional[int] = None,
     ) -> types.AdminPage:
-        """Everybody's runs, newest first unless ``sort`` says otherwise, such as ``started_at:asc``."""
+        """Returns the runs of all users, newest first by default; ``sort`` is such as ``started_at:asc``."""
         values = {
             "user_id": user_id, "phase": phase, "runtime": runtime, "base_image": image, "session_id": session,
             "sort": sort, "limit": limit, "offset": offset,
@@ -38,13 +38,13 @@ class AsyncAdmin:
         return cast("types.AdminPage", await self._transport.ask(Ask("GET", path("admin", "runs"), values=values), "items"))
 
     async def run(self, id: str) -> types.DetailedRun:
-        """Anybody's run, with its artifacts."""
+        """Returns a run of any user, with its artifacts."""
         return cast("types.DetailedRun", await self._transport.ask(Ask("GET", path("admin", "runs", id)), "id"))
 
     async def idempotency(
         self, *, endpoint: Optional[str] = None, user_id: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
     ) -> List[types.KeyEntry]:
-        """The idempotency keys in force."""
+        """Lists the idempotency keys in force."""
         values = {"endpoint": endpoint, "user_id": user_id, "limit": limit, "offset": offset}
         answer = await self._transport.ask(Ask("GET", path("admin", "idempotency"), values=values), "items")
         return cast("list[types.KeyEntry]", answer["items"])
@@ -52,7 +52,7 @@ class AsyncAdmin:
     async def approvals(
         self, *, state: Optional[str] = None, user_id: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
     ) -> types.ApprovalPage:
-        """A page of the requests that wait, or waited, for an operator, newest first."""
+        """Returns a page of the requests that wait, or waited, for an operator, newest first."""
         values = {"state": state, "user_id": user_id, "limit": limit, "offset": offset}
         return cast("types.ApprovalPage", await self._transport.ask(Ask("GET", path("admin", "approvals"), values=values), "items"))
 
@@ -62,16 +62,16 @@ class AsyncAdmin:
         return cast("types.Approval", await self._transport.ask(Ask("POST", path("admin", "approvals", id), body), "id", "state"))
 
     async def usage(self, limit: Optional[int] = None) -> List[types.UserUsage]:
-        """The users who use most, by the bytes of their artifacts."""
+        """Lists the users with the highest usage, by the bytes of their artifacts."""
         answer = await self._transport.ask(Ask("GET", path("admin", "usage"), values={"limit": limit}), "items")
         return cast("list[types.UserUsage]", answer["items"])
 
     async def quota(self, user_id: str) -> types.Quota:
-        """The quota in force for a user."""
+        """Returns the quota in force for a user."""
         return cast("types.Quota", await self._transport.ask(Ask("GET", path("admin", "quotas", user_id))))
 
     async def set_quota(self, user_id: str, quota: types.Quota) -> types.Quota:
-        """Gives a user a quota of their own: every field has to be there, and 0 is no limit."""
+        """Replaces a user's whole quota: 0, or a field that is left out, is no limit."""
         return cast("types.Quota", await self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
 
 
@@ -84,14 +84,14 @@ class AsyncTokens:
     async def create(
         self, user_id: str, *, name: Optional[str] = None, role: Optional[str] = None, ttl: Optional[float] = None
     ) -> types.NewToken:
-        """Makes a key for a user, which is in ``secret``, and nowhere ever again. ``ttl`` is its life in seconds."""
+        """Creates a key for a user. Only this answer has the key, in ``secret``. ``ttl`` is its life in seconds."""
         body = _spec.given({"user_id": user_id, "name": name, "role": role, "ttl_sec": ttl})
         return cast("types.NewToken", await self._transport.ask(Ask("POST", path("admin", "tokens"), body), "id", "secret"))
 
     async def list(self) -> List[types.Token]:
-        """All keys, without their secrets."""
+        """Lists all keys, without their secrets."""
         return cast("list[types.Token]", (await self._transport.ask(Ask("GET", path("admin", "tokens")), "items"))["items"])
 
     async def revoke(self, id: str) -> None:
-        """Makes a key useless from now on."""
+        """Revokes a key."""
         await self._transport.ask(Ask("DELETE", path("admin", "tokens", id)))

@@ -29,15 +29,15 @@ class AsyncImages:
         self._transport = transport
 
     async def list(self) -> List[types.Image]:
-        """The images that are there."""
+        """Lists the images."""
         return cast("list[types.Image]", (await self._transport.ask(Ask("GET", path("images")), "items"))["items"])
 
     async def inspect(self, ref: str) -> types.Image:
-        """One image; ImageUnavailableError or NotFoundError if it is not there."""
+        """Returns one image; ImageUnavailableError or NotFoundError if the server does not have it."""
         return cast("types.Image", await self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
-        """Has the server fetch an image, and returns when it can be used. It calls ``progress`` with each step."""
+        """Has the server pull an image, and returns when it can be used. It calls ``progress`` with each step."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return await self._follow(ask, ref, progress)
@@ -45,10 +45,10 @@ class AsyncImages:
     async def import_(
         self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], object]] = None
     ) -> types.Image:
-        """Brings an image: an OCI layout, what docker save writes, or a root file system, as tar, which may be compressed.
+        """Imports an image from a tar archive, which may be compressed: an OCI layout, one of docker save, or a root file system.
 
-        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, that in the archive if it is not
-        given. For operators.
+        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, by default that in the archive.
+        For operators.
         """
         ask = Ask(
             "POST", path("images", "import"), values={"name": name}, source=Body([archive]), longer=LONGER,
@@ -57,17 +57,18 @@ class AsyncImages:
         return await self._follow(ask, name or "", progress)
 
     async def tag(self, ref: str, name: str) -> types.Image:
-        """Gives an image one more name. One that another image has moves. For operators."""
+        """Adds a name to an image. If another image has the name, it moves. For operators."""
         return cast("types.Image", await self._transport.ask(Ask("POST", path("images", "tag"), {"ref": ref, "name": name}, again=True)))
 
     async def remove(self, ref: str) -> None:
-        """Takes a name from an image, and with its last one, or by its digest, the image. For operators."""
+        """Removes a name of an image. With the last name, or by digest, it removes the image. For operators."""
         await self._transport.ask(Ask("DELETE", path("images"), values={"ref": ref}, again=False))
 
     async def prune(
         self, *, unused_sec: Optional[float] = None, keep_bytes: Optional[int] = None, all: Optional[bool] = None
     ) -> types.ImagePruned:
-        """Removes images that no sandbox uses: all of them, those unused for so long, or until so many bytes are left. For operators."""
+        """Removes images that no sandbox uses: all of them, those unused for ``unused_sec``, or the least recently used ones until
+        the rest has at most ``keep_bytes``. For operators."""
         body = _spec.given({"unused_sec": unused_sec, "keep_bytes": keep_bytes, "all": all})
         return cast("types.ImagePruned", await self._transport.ask(Ask("POST", path("images", "prune"), body), "images"))
 

@@ -28,46 +28,46 @@ FIRST_WAIT = 30.0  # seconds that the answer to a start is waited for; then the 
 
 
 class AsyncRun(RunState):
-    """A run. Its state is that of the last answer; :meth:`refresh` and :meth:`wait` bring a newer one."""
+    """A run, with the state of the server's last answer. :meth:`refresh` and :meth:`wait` get a newer one."""
 
     def __init__(self, runs: AsyncRuns, raw: dict[str, Any]) -> None:
         super().__init__(raw)
         self._runs = runs
 
     async def refresh(self) -> AsyncRun:
-        """Asks how it stands."""
+        """Gets its current state from the server."""
         kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr", "results"))}
         self.raw = {**(await self._runs._get(self.id)), **kept}
         return self
 
     async def wait(self, timeout: Optional[float] = None) -> AsyncRun:
-        """Waits for its end and what it printed, for so many seconds at most; then it raises TimeoutError, and the run goes on."""
+        """Waits for its end and its output. After ``timeout`` seconds it raises TimeoutError, and the run continues."""
         if not (self.ended and self.printed):
             self.raw = await self._runs._collect(self.id, _end(timeout))
         return self
 
     async def cancel(self) -> None:
-        """Asks for its end: TERM, a grace, KILL. It returns at once. One that has ended is no error."""
+        """Cancels it: TERM, a grace period, KILL. Returns at once. It is no error if the run has ended."""
         await self._runs.cancel(self.id)
 
     def logs(self, *, since_seq: int = 0, tail: bool = False) -> AsyncIterator[Frame]:
-        """Its log, as it comes, to its end: see :meth:`AsyncRuns.logs`."""
+        """Yields its log, as it comes, to its end: see :meth:`AsyncRuns.logs`."""
         return self._runs.logs(self.id, since_seq=since_seq, tail=tail)
 
     def usage(self) -> AsyncIterator[types.UsageSample]:
-        """What its sandbox uses, about once a second, to its end: see :meth:`AsyncRuns.usage`."""
+        """Yields what its sandbox uses, about once a second, to its end: see :meth:`AsyncRuns.usage`."""
         return self._runs.usage(self.id)
 
     async def artifacts(self) -> List[types.Artifact]:
-        """The files that were captured from it, by path; none until it has ended."""
+        """Lists the files that were captured from it, by path; none until it has ended."""
         return await self._runs.artifacts(self.id)
 
     async def artifact(self, name: str) -> bytes:
-        """One captured file's bytes."""
+        """Returns the bytes of one captured file."""
         return await self._runs.artifact(self.id, name)
 
     async def stdin(self) -> AsyncStdin:
-        """The standard input of an interactive run."""
+        """Opens the standard input of an interactive run."""
         return await self._runs.stdin(self.id)
 
 
@@ -116,25 +116,26 @@ class AsyncRuns:
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> AsyncRun:
-        """Runs a command, or a program's text, and returns the run when it has ended, with what it printed.
+        """Runs a command, or a program's text, and returns the run with its output when it has ended.
 
         ``command`` is a program and its arguments, or a line for ``sh -c``; ``code`` and ``language`` are a program's
-        text, and ``language`` with a list in ``command`` says that it begins with a source file. ``image`` is the root file system (``host``: the server's own programs), ``session`` a session's id in
-        place of it. ``files`` go into the workspace first; what matches ``capture`` is kept when the run has ended.
-        ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same. A
-        compiler may take ``build_timeout`` and have ``build_memory_mb`` before; what it says is in ``build``. ``cpu_time`` is how
-        many seconds of CPU time the program and its children may use together. With ``build_cache`` the same program is built once.
-        With ``network_policy="allowlist"``, ``egress`` lists what it may reach: ``{"hosts": ["api.example.com"]}``. It finds ``secrets``
-        in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or ``{"from": ...}`` for a stored one.
-        ``git`` is a repository that the workspace begins with: ``{"url": "https://…", "ref": "main", "patch": diff}``.
-        ``packages`` are installed before, or were for an earlier run: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
-        ``snapshot`` is the id of one that the program reads at ``/snapshot``. ``warm="off"`` starts an interpreter for this run alone.
-        ``template`` is the name of one that has the image, packages, environment and files.
+        text. With ``language``, a list in ``command`` begins with a source file. ``image`` is the root file system (``host``: the
+        server's own programs); ``session`` is the id of a session to run in instead. ``files`` are written to the workspace first;
+        files that match ``capture`` are kept when the run has ended.
+        ``timeout`` limits the program in seconds; output until then is kept. ``build_timeout`` and ``build_memory_mb`` limit a
+        compiler before it, whose output is in ``build``. ``cpu_time`` limits the CPU seconds of the program and its children
+        together. With ``build_cache`` the same program is compiled once.
+        With ``network_policy="allowlist"``, ``egress`` lists what it may reach: ``{"hosts": ["api.example.com"]}``. ``secrets`` are
+        files in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or ``{"from": ...}`` for a stored one.
+        The workspace begins with the repository ``git``: ``{"url": "https://…", "ref": "main", "patch": diff}``.
+        ``packages`` are installed first, and kept for later runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
+        ``snapshot`` is the id of a snapshot to mount at ``/snapshot``. ``warm="off"`` starts an interpreter for this run alone.
+        ``template`` names a template, which has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
-        ``on_output`` is called with each frame of stdout and stderr as it comes, and awaited if it is async. ``wait`` is how many seconds this call
-        may take, besides the moment that a cancel takes; then it raises TimeoutError. A call that is given up, by that,
-        an ``on_output`` that raises, a cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
+        ``on_output`` is called with each frame of stdout and stderr as it comes, and awaited if it is async. ``wait`` limits this
+        call in seconds; after that it raises TimeoutError. A call that ends early, by ``wait``, an ``on_output`` that raises, a
+        cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -187,8 +188,8 @@ class AsyncRuns:
     ) -> AsyncRun:
         """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open.
 
-        That ends by itself after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without any. ``stdin_bps`` is the most
-        in a second, and ``stdin_max_frame_bytes`` the most in one message.
+        The input is closed after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without input. ``stdin_bps`` is the
+        limit for a second, and ``stdin_max_frame_bytes`` that for one message.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -267,7 +268,7 @@ class AsyncRuns:
         return cast("dict[str, Any]", await self._transport.ask(Ask("GET", path("runs", id)), "id", "phase"))
 
     async def get(self, id: str) -> AsyncRun:
-        """A run as it stands; NotFoundError if there is none."""
+        """Gets a run; NotFoundError if there is none."""
         return AsyncRun(self, await self._get(id))
 
     async def list(
@@ -282,26 +283,26 @@ class AsyncRuns:
         limit: Optional[int] = None,
         offset: Optional[int] = None,
     ) -> types.RunPage:
-        """A page of the caller's runs, newest first unless ``sort`` (such as ``finished_at:desc``) says otherwise."""
+        """Returns a page of the caller's runs, newest first by default; ``sort`` is such as ``finished_at:desc``."""
         values = {
             "phase": phase, "session_id": session, "runtime": runtime, "base_image": image, "q": q, "sort": sort, "limit": limit, "offset": offset,
         }  # fmt: skip
         return cast("types.RunPage", await self._transport.ask(Ask("GET", path("runs"), values=values)))
 
     async def wait(self, id: str, timeout: Optional[float] = None) -> AsyncRun:
-        """Waits for a run's end and what it printed: see :meth:`AsyncRun.wait`."""
+        """Waits for a run's end and its output: see :meth:`AsyncRun.wait`."""
         return AsyncRun(self, await self._collect(id, _end(timeout)))
 
     async def cancel(self, id: str) -> types.Cancellation:
-        """Asks for a run's end: TERM, a grace, KILL. It returns at once. One that has ended is no error."""
+        """Cancels a run: TERM, a grace period, KILL. Returns at once. It is no error if the run has ended."""
         return cast("types.Cancellation", await self._transport.ask(Ask("POST", path("runs", id, "cancel"), again=True)))
 
     def logs(self, id: str, *, since_seq: int = 0, tail: bool = False) -> AsyncIterator[Frame]:
-        """A run's log as it comes, to its end: from behind ``since_seq``, or with ``tail`` from now on.
+        """Yields a run's log as it comes, to its end: from the frame after ``since_seq``, or with ``tail`` only new frames.
 
-        A connection that breaks is opened again behind the last frame that came, also when the server dies and comes
-        back: no frame is missing and none comes twice, until the patience of the client is at its end. If frames that were
-        asked for are gone from the server the first that comes has a greater seq.
+        If the connection breaks or the server restarts, the log resumes after the last frame: no frame is missing and none comes
+        twice, as long as the client's ``patience`` lasts. If the server no longer has the requested frames, the first frame has a
+        greater seq.
         """
         if since_seq < 0:
             raise InvalidRequestError(f"since_seq must not be negative, got {since_seq}", details={"field": "since_seq"}, hint="tail=True follows from now on")
@@ -351,30 +352,30 @@ class AsyncRuns:
         return await self._transport.attempt(ask)
 
     def usage(self, id: str) -> AsyncIterator[types.UsageSample]:
-        """What a run's sandbox uses, about once a second, until the run ends. Before it has a sandbox there is none.
+        """Yields what a run's sandbox uses, about once a second, from the start of the sandbox until the run ends.
 
-        A run in a session shares its sandbox: then the figures are those of the whole session, and ``scope`` says so. A connection
-        that breaks ends it with an error: samples are kept nowhere.
+        A run in a session shares the session's sandbox: the figures are those of the whole session, and ``scope`` says so. If the
+        connection breaks, it ends with an error: the server keeps no samples.
         """
         return watch_usage(self._transport, path("runs", id, "usage"))
 
     async def artifacts(self, id: str) -> List[types.Artifact]:
-        """The files that were captured from a run, by path; none until it has ended."""
+        """Lists the files that were captured from a run, by path; none until it has ended."""
         return cast("list[types.Artifact]", (await self._transport.ask(Ask("GET", path("runs", id, "artifacts")), "items"))["items"])
 
     async def artifact(self, id: str, name: str) -> bytes:
-        """One captured file's bytes."""
+        """Returns the bytes of one captured file."""
         return await self._transport.repeat(self._artifact(id, name), read_all)
 
     async def save_artifact(self, id: str, name: str, to: Union[str, os.PathLike[str]]) -> None:
-        """Writes one captured file into a local one, which is there when all of it has come."""
+        """Writes one captured file to a local file, which appears when it is complete."""
         await self._transport.repeat(self._artifact(id, name), save_to(to))
 
     def _artifact(self, id: str, name: str) -> Ask:
         return Ask("GET", path("runs", id, "artifacts", *name.split("/")), headers={"Accept": "*/*"})
 
     async def stdin(self, id: str) -> AsyncStdin:
-        """The standard input of an interactive run; ConflictError if it is not interactive or has ended."""
+        """Opens the standard input of an interactive run; ConflictError if it is not interactive or has ended."""
         return await AsyncStdin.open(self._transport, id, await self._get(id))
 
 

@@ -24,7 +24,7 @@ class AsyncSecrets:
         return cast("types.StoredSecret", await self._transport.ask(Ask("PUT", path("secrets", name), body), "name"))
 
     async def list(self) -> List[types.StoredSecret]:
-        """The caller's own secrets and the shared ones, without their values."""
+        """Lists the caller's own secrets and the shared ones, without their values."""
         return cast("list[types.StoredSecret]", (await self._transport.ask(Ask("GET", path("secrets")), "items"))["items"])
 
     async def remove(self, name: str, *, shared: bool = False) -> None:

@@ -33,9 +33,9 @@ PRESETS = 120.0  # and for finding out what presets stand for
 
 
 class AsyncSession:
-    """A session. In a ``with`` statement it is closed at its end; otherwise it lives until it expires or is closed.
+    """A session. A ``with`` statement closes it at its end; otherwise it lives until it expires or is closed.
 
-    ``raw`` is what the server told of it (:class:`belljar.types.Session`), ``files`` is its workspace.
+    ``raw`` is the server's last answer about it (:class:`belljar.types.Session`), ``files`` is its workspace.
     """
 
     def __init__(self, sessions: AsyncSessions, raw: dict[str, Any]) -> None:
@@ -51,29 +51,29 @@ class AsyncSession:
 
     @property
     def state(self) -> str:
-        """Where it stands: starting, active; closed, expired, crashed, lost."""
+        """Its state: starting, active, hibernated; closed, expired, crashed, lost."""
         return str(self.raw["state"])
 
     @property
     def created(self) -> bool:
-        """Whether it is new: an opened one may have been there."""
+        """Whether this call created it: ``open`` may return an existing session."""
         return bool(self.raw.get("created", True))
 
     @property
     def scope(self) -> str:
-        """By what it is found again, as namespace:id:key; "" for none."""
+        """Its scope as namespace:id:key; "" for none."""
         return self.raw.get("scope_key") or ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"
 
     async def refresh(self) -> AsyncSession:
-        """Asks how it stands."""
+        """Gets its current state from the server."""
         self.raw = {**self.raw, **(await self._transport.ask(Ask("GET", path("sessions", self.id))))}
         return self
 
     async def network(self) -> types.NetworkSpec:
-        """What it may reach now."""
+        """Returns what it may reach now."""
         return cast("types.NetworkSpec", await self._transport.ask(Ask("GET", path("sessions", self.id, "network"))))
 
     async def set_network(self, network_policy: str, egress: Optional[types.Egress] = None) -> types.NetworkSpec:
@@ -82,7 +82,7 @@ class AsyncSession:
         return cast("types.NetworkSpec", await self._transport.ask(Ask("PUT", path("sessions", self.id, "network"), spec)))
 
     async def close(self) -> None:
-        """Ends it: its runs are cancelled, its sandbox and workspace are gone. It may be called twice."""
+        """Ends it: cancels its runs, and removes its sandbox and workspace. It may be called twice."""
         await self._sessions.close(self.id)
 
     async def __aenter__(self) -> AsyncSession:
@@ -163,7 +163,7 @@ class AsyncSession:
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> ShellResult:
-        """Runs a line, or a script, in its shell, in which directory, variables and background jobs last.
+        """Runs a line, or a script, in its shell, which keeps directory, variables and background jobs.
 
         ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart, on pipes; otherwise both are a terminal.
         ``on_output``, ``wait`` and ``cancel`` are as for :meth:`AsyncRuns.run`.
@@ -188,7 +188,7 @@ class AsyncSession:
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> AsyncRun:
-        """Executes code in an interpreter that remembers: variables and imports stay from one call to the next.
+        """Executes code in a context, an interpreter that keeps variables and imports from one call to the next.
 
         ``language`` is python, ipython, javascript or bash. Each has a context of its own; ``context`` names another one. ``value`` of
         the answer is the last expression's, ``results`` is all that was shown, and ``error`` how it failed. With ``replay``, a context
@@ -202,16 +202,16 @@ class AsyncSession:
         return await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
     async def create_context(self, language: str, *, name: Optional[str] = None, cwd: Optional[str] = None) -> types.Context:
-        """Starts a context, or returns the one of that name as it is. Its language and cwd must be the same."""
+        """Starts a context, or returns the existing one of that name, whose language and cwd must be the same."""
         body = _spec.given({"language": language, "name": name, "cwd": cwd})
         return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts"), body, again=True, longer=STARTUP), "name"))
 
     async def contexts(self) -> List[types.Context]:
-        """Its contexts, sorted by name."""
+        """Lists its contexts, sorted by name."""
         return cast("list[types.Context]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "contexts")), "items"))["items"])
 
     async def restart_context(self, name: str) -> types.Context:
-        """Ends a context's interpreter, its runs, and what they have started; starts a new one."""
+        """Ends a context's interpreter, its runs and their processes, and starts a new interpreter."""
         return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts", name, "restart"), {}, longer=STARTUP), "name"))
 
     async def delete_context(self, name: str) -> None:
@@ -219,11 +219,11 @@ class AsyncSession:
         await self._transport.ask(Ask("DELETE", path("sessions", self.id, "contexts", name), longer=STARTUP))
 
     async def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncRun:
-        """Starts a line in its shell and returns the run: ``logs()`` tells what it prints as it comes."""
+        """Starts a line in its shell and returns the run: ``logs()`` yields the output as it comes."""
         return await self._runs.start(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)
 
     async def shell_stream(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncIterator[Frame]:
-        """Runs a line in its shell and yields what it prints as it comes, then the log's end, whose ``info`` has the exit_code."""
+        """Runs a line in its shell and yields the output as it comes, then the end of the log, whose ``info`` has the exit_code."""
         run = await self.shell_start(cmd, timeout=timeout, stdin=stdin, separate=separate)
         async for frame in run.logs():
             if frame.type in ("stdout", "stderr", "truncated") or frame.last:
@@ -232,19 +232,19 @@ class AsyncSession:
     async def terminal(
         self, *, cols: int = 80, rows: int = 24, command: Optional[Command] = None, name: Optional[str] = None, shared: bool = False
     ) -> AsyncTerminal:
-        """Opens a terminal in it and attaches to that. ``command`` is what runs there, as for :meth:`run`; a shell without it."""
+        """Opens a terminal in it and attaches to it. ``command`` runs there, as for :meth:`run`; by default a shell."""
         return await AsyncTerminal.open(self._transport, self.id, cols=cols, rows=rows, command=command, name=name, shared=shared)
 
     async def terminals(self) -> List[types.Terminal]:
-        """Its terminals, oldest first."""
+        """Lists its terminals, oldest first."""
         return await AsyncTerminals(self._transport).list(self.id)
 
     def usage(self) -> AsyncIterator[types.UsageSample]:
-        """What its sandbox uses, about once a second, until the session ends. To watch is no use of the session."""
+        """Yields what its sandbox uses, about once a second, until the session ends. Watching does not extend the session's life."""
         return watch_usage(self._transport, path("sessions", self.id, "usage"))
 
     async def ports(self) -> List[types.Port]:
-        """The ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""
+        """Lists the ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""
         return cast("list[types.Port]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "ports")), "items"))["items"])
 
     async def preview(self, port: int, *, public: bool = False, ttl: Optional[float] = None) -> types.Preview:
@@ -256,7 +256,7 @@ class AsyncSession:
         return cast("types.Preview", await self._transport.ask(Ask("POST", path("sessions", self.id, "previews"), body), "label"))
 
     async def previews(self) -> List[types.Preview]:
-        """Its previews, oldest first, without their tokens."""
+        """Lists its previews, oldest first, without their tokens."""
         return cast("list[types.Preview]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "previews")), "items"))["items"])
 
     async def revoke_preview(self, label: str) -> None:
@@ -264,13 +264,13 @@ class AsyncSession:
         await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
 
     async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
-        """Saves the files of its workspace. Its programs stand still meanwhile where the runtime can do that: ``consistent`` tells.
+        """Saves the files of its workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports it.
         ``live`` saves memory and processes, too, on runtime gvisor.
         """
         return await AsyncSnapshots(self._transport)._make(self.id, name, live)
 
     async def fork(self, count: int = 1, *, live: bool = False) -> List[AsyncSession]:
-        """Makes copies: with its files, limits and network, and the directory, variables and functions of its shell; without its
+        """Makes copies with its files, limits and network, and the directory, variables and functions of its shell, but without its
         secrets, its scope and, unless ``live``, its processes. All of them or none.
         """
         body = {"count": count, "live": live}
@@ -278,7 +278,7 @@ class AsyncSession:
         return [type(self)(self._sessions, raw) for raw in made["sessions"]]
 
     async def hibernate(self, force: bool = False) -> types.Session:
-        """Saves it, and gives its sandbox up until it is used again: with its processes where the runtime can save them
+        """Saves it, and removes its sandbox until it is used again. It is saved with its processes if the runtime can save them
         (``["hibernated"]["live"]`` of the answer), else its files and the state of its shell. ``force`` ends what runs in it; without that
         a session in which anything runs is refused.
         """
@@ -321,15 +321,15 @@ class AsyncSessions:
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
-        """Makes a session that is known by its id only, and returns when it can be used. If an operator must approve it first, that
+        """Creates a session without a scope, and returns when it can be used. If an operator must approve it first, that
         may take long; PolicyDeniedError if it is denied, or not approved in time.
 
-        Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
-        ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
-        programs in its workspace be executed. With ``network_policy="allowlist"``, ``egress`` lists what they may reach. They find
-        ``secrets`` in ``/run/secrets``.
-        ``git`` is a repository that its workspace begins with, ``snapshot`` the id of a snapshot in place of one.
-        ``template`` is the name of one that has the image, packages, environment and files.
+        Times are in seconds: ``ttl`` is the life after the last use, ``idle_timeout`` the time without activity after which it ends,
+        ``lifetime`` the total life, and ``timeout`` and ``cpu_time`` the limits of a run that sets none. ``env`` is for every run.
+        ``workspace_exec`` allows programs in its workspace to be executed. With ``network_policy="allowlist"``, ``egress`` lists what
+        its programs may reach. ``secrets`` are files in ``/run/secrets``.
+        The workspace begins with the repository ``git``, or with the snapshot whose id is ``snapshot``.
+        ``template`` names a template, which has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
         ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
@@ -372,10 +372,10 @@ class AsyncSessions:
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
-        """The living session of a scope, or a new one: ``created`` says which.
+        """Returns the live session of a scope, or creates it; ``created`` of the result says which.
 
-        ``namespace`` is workflow, agent, user or thread, ``id`` names which of them, ``key`` the session there. The rest
-        is as for :meth:`create`, and changes nothing of a session that is there.
+        ``namespace`` is workflow, agent, user or thread, ``id`` is that one's id, and ``key`` the name of the session there. The
+        other arguments are as for :meth:`create`; they do not change an existing session.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
@@ -404,17 +404,17 @@ class AsyncSessions:
         return made
 
     async def get(self, id: str) -> AsyncSession:
-        """A session as it stands; NotFoundError if there is none."""
+        """Gets a session; NotFoundError if there is none."""
         return AsyncSession(self, await self._transport.ask(Ask("GET", path("sessions", id)), "session_id", "state"))
 
     def use(self, id: str) -> AsyncSession:
-        """A session by its id, without asking for it."""
+        """Returns a session by its id, without a request."""
         return AsyncSession(self, {"session_id": id, "state": "active", "created": False})
 
     async def list(
         self, *, all: Optional[bool] = None, key_prefix: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
     ) -> types.SessionPage:
-        """A page of the caller's sessions, newest first; those that have ended, too, with ``all``."""
+        """Returns a page of the caller's sessions, newest first; with ``all`` also those that have ended."""
         values = {"all": all, "key_prefix": key_prefix, "limit": limit, "offset": offset}
         return cast("types.SessionPage", await self._transport.ask(Ask("GET", path("sessions"), values=values)))
 
@@ -423,9 +423,9 @@ class AsyncSessions:
         await self._transport.ask(Ask("DELETE", path("sessions", id), longer=STARTUP))
 
     async def close_all(self, key_prefix: str, *, retain: Optional[float] = None) -> List[str]:
-        """Ends all sessions whose scope begins so, and returns their ids: ``workflow:run_123:`` is a workflow's.
+        """Ends all sessions whose scope begins with ``key_prefix``, such as ``workflow:run_123:``, and returns their ids.
 
-        With ``retain`` they are kept for so many seconds more, to be looked at. :func:`belljar.scope_prefix` escapes.
+        With ``retain`` they end after so many seconds: until then you can inspect them. :func:`belljar.scope_prefix` makes a prefix.
         """
         body = _spec.given({"key_prefix": key_prefix, "retain_seconds": retain})
         answer = await self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP), "closed")

@@ -21,7 +21,7 @@ PARTING = 10.0  # seconds
 
 
 class AsyncStdin:
-    """A hold on a run's standard input. Closing it leaves the program's input open; :meth:`end` is end of file.
+    """A connection to a run's standard input. Closing it leaves the program's input open; :meth:`end` sends the end of file.
 
     It does not look at the run's output: follow ``run.logs()`` for that.
     """

@@ -21,7 +21,7 @@ class AsyncTemplates:
         self._transport = transport
 
     async def build(self, name: str, image: str, **fields: Any) -> types.Template:
-        """Makes a template, or makes it again in place of the one of its name, and returns when that is over. It is returned as it is if
+        """Builds a template, or builds the one of that name again, and returns when the build has ended. It builds nothing if
         nothing has changed. The fields are those of ``types.TemplateSpec``: ``run=["make"], env={"A": "b"}``.
         """
         spec = {**fields, "name": name, "base_image": image}

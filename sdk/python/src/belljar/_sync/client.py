@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 class Belljar:
     """A server, as one caller sees it. Use it in a ``with`` statement, or close it.
 
-    ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``; without one it is $BELLJAR_SERVER's. ``api_key``
-    is $BELLJAR_API_KEY if it is not given; a JWT goes into ``bearer``. ``patience`` is for how many seconds a request is
-    repeated while the server is away or asks to wait; a log that has begun is waited for ten times as long. 0 repeats nothing.
-    HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are heeded, but for an address of this machine.
-    ``silence`` is how many seconds the server may say nothing while it owes an answer. ``source`` stands in the
-    server's audit trail.
+    ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``, by default $BELLJAR_SERVER. ``api_key`` is by default
+    $BELLJAR_API_KEY; pass a JWT as ``bearer``. ``patience`` is the number of seconds for which a request is retried while the
+    server is unreachable or asks to wait; a log that has begun is retried for ten times as long. 0 disables retries.
+    HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are used, except for addresses of this machine.
+    ``silence`` is the number of seconds for which the server may send nothing while the client waits for an answer.
+    ``source`` is recorded in the server's audit trail.
 
-    Requests are repeated only where that does nothing twice: those that read, and those that make something and carry
-    an Idempotency-Key for that.
+    Only requests that are safe to repeat are retried: reads, and those that create something with an Idempotency-Key.
     """
 
     def __init__(
@@ -72,10 +71,10 @@ class Belljar:
         silence: float = SILENCE,
         source: str = "python",
     ) -> Belljar:
-        """Starts a belljar of this program's own, on a private socket, which ends with the client or the program.
+        """Starts a private belljar on a socket, which ends with the client or the program.
 
-        ``binary`` is the program, $BELLJAR_BIN or ``belljar`` on PATH if it is not given. ``data`` is a folder that keeps
-        what it does; without one nothing is kept. ``settings`` are keys of docs/config.md.
+        ``binary`` is the path of belljar, by default $BELLJAR_BIN or ``belljar`` on the PATH. ``data`` is a folder for its
+        data; without one, nothing is kept. ``settings`` are keys of docs/config.md.
         """
         self = cls.__new__(cls)
         local = Local(binary, None if data is None else os.fspath(data), settings)
@@ -97,11 +96,11 @@ class Belljar:
         self.run = self.runs.run
 
     def runtimes(self) -> types.Discovery:
-        """What the server can do, and why something does not work."""
+        """Returns the runtimes of the server, and why one does not work."""
         return cast("types.Discovery", self._transport.ask(Ask("GET", path("runtimes"))))
 
     def me(self) -> types.Me:
-        """Who the caller is: the policy in force for him, his quotas, and what is used of them."""
+        """Returns the caller: the policy in force, the quotas, and what is used of them."""
         return cast("types.Me", self._transport.ask(Ask("GET", path("me"))))
 
     def check_network(
@@ -112,17 +111,17 @@ class Belljar:
         network_policy: Optional[str] = None,
         egress: Optional[types.Egress] = None,
     ) -> types.NetworkCheck:
-        """What would happen to a URL, and why, without connecting to it."""
+        """Returns whether a program could connect to a URL, and why, without connecting."""
         spec = _spec.given({"url": url, "session_id": session, "network_policy": network_policy, "egress": egress})
         return cast("types.NetworkCheck", self._transport.ask(Ask("POST", path("network", "check"), spec)))
 
     def network_presets(self, image: Optional[str] = None) -> list[types.NetworkPreset]:
-        """What the presets of ``egress`` stand for in an image, by default the host's, or why they cannot be used."""
+        """Returns the indexes and hosts of each preset of ``egress`` in an image (default ``host``), or why it cannot be used."""
         answer = self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0), "items")
         return cast("list[types.NetworkPreset]", answer["items"] or [])
 
     def close(self) -> None:
-        """Closes its connections, and ends a belljar of its own. Runs and sessions on a server live on."""
+        """Closes its connections, and ends its private belljar. Runs and sessions on a server continue."""
         self._transport.close()
 
     def __enter__(self) -> Belljar:

@@ -40,10 +40,10 @@ class Files:
     ) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
 
-        A file that is there is a ConflictError unless ``overwrite``. ``mode`` are permission bits, 0o644 if not given.
+        An existing file is a ConflictError unless ``overwrite``. ``mode`` are permission bits, by default 0o644.
 
         With ``if_match``, the file is replaced only if it has that ETag (the ``etag`` of an earlier write, or the SHA-256 of its contents in
-        hexadecimal, in double quotes), or with ``"*"`` if there is a file. Else that is a PreconditionFailedError. ``overwrite`` is then not
+        hexadecimal, in double quotes), or with ``"*"`` if it exists. Otherwise it raises PreconditionFailedError. ``overwrite`` is then not
         needed, and the file keeps its mode.
         """
         source = Body([contents])
@@ -61,7 +61,7 @@ class Files:
         return cast("list[types.FileEntry]", (self._ask("batch", body, overwrite, "entries"))["entries"])
 
     def upload(self, local: Local, name: Optional[str] = None, *, overwrite: bool = False) -> types.FileEntry:
-        """Writes a local file's contents into the workspace, under its own name if no other is given."""
+        """Writes the contents of a local file to the workspace, by default under its own name."""
         file = aside(open, local, "rb")
         try:
             return self.write(name or os.path.basename(os.fspath(local)), file, overwrite=overwrite)
@@ -69,7 +69,7 @@ class Files:
             file.close()
 
     def read(self, name: str, *, offset: int = 0, limit: Optional[int] = None) -> bytes:
-        """A file's bytes from ``offset`` on, at most ``limit`` of them."""
+        """Returns the bytes of a file from ``offset`` on, at most ``limit`` of them."""
         if offset < 0 or limit is not None and limit < 0:
             raise InvalidRequestError("offset and limit must not be negative", details={"field": "offset"})
         if limit == 0:
@@ -95,20 +95,20 @@ class Files:
             raise
 
     def read_text(self, name: str, *, errors: str = "strict") -> str:
-        """A file as UTF-8; ``errors`` as for bytes.decode."""
+        """Returns a file as text in UTF-8; ``errors`` is as for bytes.decode."""
         return (self.read(name)).decode("utf-8", errors)
 
     def download(self, name: str, local: Local) -> None:
-        """Writes a file into a local one, which is there when all of it has come."""
+        """Writes a file to a local file, which appears when it is complete."""
         ask = Ask("GET", self._path("raw"), values={"path": name}, headers=BYTES, longer=LONGER)
         self._transport.repeat(ask, save_to(local))
 
     def stat(self, name: str) -> types.FileEntry:
-        """What is at a path; of a link, itself. NotFoundError if there is nothing."""
+        """Describes the file, folder or link at a path; links are not followed. NotFoundError if there is none."""
         return cast("types.FileEntry", self._ask("stat", {"path": name}, True))
 
     def exists(self, name: str) -> bool:
-        """Whether there is something at a path."""
+        """Returns whether a path exists."""
         try:
             self.stat(name)
         except NotFoundError as e:
@@ -118,12 +118,12 @@ class Files:
         return True
 
     def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> List[types.FileEntry]:
-        """What is in a folder, by path; with ``recursive`` everything below. ``limit`` is 1,000 if not given, at most 10,000."""
+        """Lists a folder, by path; with ``recursive`` also the folders below. ``limit`` is 1,000 by default, at most 10,000."""
         body = {"path": name, "recursive": recursive, "limit": limit}
         return cast("list[types.FileEntry]", (self._ask("list", body, True, "entries"))["entries"])
 
     def mkdir(self, name: str, *, mode: Optional[int] = None) -> None:
-        """Makes a folder and those above it; one that is there is no error."""
+        """Makes a folder and its parents; an existing folder is no error."""
         self._ask("mkdir", {"path": name, "mode": None if mode is None else f"{mode:04o}"}, True)
 
     def rename(self, source: str, to: str, *, overwrite: bool = False) -> None:
@@ -131,7 +131,7 @@ class Files:
         self._ask("rename", {"from": source, "to": to, "overwrite": overwrite}, False)
 
     def delete(self, name: str, *, recursive: bool = False) -> None:
-        """Removes a file, or a folder, with all that is in it if ``recursive``."""
+        """Removes a file or folder; with ``recursive`` also the contents of the folder."""
         self._ask("delete", {"path": name, "recursive": recursive}, False)
 
     def search(
@@ -144,7 +144,7 @@ class Files:
         path: Optional[str] = None,
         max_results: Optional[int] = None,
     ) -> types.FileMatches:
-        """Looks for files by name (``*.py``, ``src/**/*.ts``), by content (text, or an RE2 expression with ``regexp``), or both."""
+        """Finds files by name (``*.py``, ``src/**/*.ts``), by content (text, or an RE2 expression with ``regexp``), or both."""
         body = {
             "name": name, "content": content, "regexp": regexp, "ignore_case": ignore_case, "path": path, "max_results": max_results,
         }  # fmt: skip
@@ -154,11 +154,11 @@ class Files:
         return Ask("GET", self._path("archive"), values={"path": name, "format": format}, headers=BYTES, longer=LONGER)
 
     def archive(self, name: str = ".", *, format: str = "tar") -> bytes:
-        """A folder as an archive: tar, tar.gz or zip."""
+        """Returns a folder as an archive: tar, tar.gz or zip."""
         return self._transport.repeat(self._archive(name, format), read_all)
 
     def save_archive(self, local: Local, name: str = ".", *, format: str = "tar") -> None:
-        """Writes a folder's archive into a local file, which is there when all of it has come."""
+        """Writes a folder's archive to a local file, which appears when it is complete."""
         self._transport.repeat(self._archive(name, format), save_to(local))
 
     def unpack(self, archive: Content, *, format: str = "tar", dir: Optional[str] = None) -> types.UploadResult:
@@ -173,5 +173,5 @@ class Files:
         return cast("types.UploadResult", self._transport.ask(ask))
 
     def space(self) -> types.Space:
-        """How much the workspace holds, and may hold."""
+        """Returns the space of the workspace, used and total."""
         return cast("types.Space", self._transport.ask(Ask("GET", self._path("space"), longer=LONGER)))

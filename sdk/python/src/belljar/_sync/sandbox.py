@@ -25,11 +25,11 @@ GRACE = 60.0  # seconds more than a command's own time that its answer may take
 class SandboxClient:
     """A sandbox for each thread: files stay from one command to the next, directory and variables do not.
 
-    ``mode="local"`` starts a belljar of this program's own (no port, no configuration; clients of one program share
-    it), ``mode="remote"`` speaks to the one at ``server_url`` with ``api_key`` ($BELLJAR_API_KEY if it is not given).
-    The server's thread API is looked for at ``/thread`` and at the root.
+    ``mode="local"`` starts a private belljar (no port, no configuration; clients of one program share it).
+    ``mode="remote"`` uses the server at ``server_url`` with ``api_key``, by default $BELLJAR_API_KEY. It finds the
+    server's thread API at ``/thread`` or at the root.
 
-    In a ``with`` statement the session, and a belljar of its own, end with it.
+    At the end of a ``with`` statement the session, and the private belljar, end.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SandboxClient:
         return self._transport
 
     def get_or_create_session(self, user_id: str, thread_id: str, timeout_minutes: float = 30) -> dict[str, Any]:
-        """The thread's session, or a new one: a dict with session_id, thread_id, status and workspace_dir.
+        """Returns the thread's session, or a new one: a dict with session_id, thread_id, status and workspace_dir.
 
         ``user_id`` is a label. ``timeout_minutes`` is how long the session lives after its last use.
         """
@@ -100,9 +100,9 @@ class SandboxClient:
     def execute(self, command: str, timeout: float = 30, auto_retry: bool = True) -> dict[str, Any]:
         """Runs a line of bash: a dict with exit_code, stdout, stderr and execution_time_ms.
 
-        ``timeout`` is in seconds; a command that it ends has exit code 124. If the session has expired a new one is made
-        for the thread and the command runs there. SessionExpiredError is raised if ``auto_retry`` is false, and if a belljar
-        of its own dies while a command runs, which is not sent again.
+        ``timeout`` is in seconds; a command that exceeds it has exit code 124. If the session has expired, a new one is created
+        for the thread, and the command runs there. It raises SessionExpiredError if ``auto_retry`` is false, or if the private
+        belljar dies while a command runs; the command is not sent again.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)
@@ -120,7 +120,7 @@ class SandboxClient:
         return self._in_session("POST", "execute", body, longer=timeout + GRACE)
 
     def upload_file(self, file_path: Union[str, os.PathLike[str]], remote_name: Optional[str] = None) -> dict[str, Any]:
-        """Puts a local file into the workspace, under its own name if no other is given.
+        """Writes a local file to the workspace, by default under its own name.
 
         Returns a dict with status, filename, path and size_bytes. FileNotFoundError if there is no such file.
         """
@@ -137,9 +137,9 @@ class SandboxClient:
             file.close()
 
     def download_file(self, remote_name: str, local_path: Optional[Union[str, os.PathLike[str]]] = None) -> str:
-        """Writes a file of the workspace into a local one, in the current folder if no other is given, and returns its path.
+        """Writes a file of the workspace to a local file, by default in the current folder, and returns its path.
 
-        NotFoundError if there is none; the local file is there when all of it has come.
+        NotFoundError if there is none. The local file appears when it is complete.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)

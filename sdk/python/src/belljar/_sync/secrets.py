@@ -25,7 +25,7 @@ class Secrets:
         return cast("types.StoredSecret", self._transport.ask(Ask("PUT", path("secrets", name), body), "name"))
 
     def list(self) -> List[types.StoredSecret]:
-        """The caller's own secrets and the shared ones, without their values."""
+        """Lists the caller's own secrets and the shared ones, without their values."""
         return cast("list[types.StoredSecret]", (self._transport.ask(Ask("GET", path("secrets")), "items"))["items"])
 
     def remove(self, name: str, *, shared: bool = False) -> None:

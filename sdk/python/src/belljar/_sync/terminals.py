@@ -28,12 +28,12 @@ REASONS = {1000: "exit", 1001: "shutdown", 1013: "overflow", 4004: "closed", 400
 
 
 class Terminal:
-    """An attachment to a terminal. Leaving it lets its program run on, for a quarter of an hour by default.
+    """An attachment to a terminal. When you leave it, its program continues, for a quarter of an hour by default.
 
-    Iterate over it, or call :meth:`read`, for what the program prints; the first piece may be what was there before.
-    ``raw`` is the terminal as the server told of it. ``exit_code`` is there once its program has ended, and ``reason``
-    says why nothing more comes: exit, closed, timeout, replaced (another client attached), overflow (this client
-    has not read for a minute, or too slowly: attach again) or shutdown (the server stops: attach again).
+    Iterate over it, or call :meth:`read`, to get the output; the first piece may be earlier output. ``raw`` is the server's
+    last answer about the terminal. ``exit_code`` is set once its program has ended. ``reason`` says why no more output
+    comes: exit, closed, timeout, replaced (another client attached), overflow (this client has not read for a minute, or
+    too slowly: attach again) or shutdown (the server stops: attach again).
     """
 
     def __init__(self, transport: Transport, socket: Socket) -> None:
@@ -80,7 +80,7 @@ class Terminal:
 
     @property
     def id(self) -> str:
-        """Its id, to attach again by."""
+        """Its id, for ``terminals.attach``."""
         return str(self.raw["terminal_id"])
 
     def _next(self, timeout: Optional[float]) -> Optional[bytes]:
@@ -113,7 +113,7 @@ class Terminal:
         return b""
 
     def read(self, timeout: Optional[float] = None) -> bytes:
-        """What the program has printed; ``b""`` when nothing more comes. TimeoutError if nothing does for so many seconds."""
+        """Returns the next output; ``b""`` at the end. TimeoutError if no output comes within ``timeout`` seconds."""
         if self._again:
             again, self._again = self._again, b""
             return again
@@ -140,9 +140,9 @@ class Terminal:
             yield data
 
     def read_until(self, text: Union[bytes, str], timeout: Optional[float] = 60.0) -> bytes:
-        """What the program has printed until a text has come; without it if the program ends first.
+        """Returns the output up to a text; all of it if the program ends before.
 
-        TimeoutError if it has not come after so many seconds: then what has is there to be read again.
+        TimeoutError if the text does not come within ``timeout`` seconds; you can then read the output again.
         """
         wanted = text.encode("utf-8") if isinstance(text, str) else text
         until = None if timeout is None else time.monotonic() + timeout
@@ -163,7 +163,7 @@ class Terminal:
         return bytes(found)
 
     def write(self, data: Union[bytes, str]) -> None:
-        """Types bytes, or text as UTF-8."""
+        """Sends input: bytes, or text as UTF-8."""
         raw = gathered(data)
         for at in range(0, len(raw), PIECE):
             self._send(ws.BINARY, raw[at : at + PIECE])
@@ -183,13 +183,13 @@ class Terminal:
             raise failure.error from failure.__cause__
 
     def close(self) -> None:
-        """Leaves it. Its program runs on, and ``terminals.attach`` comes back to it."""
+        """Detaches. The program continues, and ``terminals.attach`` reattaches."""
         if not self._left:
             self._left = True
             self._socket.close()
 
     def end(self) -> None:
-        """Ends its program and leaves it."""
+        """Ends its program and detaches."""
         Terminals(self._transport).end(self.id)
         self.close()
 
@@ -211,15 +211,15 @@ class Terminals:
         self._transport = transport
 
     def list(self, session: str) -> List[types.Terminal]:
-        """A session's terminals, oldest first."""
+        """Lists a session's terminals, oldest first."""
         return cast("list[types.Terminal]", (self._transport.ask(Ask("GET", path("sessions", session, "terminals")), "items"))["items"])
 
     def get(self, id: str) -> types.Terminal:
-        """A terminal as it stands; NotFoundError if there is none, or its time to come back is over."""
+        """Gets a terminal; NotFoundError if there is none, or its time to reattach is over."""
         return cast("types.Terminal", self._transport.ask(Ask("GET", path("terminals", id))))
 
     def attach(self, id: str, *, history: bool = True) -> Terminal:
-        """Comes back to a terminal. Without ``history`` what was there before is left out."""
+        """Attaches to a terminal. With ``history=False`` it leaves out earlier output."""
         return Terminal.attach(self._transport, id, history)
 
     def end(self, id: str) -> None:
