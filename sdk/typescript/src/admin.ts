@@ -26,7 +26,7 @@ export class Admin {
     this.#connection = connection;
   }
 
-  /** runs lists the runs of all users, newest first unless `sort` says otherwise. */
+  /** runs lists the runs of all users, newest first by default. */
   runs(query: AdminRunQuery = {}, options?: CallOptions): Promise<AdminPage> {
     const { userId, phase, runtime, image, sessionId, sort, limit, offset } = query;
     return this.#connection.json(
@@ -56,7 +56,7 @@ export class Admin {
     return items ?? [];
   }
 
-  /** usage lists the users who use most, by the bytes of their artifacts. */
+  /** usage lists the users with the highest usage, by the bytes of their artifacts. */
   async usage(options: CallOptions & { limit?: number } = {}): Promise<UserUsage[]> {
     const { items } = await this.#connection.json<{ items: UserUsage[] | null }>(
       { method: "GET", path: route("admin", "usage"), query: { limit: options.limit } },
@@ -87,7 +87,7 @@ export class Admin {
     return this.#connection.json({ method: "GET", path: route("admin", "quotas", userId) }, options);
   }
 
-  /** setQuota gives a user a quota of their own. 0 is no limit. */
+  /** setQuota replaces a user's whole quota: 0, or a field that is left out, is no limit. */
   setQuota(userId: string, quota: Quota, options?: CallOptions): Promise<Quota> {
     return this.#connection.json({ method: "PUT", path: route("admin", "quotas", userId), json: quota }, options);
   }
@@ -113,7 +113,7 @@ export class Tokens {
     return items ?? [];
   }
 
-  /** revoke makes a key useless from now on. */
+  /** revoke revokes a key. */
   async revoke(id: string, options?: CallOptions): Promise<void> {
     await this.#connection.json({ method: "DELETE", path: route("admin", "tokens", id) }, options);
   }

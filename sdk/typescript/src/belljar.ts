@@ -34,17 +34,17 @@ export interface BelljarOptions {
   image?: string | undefined;
   /** Says in the server's audit trail where requests come from; `typescript` if it is not given. */
   source?: string | undefined;
-  /** For how long a request is repeated while the server is away or asks to wait, in milliseconds; 30,000. 0 never repeats. */
+  /** For how long a request is retried while the server is unreachable or asks to wait, in milliseconds; 30,000. 0 disables retries. */
   patienceMs?: number | undefined;
-  /** How often a request is repeated at most; 8. */
+  /** How often a request is retried at most; 8. */
   maxRetries?: number | undefined;
-  /** How long the server may say nothing while it owes an answer, in milliseconds; 60,000. */
+  /** How long the server may send nothing while the client waits for an answer, in milliseconds; 60,000. */
   silenceMs?: number | undefined;
   /** Carries requests in place of the global fetch, or of this package's own HTTP on node. */
   fetch?: typeof fetch | undefined;
   /** Opens WebSockets in place of the global WebSocket, or of this package's own on node. */
   WebSocket?: WebSocketLike | undefined;
-  /** Carries requests in place of either; WebSockets are not its business. */
+  /** Carries requests in place of either, but not WebSockets. */
   transport?: Transport | undefined;
 }
 
@@ -54,7 +54,7 @@ export class Belljar {
   readonly runs: Runs;
   /** The caller's sessions. */
   readonly sessions: Sessions;
-  /** What finished runs left. */
+  /** The artifacts of runs. */
   readonly artifacts: Artifacts;
   /** The terminals in the caller's sessions. */
   readonly terminals: Terminals;
@@ -105,8 +105,8 @@ export class Belljar {
   }
 
   /**
-   * local starts a belljar of this process's own, on a private socket, without a port or any setting. It ends with close(),
-   * and with this process, however that ends. Node only.
+   * local starts a private belljar on a socket, without a port or any setting. It ends with close(), and with this process,
+   * even if that is killed. Node only.
    */
   static async local(options: LocalOptions & Omit<BelljarOptions, "baseUrl" | "socketPath" | "apiKey" | "token"> = {}): Promise<Belljar> {
     const server = await (await platform()).startLocal(options);
@@ -122,22 +122,22 @@ export class Belljar {
     return this.runs.run(spec, options);
   }
 
-  /** me is who the caller is, and what he may. */
+  /** me returns the caller: the policy in force, the quotas, and what is used of them. */
   me(options?: CallOptions): Promise<Me> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/me" }, options);
   }
 
-  /** runtimes are what the server can isolate with. */
+  /** runtimes returns the runtimes of the server, and why one does not work. */
   runtimes(options?: CallOptions): Promise<Discovery> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/runtimes" }, options);
   }
 
-  /** checkNetwork answers what would happen to a URL, and why, without connecting to it. */
+  /** checkNetwork returns whether a program could connect to a URL, and why, without connecting. */
   checkNetwork(query: NetworkQuery, options?: CallOptions): Promise<NetworkCheck> {
     return this.#connection.json({ method: "POST", path: "/api/v1/sandbox/network/check", json: query }, options);
   }
 
-  /** networkPresets are what presets of `egress` stand for in an image, by default `host`, or why they cannot be used. */
+  /** networkPresets returns the indexes and hosts of each preset of `egress` in an image (default `host`), or why it cannot be used. */
   async networkPresets(query: { base_image?: string } = {}, options?: CallOptions): Promise<NetworkPreset[]> {
     const { items } = await this.#connection.json<{ items?: NetworkPreset[] | null }>(
       { method: "GET", path: "/api/v1/sandbox/network/presets", query, longerMs: 120_000 }, options,

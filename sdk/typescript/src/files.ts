@@ -8,7 +8,7 @@ import type { FileEntry, FileList, FileMatches, FileSearch, Space, UploadResult 
 
 /** How a file is written. */
 export interface WriteOptions extends CallOptions {
-  /** Replace a file that is there; else that is a {@link ConflictError}. */
+  /** Replace an existing file, which is a {@link ConflictError} otherwise. */
   overwrite?: boolean | undefined;
   /** Permission bits; 0o644 if it is not given, and with `ifMatch` those of the file. */
   mode?: number | undefined;
@@ -117,12 +117,12 @@ export class Files {
     return download(this.#connection, this.#raw(path), options);
   }
 
-  /** stat describes what is at a path; of a link, itself. */
+  /** stat describes the file, folder or link at a path. It does not follow links. */
   stat(path: string, options?: CallOptions): Promise<FileEntry> {
     return this.#post("stat", { path }, options);
   }
 
-  /** exists tells whether something is at a path. */
+  /** exists returns whether a path exists. */
   async exists(path: string, options?: CallOptions): Promise<boolean> {
     try {
       await this.stat(path, options);
@@ -138,7 +138,7 @@ export class Files {
     return this.#post("list", { path, recursive: options.recursive, limit: options.limit }, options);
   }
 
-  /** mkdir makes a folder and those above it; one that is there is no error. */
+  /** mkdir makes a folder and its parents; an existing folder is no error. */
   async mkdir(path: string, options: CallOptions & { mode?: number } = {}): Promise<void> {
     await this.#post("mkdir", { path, mode: octal(options.mode) }, options);
   }
@@ -163,12 +163,12 @@ export class Files {
     return download(this.#connection, { method: "GET", path: this.#route("archive"), query: { path, format }, longerMs }, options);
   }
 
-  /** space is what the workspace holds and may hold. */
+  /** space returns the space of the workspace, used and total. */
   space(options?: CallOptions): Promise<Space> {
     return this.#connection.json({ method: "GET", path: this.#route("space"), longerMs }, options);
   }
 
-  /** upload brings files below a folder, in place of any that are there: all of them or, after an error, none. */
+  /** upload writes files below a folder, and replaces existing ones: all of them or, after an error, none. */
   async upload(files: Record<string, Content> | { path: string; content: Content }[], options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
     const boundary = newKey();
     const form: BlobPart[] = [];
@@ -185,7 +185,7 @@ export class Files {
     );
   }
 
-  /** unpack brings the files of an archive below a folder: all of them or, after an error, none. */
+  /** unpack writes the files of an archive below a folder: all of them or, after an error, none. */
   unpack(archive: Content, format: ArchiveFormat, options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
     const type = archiveTypes[format];
     if (!type) throw invalid("format", `"${format}" is no format of archives`, "formats are tar, tar.gz, zip");

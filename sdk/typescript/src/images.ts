@@ -37,8 +37,8 @@ export class Images {
   }
 
   /**
-   * import brings an image: an OCI layout, what `docker save` writes, or a root file system, as a tar archive, which may be
-   * compressed. Without a name it has the one in the archive. For operators.
+   * import imports an image from a tar archive, which may be compressed: an OCI layout, one of `docker save`, or a root file system.
+   * Without a name it has the one in the archive. For operators.
    */
   import(archive: Content, options: CallOptions & { name?: string; onProgress?: (progress: ImageProgress) => void } = {}): Promise<Image> {
     const ask: Ask = {
@@ -48,17 +48,17 @@ export class Images {
     return this.#follow(ask, options.name ?? "", options);
   }
 
-  /** tag gives an image one more name. A name that another image has moves. For operators. */
+  /** tag adds a name to an image. If another image has the name, it moves. For operators. */
   tag(ref: string, name: string, options?: CallOptions): Promise<Image> {
     return this.#connection.json({ method: "POST", path: route("images", "tag"), json: { ref, name } }, options);
   }
 
-  /** remove takes a name from an image, and with its last name, or by its digest, removes the image. For operators. */
+  /** remove removes a name of an image. With the last name, or by digest, it removes the image. For operators. */
   async remove(ref: string, options?: CallOptions): Promise<void> {
     await this.#connection.json({ method: "DELETE", path: route("images"), query: { ref }, once: true }, options);
   }
 
-  /** prune removes images that no sandbox uses: `all` of them, those unused for so long, or until so many bytes are left. For operators. */
+  /** prune removes images that no sandbox uses: `all`, those unused for a time, or the least recently used above a size. For operators. */
   prune(bounds: ImagePrune, options?: CallOptions): Promise<ImagePruned> {
     return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, once: true, longerMs: 60_000 }, options);
   }

@@ -4,7 +4,7 @@ import type { BelljarError } from "./error.js";
 export interface LocalOptions {
   /** The program; else `$BELLJAR_BIN`, else `belljar` on the PATH. */
   binary?: string | undefined;
-  /** Folder that keeps runs and sessions from one start to the next; without it everything is gone at the end. */
+  /** Folder for its data, which stays from one start to the next; without it, nothing is kept. */
   data?: string | undefined;
   /** Settings of the server, such as `{ image_pull: "never" }`: see docs/config.md. */
   set?: Record<string, string | number | boolean> | undefined;

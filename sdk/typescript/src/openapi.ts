@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Approve or deny a request that waits
-         * @description The request goes on when it is approved, and ends when it is denied; its user sees the note. One that was decided before is a conflict, and details say by whom and when. If the server has no room for the request now, it still waits, and can be approved later.
+         * @description An approved request continues, and a denied one ends; its user sees the note. A second decision is a conflict, and details say by whom and when. If the server has no room for the request now, it still waits, and can be approved later.
          */
         post: operations["admin-decide-approval"];
         delete?: never;
@@ -225,7 +225,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Bring an image
+         * Import an image
          * @description The body is a tar archive of an OCI layout, of docker save or of a root file system, optionally compressed with gzip or zstd. Operators only. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase), and at last done (the image) or error. Events start when the body has been read.
          */
         post: operations["import-image"];
@@ -364,7 +364,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who am I
+         * Get the caller, the policy and the quotas
          * @description The caller, the policy and limits in force, the quotas and their usage.
          */
         get: operations["get-me"];
@@ -386,7 +386,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Check what would happen to a URL
+         * Check whether a program could reach a URL
          * @description Answers whether a program could connect to a URL, and why, in a session or with a network of its own, without connecting to it. Its host may be resolved.
          */
         post: operations["check-network"];
@@ -404,7 +404,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What presets stand for
+         * List the presets
          * @description Every preset that egress.presets can name, with its indexes and hosts in an image, or why it cannot be used. Tools of the image and their indexes are asked, unless their answers are kept: that takes seconds.
          */
         get: operations["list-network-presets"];
@@ -1216,7 +1216,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Save a session and give its sandbox up
+         * Hibernate a session
          * @description Its memory and processes are saved where its runtime can do that and it has no secrets, else its files, and the directory, variables and functions of its shell. It has no sandbox until the next request that needs one. A session in which something runs is refused, unless force ends that; so is one that was given a secret file.
          */
         post: operations["hibernate-session"];
@@ -1233,7 +1233,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a session may reach */
+        /** Get what a session may reach */
         get: operations["get-session-network"];
         /**
          * Change what a session may reach
@@ -2271,7 +2271,7 @@ export interface components {
             total: number;
         };
         AdminRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -2338,7 +2338,7 @@ export interface components {
             message: string | null;
             /** @description The network that the request asked for; absent without one, and in a session */
             network?: components["schemas"]["NetworkSpec"];
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
@@ -2382,11 +2382,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            /** @description Whether its interpreter was started before; absent if it could not be */
+            /** @description Whether its interpreter was started in advance; absent if it could not have been */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         Approval: {
@@ -2404,19 +2404,19 @@ export interface components {
              * @description When it was decided, or ended without a decision
              */
             decided_at?: string;
-            /** @description Who decided */
+            /** @description The operator who decided */
             decided_by?: string;
             /**
              * Format: date-time
              * @description When it expires without a decision
              */
             expires_at: string;
-            /** @description SHA-256 of the request, which alone the decision is about */
+            /** @description SHA-256 of the request that the decision covers */
             fingerprint: string;
-            /** @description That of the run or session */
+            /** @description Its id: that of the run or session */
             id: string;
             /**
-             * @description What it is for
+             * @description run or session
              * @enum {string}
              */
             kind: "run" | "session";
@@ -2427,9 +2427,9 @@ export interface components {
             memory_mb?: number;
             /** @description What the sandbox may reach */
             network?: components["schemas"]["NetworkSpec"];
-            /** @description What they said */
+            /** @description The operator's note */
             note?: string;
-            /** @description The rules of SANDBOX_APPROVAL that the request matches, each with what was asked for */
+            /** @description The rules of SANDBOX_APPROVAL that the request matches, each with the value that the request sets */
             reasons: string[];
             /**
              * Format: date-time
@@ -2438,10 +2438,10 @@ export interface components {
             requested_at: string;
             /** @description The session of a run in one */
             session_id?: string;
-            /** @description By what: mcp, cli, rest … */
+            /** @description Where the request came from: mcp, cli, rest … */
             source?: string;
             /**
-             * @description Where it stands
+             * @description Its state
              * @enum {string}
              */
             state: "pending" | "approved" | "denied" | "expired" | "withdrawn";
@@ -2450,7 +2450,7 @@ export interface components {
              * @description Time of the run, or of the session's runs that set none
              */
             timeout_sec?: number;
-            /** @description Who asked */
+            /** @description The user who sent the request */
             user_id: string;
         };
         ApprovalDecision: {
@@ -2459,7 +2459,7 @@ export interface components {
              * @enum {string}
              */
             decision: "approve" | "deny";
-            /** @description For the user who asked; at most 1000 bytes */
+            /** @description Message for the user who sent the request; at most 1000 bytes */
             note?: string;
         };
         ApprovalPage: {
@@ -2714,7 +2714,7 @@ export interface components {
             recursive?: boolean;
         };
         DetailedRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description Files captured from it */
             artifacts: components["schemas"]["Artifact"][];
@@ -2783,7 +2783,7 @@ export interface components {
             message: string | null;
             /** @description The network that the request asked for; absent without one, and in a session */
             network?: components["schemas"]["NetworkSpec"];
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
@@ -2827,11 +2827,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            /** @description Whether its interpreter was started before; absent if it could not be */
+            /** @description Whether its interpreter was started in advance; absent if it could not have been */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         Discovery: {
@@ -2856,7 +2856,7 @@ export interface components {
             hosts?: string[];
             /** @description Addresses: 203.0.113.7 */
             ips?: string[];
-            /** @description Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on */
+            /** @description Presets, which open the hosts where a tool gets packages: pip, npm, cargo, go, maven, apt, github; those that the server has switched on */
             presets?: string[];
         };
         EgressHost: {
@@ -2912,7 +2912,7 @@ export interface components {
             denied: number;
             /** @description The hosts, at most 100 */
             hosts: components["schemas"]["EgressHost"][];
-            /** @description The presets of the request, with what they stood for */
+            /** @description The presets of the request, with their indexes and hosts */
             presets?: components["schemas"]["NetworkPreset"][];
         };
         Error: {
@@ -3155,7 +3155,7 @@ export interface components {
             path: string;
         };
         FileEntry: {
-            /** @description The SHA-256 of the content in hexadecimal, in quotes. Only a write of at most 8 MiB tells it */
+            /** @description The SHA-256 of the content in hexadecimal, in quotes. A write of more than 8 MiB returns none */
             etag?: string;
             /** @description Permission bits in octal */
             mode: string;
@@ -3648,7 +3648,7 @@ export interface components {
             allowed: boolean;
             /** @description Its host */
             host: string;
-            /** @description Both, for people */
+            /** @description The answer and the reason, as text */
             message: string;
             /**
              * Format: int64
@@ -3680,7 +3680,7 @@ export interface components {
             name: string;
             /** @description Why it cannot be used */
             reason?: string;
-            /** @description From where the indexes are known: mirror, the operator's setting, or image, what the tool says */
+            /** @description Source of the indexes: mirror (the operator's setting) or image (the tool's own setting) */
             source?: string;
         };
         NetworkQuery: {
@@ -3700,7 +3700,7 @@ export interface components {
             network_policy: string;
         };
         OpenedSession: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
@@ -3747,11 +3747,11 @@ export interface components {
             };
             /** @description What happened, as text */
             message?: string;
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
-            /** @description Where tools of the image get their packages: pip, npm, cargo, go, maven, apt, github, as the server has them switched on */
+            /** @description Presets, which open the hosts where a tool gets packages: pip, npm, cargo, go, maven, apt, github; those that the server has switched on */
             presets?: components["schemas"]["NetworkPreset"][];
             /**
              * Format: int64
@@ -3783,11 +3783,11 @@ export interface components {
             template?: string;
             /** @description The owner */
             user_id?: string;
-            /** @description Rules of its network that the server's rules cover nothing of */
+            /** @description Rules of its network of which the server's rules allow nothing */
             warnings?: string[];
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         Package: {
@@ -3807,7 +3807,7 @@ export interface components {
         Packages: {
             /** @description Refused: Debian's packages belong into an image */
             apt?: string[];
-            /** @description Let packages run programs of their own when they are installed */
+            /** @description Allow packages to run their build scripts when they are installed */
             build?: boolean;
             /** @description Packages for Node: names, with versions */
             npm?: string[];
@@ -4125,7 +4125,7 @@ export interface components {
             truncated: boolean;
         };
         Run: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -4194,7 +4194,7 @@ export interface components {
             message?: string;
             /** @description The network that the request asked for; absent without one, and in a session */
             network?: components["schemas"]["NetworkSpec"];
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
@@ -4238,11 +4238,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            /** @description Whether its interpreter was started before; absent if it could not be */
+            /** @description Whether its interpreter was started in advance; absent if it could not have been */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         RunFailure: {
@@ -4368,7 +4368,7 @@ export interface components {
             stdin_bps?: number;
             /**
              * Format: double
-             * @description Input is closed after so long without any (1.1)
+             * @description Seconds without input after which the input is closed (1.1)
              */
             stdin_idle_timeout_sec?: number;
             /**
@@ -4390,9 +4390,9 @@ export interface components {
             timeout_sec?: number;
             /** @description How far the program is trusted; the policy sets the weakest isolation for each level */
             trust_level?: string;
-            /** @description auto or off: whether the program may have an interpreter that was started before; default: auto */
+            /** @description auto uses an interpreter that was started in advance, if one waits; off starts one; default: auto */
             warm?: string;
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
@@ -4573,7 +4573,7 @@ export interface components {
             value: number;
         };
         Session: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
@@ -4616,7 +4616,7 @@ export interface components {
             };
             /** @description What happened, as text */
             message?: string;
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
@@ -4650,9 +4650,9 @@ export interface components {
             template?: string;
             /** @description The owner */
             user_id?: string;
-            /** @description Rules of its network that the server's rules cover nothing of */
+            /** @description Rules of its network of which the server's rules allow nothing */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         SessionOpening: {
@@ -4701,7 +4701,7 @@ export interface components {
             max_runs?: number;
             /** @description deny_all, or allowlist: what egress lists */
             network_policy?: string;
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["Packages"];
             /** @description Limits; unset ones are the server's defaults */
             resources?: components["schemas"]["Resources"];
@@ -4736,7 +4736,7 @@ export interface components {
              * @description Lifetime in seconds; 0 is the server's default
              */
             ttl_sec?: number;
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
@@ -4843,7 +4843,7 @@ export interface components {
              * @description Lifetime in seconds after the last activity; 0 is the server's default
              */
             ttl_sec?: number;
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
             /** @description Whether programs in the workspace may be executed */
             workspace_exec?: boolean;
@@ -4863,7 +4863,7 @@ export interface components {
             state: string;
         };
         ShownRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -4932,7 +4932,7 @@ export interface components {
             message?: string;
             /** @description The network that the request asked for; absent without one, and in a session */
             network?: components["schemas"]["NetworkSpec"];
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
@@ -4976,11 +4976,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            /** @description Whether its interpreter was started before; absent if it could not be */
+            /** @description Whether its interpreter was started in advance; absent if it could not have been */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         Snapshot: {
@@ -5081,7 +5081,7 @@ export interface components {
             max_files: number;
         };
         StartedRun: {
-            /** @description What an operator decides, or decided, before it may begin; absent if it needs no approval */
+            /** @description The approval that it needs, or needed, before it may begin; absent if it needs none */
             approval?: components["schemas"]["Approval"];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
@@ -5150,7 +5150,7 @@ export interface components {
             message?: string;
             /** @description The network that the request asked for; absent without one, and in a session */
             network?: components["schemas"]["NetworkSpec"];
-            /** @description What was installed, with all that the packages need in turn */
+            /** @description The installed packages, with all of their dependencies */
             packages?: components["schemas"]["PackageLock"];
             /**
              * @description Phase of the run
@@ -5238,11 +5238,11 @@ export interface components {
             truncated?: boolean;
             /** @description The owner */
             user_id?: string;
-            /** @description Whether its interpreter was started before; absent if it could not be */
+            /** @description Whether its interpreter was started in advance; absent if it could not have been */
             warm?: boolean;
             /** @description Problems that did not end the run */
             warnings?: string[];
-            /** @description What /workspace is made of: absent is memory */
+            /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];
         };
         StatFile: {
@@ -5286,7 +5286,7 @@ export interface components {
             digest: string;
             /** @description What an allowlist lets through */
             egress?: components["schemas"]["Egress"];
-            /** @description Environment of the build, and of sessions and runs, whose own wins */
+            /** @description Environment of the build, and of sessions and runs, whose own variables override it */
             env?: {
                 [key: string]: string;
             };
@@ -5343,7 +5343,7 @@ export interface components {
             base_image: string;
             /** @description What an allowlist lets through */
             egress?: components["schemas"]["Egress"];
-            /** @description Environment of the build, and of sessions and runs, whose own wins */
+            /** @description Environment of the build, and of sessions and runs, whose own variables override it */
             env?: {
                 [key: string]: string;
             };

@@ -21,7 +21,7 @@ export interface StartOptions extends CallOptions {
 
 /** How a run is run to its end. */
 export interface RunOptions extends StartOptions {
-  /** Gets what the program prints as it comes. Its promise is waited for: who is slow is given less. */
+  /** Receives the output as it comes. The package waits for its promise, so a slow receiver gets frames more slowly. */
   onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
 }
 
@@ -61,7 +61,7 @@ export class Runs {
   }
 
   /**
-   * run runs a program to its end. Given up by its signal, or out of time, it cancels the run: no other caller knows of it.
+   * run runs a program to its end. If its signal is aborted, or its time is over, it cancels the run.
    */
   async run(spec: RunSpec | string[], options: RunOptions = {}): Promise<RunResult> {
     const key = keyOf(options.idempotencyKey);
@@ -82,7 +82,7 @@ export class Runs {
     }
   }
 
-  /** start starts a run and returns it as it is then, queued or starting. It goes on by itself. */
+  /** start starts a run and returns it at once, queued or starting. */
   async start(spec: RunSpec | string[], options: StartOptions = {}): Promise<StartedRun> {
     const call = this.#connection.call(options);
     try {
@@ -97,7 +97,7 @@ export class Runs {
     return this.#connection.json({ method: "GET", path: route("runs", id) }, options);
   }
 
-  /** list returns the caller's runs, newest first unless the query says otherwise. */
+  /** list returns the caller's runs, newest first by default. */
   list(query: RunQuery = {}, options?: CallOptions): Promise<RunPage> {
     return this.#connection.json(
       {
@@ -114,7 +114,7 @@ export class Runs {
     );
   }
 
-  /** wait waits for the end of a run and returns how it ended. Given up, it leaves the run alone. */
+  /** wait waits for the end of a run and returns its result. If its signal is aborted, the run continues. */
   async wait(id: string, options: Omit<RunOptions, "idempotencyKey"> = {}): Promise<RunResult> {
     const call = this.#connection.call(options);
     try {
@@ -145,7 +145,7 @@ export class Runs {
   }
 
   /**
-   * usage is what a run's sandbox uses, about once a second, until the run ends. Before it has a sandbox there is none. A run in a session
+   * usage yields what a run's sandbox uses, about once a second, from the start of the sandbox until the run ends. A run in a session
    * has the figures of the session's sandbox.
    */
   usage(id: string, options?: CallOptions): AsyncGenerator<UsageSample> {

@@ -27,7 +27,7 @@ interface Wire {
 
 const page = 200;
 
-/** Sandboxes with a shell, in few words. Programs in their workspaces may be executed. {@link Belljar} has more. */
+/** A small client for sandboxes with a shell. Programs in their workspaces may be executed. {@link Belljar} has more. */
 export class SandboxClient {
   /** The same server with all there is. */
   readonly belljar: Belljar;
@@ -38,7 +38,7 @@ export class SandboxClient {
     this.#image = options.image;
   }
 
-  /** createSession makes a session, always a new one. It ends when it was not used for `ttlSeconds`. */
+  /** createSession makes a new session. It ends when it was not used for `ttlSeconds`. */
   async createSession(options: { image?: string; ttlSeconds?: number } & CallOptions = {}): Promise<Session> {
     const { id } = await this.belljar.connection.json<Wire>(
       {
@@ -50,12 +50,12 @@ export class SandboxClient {
     return this.belljar.sessions.use(id);
   }
 
-  /** getSession returns a session that there is. */
+  /** getSession returns an existing session. */
   getSession(id: string, options?: CallOptions): Promise<Session> {
     return this.belljar.sessions.get(id, options);
   }
 
-  /** listSessions returns all sessions that are known, newest first, those that have ended too. */
+  /** listSessions returns all sessions, newest first, also those that have ended. */
   async listSessions(options?: CallOptions): Promise<SessionInfo[]> {
     const all = new Map<string, SessionInfo>(); // by id: pages move when sessions come
     for (let offset = 0; ; offset += page) {
@@ -68,7 +68,7 @@ export class SandboxClient {
     }
   }
 
-  /** close ends every call. Sessions live on. */
+  /** close ends every call. Sessions continue. */
   close(): Promise<void> {
     return this.belljar.close();
   }

@@ -36,7 +36,7 @@ export interface CodeOptions extends RunOptions {
   stdin?: string | undefined;
 }
 
-/** A sandbox that is kept: a workspace, a shell that remembers, terminals, runs. It ends by itself when it is not used. */
+/** A sandbox that persists: a workspace, a shell that keeps its state, terminals, runs. It expires when it is not used. */
 export class Session {
   /** The session's id. */
   readonly id: string;
@@ -55,14 +55,14 @@ export class Session {
   }
 
   /**
-   * exec gives a command, or a whole script, to the session's shell. Its directory, variables, functions and background
-   * jobs last from one command to the next. Commands wait for each other.
+   * exec runs a command, or a whole script, in the session's shell. Directory, variables, functions and background
+   * jobs stay from one command to the next. Commands wait for each other.
    */
   exec(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
     return exec(this.#parts.doorway.connection, this.id, cmd, options);
   }
 
-  /** write writes a file, in place of one that is there. `files` has more. */
+  /** write writes a file, and replaces an existing one. `files` has more. */
   async write(path: string, content: Content, options: CallOptions = {}): Promise<void> {
     await this.files.write(path, content, { ...options, overwrite: true });
   }
@@ -77,13 +77,13 @@ export class Session {
     return this.#parts.runs.run(this.#inside(spec), options);
   }
 
-  /** start starts a program in this session. It goes on by itself. */
+  /** start starts a program in this session and returns its run at once. */
   async start(spec: RunSpec | string[], options?: StartOptions): Promise<StartedRun> {
     return this.#parts.runs.start(this.#inside(spec), options);
   }
 
   /**
-   * code executes code in an interpreter that remembers: variables and imports stay from one call to the next. `value` of the answer is
+   * code executes code in a context, an interpreter that keeps variables and imports from one call to the next. `value` of the answer is
    * the last expression's, `results` is all that was shown, and `error` how it failed.
    */
   code(code: string, { language = "python", context, replay, timeoutSec, stdin, ...options }: CodeOptions = {}): Promise<RunResult> {
@@ -91,7 +91,7 @@ export class Session {
     return this.run({ code, language, context: name, replay, timeout_sec: timeoutSec, stdin }, options);
   }
 
-  /** createContext starts a context, or returns the one of that name as it is. Its language and cwd must be the same. */
+  /** createContext starts a context, or returns the existing one of that name, whose language and cwd must be the same. */
   createContext(spec: ContextSpec, options?: CallOptions): Promise<Context> {
     return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "contexts"), json: spec, longerMs: startMs }, options);
   }
@@ -117,7 +117,7 @@ export class Session {
     return { ...specOf(spec), session_id: this.id };
   }
 
-  /** usage is what the sandbox uses, about once a second, until the session ends. To watch is no use of the session. */
+  /** usage yields what the sandbox uses, about once a second, until the session ends. Watching does not extend the session's life. */
   usage(options?: CallOptions): AsyncGenerator<UsageSample> {
     return watchUsage(this.#parts.doorway.connection, route("sessions", this.id, "usage"), options);
   }
@@ -159,13 +159,13 @@ export class Session {
     return this.#parts.doorway.connection.json<T>({ method, path: route("sessions", this.id, ...parts) }, options);
   }
 
-  /** get is the session as it stands. */
+  /** get returns the session's current state. */
   get(options?: CallOptions): Promise<SessionState> {
     return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id) }, options);
   }
 
   /**
-   * snapshot saves the files of the workspace. Programs stand still meanwhile where the runtime can do that: `consistent` tells.
+   * snapshot saves the files of the workspace. If the runtime can, it freezes programs meanwhile: `consistent` reports it.
    * `live` saves memory and processes, too, on runtime gvisor.
    */
   snapshot(spec: { name?: string; live?: boolean } = {}, options?: CallOptions): Promise<Snapshot> {
@@ -184,7 +184,7 @@ export class Session {
   }
 
   /**
-   * hibernate saves the session, and gives the sandbox up until the session is used again: with its processes where the runtime can save
+   * hibernate saves the session, and removes the sandbox until the session is used again. It saves processes if the runtime can save
    * them (`hibernated.live` in the answer), else its files and the state of its shell. With `force` it ends what runs in the session;
    * without, a session in which anything runs is refused.
    */
@@ -202,7 +202,7 @@ export class Session {
     return this.#parts.doorway.connection.json({ method: "PUT", path: route("sessions", this.id, "network"), json: spec }, options);
   }
 
-  /** destroy ends the session: its runs are cancelled, its workspace is gone when it returns. It may be called twice. */
+  /** destroy ends the session: it cancels its runs and removes its workspace. It may be called twice. */
   async destroy(options?: CallOptions): Promise<void> {
     await this.#parts.doorway.connection.json({ method: "DELETE", path: route("sessions", this.id) }, options);
   }

@@ -32,7 +32,7 @@ export class Sessions {
   }
 
   /**
-   * create makes a session, always a new one, and returns when it can be used. If an operator must approve it first, that may take
+   * create makes a new session, and returns when it can be used. If an operator must approve it first, that may take
    * long; {@link PolicyDeniedError} if it is denied, or not approved in time.
    */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
@@ -42,8 +42,8 @@ export class Sessions {
   }
 
   /**
-   * open returns the living session of a scope as it is, or makes one; its `created` says which. Of many who open one at
-   * once, one makes it. Without an image it has the server's default.
+   * open returns the live session of a scope as it is, or makes one; its `created` says which. Concurrent calls make one session.
+   * Without an image it has the server's default.
    */
   async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : this.#image) };
@@ -51,13 +51,13 @@ export class Sessions {
     return this.#make(opened.session_id, opened.created);
   }
 
-  /** get returns a session that there is. */
+  /** get returns an existing session. */
   async get(id: string, options?: CallOptions): Promise<Session> {
     const state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", id) }, options);
     return this.#make(state.session_id);
   }
 
-  /** use returns a session without asking whether there is one. */
+  /** use returns a session by its id, without a request. */
   use(id: string): Session {
     return this.#make(id);
   }
@@ -75,7 +75,7 @@ export class Sessions {
 
   /**
    * closeAll ends every session whose scope begins with a prefix, such as `workflow:run_123:`, and returns their ids.
-   * `retainSeconds` keeps them for so long more, to be looked at.
+   * With `retainSeconds` they end after that time: until then you can inspect them.
    */
   async closeAll(keyPrefix: string, options: CallOptions & { retainSeconds?: number } = {}): Promise<string[]> {
     const { closed } = await this.#connection.json<{ closed: string[] | null }>(

@@ -11,7 +11,7 @@ export class Templates {
     this.#connection = connection;
   }
 
-  /** build makes a template, or makes it again in place of the one of its name, and returns when that is over. It is returned as it is if nothing has changed. */
+  /** build builds a template, or builds the one of that name again, and returns when the build has ended. It builds nothing if nothing has changed. */
   build(spec: TemplateSpec, options?: CallOptions): Promise<Template> {
     return this.#connection.json({ method: "POST", path: route("templates"), json: spec, once: true, longerMs: 7_200_000 }, options);
   }

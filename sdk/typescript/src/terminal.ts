@@ -92,7 +92,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     }
   }
 
-  /** The terminal as the server last told. */
+  /** The server's last answer about the terminal. */
   get state(): TerminalState {
     return this.#state;
   }
@@ -100,7 +100,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   get id(): string {
     return this.#state.terminal_id;
   }
-  /** A sealed token that leads back to this terminal, for half an hour: for a browser that must not know more. */
+  /** A token with which a browser can reattach to this terminal, for half an hour, without other credentials. */
   get token(): string {
     return this.#token;
   }
@@ -109,7 +109,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     return this.#exit;
   }
 
-  /** write types. It waits while the program does not read. */
+  /** write sends input. It waits while the program does not read. */
   async write(data: string | Uint8Array): Promise<void> {
     const bytes = bytesOf(data);
     for (let at = 0; at < bytes.length; at += pieceBytes) await this.#send(bytes.subarray(at, at + pieceBytes));
@@ -121,13 +121,13 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     this.#state = { ...this.#state, cols, rows };
   }
 
-  /** reattach comes back to this terminal on a new connection. Its first event is the history. */
+  /** reattach reconnects to this terminal. Its first event is the history. */
   async reattach(options: CallOptions = {}): Promise<Terminal> {
     await this.close();
     return Terminal.attach(this.#doorway, route("terminals"), new URLSearchParams({ terminal_id: this.id }), options);
   }
 
-  /** close leaves the terminal, whose program lives on for a while. It may be called twice. */
+  /** close detaches from the terminal, whose program continues for a while. It may be called twice. */
   async close(): Promise<void> {
     this.#left = true;
     this.#deaf();

@@ -19,7 +19,7 @@ export interface TerminalSpec {
   shared?: boolean | undefined;
 }
 
-/** Which terminal to come back to: by its id, or by the token that it gave. */
+/** Which terminal to reattach to: by its id, or by its token. */
 export type TerminalPlace = { id: string } | { token: string };
 
 /** The terminals in the caller's sessions. */
@@ -33,7 +33,7 @@ export class Terminals {
     this.#doorway = doorway;
   }
 
-  /** open starts a terminal in a session and follows it, until the signal is aborted: its program lives on then. */
+  /** open starts a terminal in a session and attaches to it. If the signal is aborted, it detaches, and the program continues. */
   open(sessionId: string, spec: TerminalSpec = {}, options: CallOptions = {}): Promise<Terminal> {
     const query = new URLSearchParams();
     for (const name of ["cols", "rows", "shared"] as const) {
@@ -44,7 +44,7 @@ export class Terminals {
     return Terminal.attach(this.#doorway, route("sessions", sessionId, "terminals"), query, options);
   }
 
-  /** attach comes back to a terminal. Its first event is the history, if there is any. */
+  /** attach reattaches to a terminal. Its first event is the history, if there is any. */
   attach(place: TerminalPlace, options: CallOptions & { history?: boolean } = {}): Promise<Terminal> {
     const query = new URLSearchParams("id" in place ? { terminal_id: place.id } : { session_id: place.token });
     if (options.history === false) query.set("resume", "false");

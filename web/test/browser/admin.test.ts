@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { shown } from "../../src/format.ts";
-import { accessible, visit } from "./world.ts";
+import { accessible, alsoAccessible, visit } from "./world.ts";
 
 test("operators see everybody's runs and usage", async (t) => {
   const v = await visit(t, { role: "admin" });
@@ -34,7 +34,7 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   const user = `new-\u202e${v.user}`;
   await dialog.getByLabel("User", { exact: true }).fill(user);
   await dialog.getByLabel("What it is for").fill("<b>tests</b>");
-  await accessible(v.page, "admin-new-key");
+  await alsoAccessible(v.page, "admin-new-key");
   const { x, y } = (await dialog.getByLabel("What it is for").boundingBox())!;
   await v.page.mouse.move(x + 15, y + 15);
   await v.page.mouse.down();
@@ -43,7 +43,7 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   assert.equal(await dialog.count(), 1, "text that is selected with a mouse that goes out closes nothing");
   await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.getByText(`The key of ${shown(user)}. Copy it now: it is not shown again.`).waitFor();
-  await accessible(v.page, "admin-key");
+  await alsoAccessible(v.page, "admin-key");
   await dialog.getByRole("button", { name: "Copy" }).click();
   await v.page.waitForFunction(() => "copied" in window);
   const secret = await v.page.evaluate(() => (window as unknown as { copied: string }).copied);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { shown } from "../../src/format.ts";
-import { accessible, atEnd, operator, serve, until, visit, type Owner, type Place, type Server, type Visit } from "./world.ts";
+import { soak } from "./tier.ts";
+import { accessible, alsoAccessible, atEnd, operator, serve, until, visit, type Owner, type Place, type Server, type Visit } from "./world.ts";
 
 let server: Server;
 const ends: (() => unknown)[] = [];
@@ -50,7 +51,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await denied.waitFor();
   assert.match(await denied.innerText(), new RegExp(`denied[\\s\\S]*onerror.*⟨202E⟩[\\s\\S]*by ${boss.user}[\\s\\S]*not today`));
   await boss.page.getByRole("heading", { name: "Nothing waits for you" }).waitFor();
-  await accessible(boss.page, "approvals-decided");
+  await alsoAccessible(boss.page, "approvals-decided");
 
   // So many wait that they fill the first page of all.
   await boss.page.route(/admin\/approvals\?(?!state)/, (route) => route.fulfill({ json: { items: [], total: 60, limit: 50, offset: 0, has_more: true } }));
@@ -59,7 +60,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await boss.page.getByRole("button", { name: "Next", exact: true }).waitFor();
 });
 
-test("a decision that another operator took first is said", async (t) => {
+test("the page shows that another operator decided first", soak, async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   boss.allow(/409/);
   const one = await asked(t, server, ["true"]);
@@ -77,7 +78,7 @@ test("a decision that another operator took first is said", async (t) => {
   await accessible(boss.page, "approvals-late");
 });
 
-test("an operator whose clock is wrong decides, too", async (t) => {
+test("an operator whose clock is wrong decides, too", soak, async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   await boss.inject(() => {
     const now = Date.now.bind(Date);
@@ -99,7 +100,7 @@ test("users see that the page is for operators", async (t) => {
   await v.page.getByText("You are signed in as a⟨202E⟩user").waitFor();
   await v.page.getByRole("banner").getByText("a⟨202E⟩user").waitFor();
   await v.page.getByRole("heading", { name: "This page is for operators" }).waitFor();
-  await accessible(v.page, "operators");
+  await alsoAccessible(v.page, "operators");
   assert.equal(await v.page.getByRole("link", { name: "Approvals" }).count(), 0);
   await assert.rejects(operator(t, { ...server, apiKey: v.key }).admin.approvals());
 });

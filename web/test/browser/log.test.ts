@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { accessible, serve, tempDir, visit, within, type Visit } from "./world.ts";
+import { soak } from "./tier.ts";
+import { alsoAccessible, serve, tempDir, visit, within, type Visit } from "./world.ts";
 
 /** python runs a program to its end and shows its page. */
 async function python(v: Visit, code: string, hash = ""): Promise<string> {
@@ -30,7 +31,7 @@ async function inView(page: Page, number: number): Promise<number[]> {
   return (await handle.jsonValue())!;
 }
 
-test("a long log is scrolled by mouse and keyboard", async (t) => {
+test("a long log is scrolled by mouse and keyboard", soak, async (t) => {
   const v = await visit(t);
   await python(v, "for i in range(1, 100001): print('line', i)");
   const { page } = v;
@@ -60,7 +61,7 @@ test("a long log is scrolled by mouse and keyboard", async (t) => {
   assert.deepEqual((await texts(page)).slice(0, 2), ["line 1", "line 2"]);
 });
 
-test("wrapped lines end where the log ends", async (t) => {
+test("wrapped lines end where the log ends", soak, async (t) => {
   const v = await visit(t);
   await python(v, "for i in range(1, 2001): print(i, 'word ' * (i % 300))");
   await whole(v.page, "2,000");
@@ -97,7 +98,7 @@ test("the end is followed until the reader scrolls up", async (t) => {
   await inView(page, 1300);
   await input.write("10\n");
   await inView(page, 1310);
-  await accessible(page, "run-live");
+  await alsoAccessible(page, "run-live");
   await input.write("\n");
   await page.getByRole("heading", { name: /^Completed/ }).waitFor();
   await whole(page, "1,310");
@@ -227,7 +228,7 @@ w(b'\x1b[2J\x1b[Hlast\n')
   assert.equal(await page.title(), `Run …${new URL(page.url()).pathname.slice(-8)} · Belljar`);
   await page.getByRole("button", { name: "show 2.9 MiB more" }).click();
   await page.getByText("2.6 MiB more: download the log").waitFor();
-  await accessible(page, "run-hostile");
+  await alsoAccessible(page, "run-hostile");
 });
 
 test("a log is downloaded, and opened raw", async (t) => {
@@ -263,7 +264,7 @@ test("frames of files in a session lead to its editor", async (t) => {
   assert.equal(await frames.count(), 1);
 });
 
-test("a server that is killed in the middle of a log and started again: no gap, no duplicate, and the first error stays", async (t) => {
+test("a server that is killed in the middle of a log and started again: no gap, no duplicate, and the first error stays", soak, async (t) => {
   const data = tempDir(t);
   const first = await serve(t, { data });
   const v = await visit(t, { place: first });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
+import { soak } from "./tier.ts";
 import { accessible, serve, tempDir, visit, within } from "./world.ts";
 
 /** write replaces the program in the editor. */
@@ -29,7 +30,7 @@ async function press(page: Page, outcome: RegExp): Promise<string> {
   return page.url().split("/").at(-1)!;
 }
 
-test("the first hour: sign in, a plot, a failure, a fix, a session, a host that has to be approved", async (t) => {
+test("the first hour: sign in, a plot, a failure, a fix, a session, a host that has to be approved", soak, async (t) => {
   const place = await serve(t, { set: ["approval=network", "egress_allow=api.example.com"] });
   const v = await visit(t, { place, signedIn: false });
   const { page } = v;
@@ -129,7 +130,7 @@ test("a request in every detail, and an earlier one again", async (t) => {
   assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
 });
 
-test("a run that starts late does not come in front of another page", async (t) => {
+test("a run that starts late does not come in front of another page", soak, async (t) => {
   const v = await visit(t);
   const { page } = v;
   await v.open("sandbox");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, operator, serve, visit } from "./world.ts";
+import { soak } from "./tier.ts";
+import { accessible, alsoAccessible, operator, serve, visit } from "./world.ts";
 
 test("the node's page shows each protection, and the caller's allowance", async (t) => {
   const v = await visit(t);
@@ -50,7 +51,7 @@ test("operators import, name, remove and prune images", async (t) => {
   await dialog.getByLabel("From a file").check();
   await dialog.locator("input[type=file]").setInputFiles({ name: "root.tar", mimeType: "application/x-tar", buffer: tarOf("bin/tool", "#!/bin/sh\n") });
   await dialog.getByLabel("Name").fill("team/tool:1");
-  await accessible(page, "node-import");
+  await alsoAccessible(page, "node-import");
   await dialog.getByRole("button", { name: "Import" }).click();
   await dialog.getByText("is ready").waitFor();
   await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
@@ -90,7 +91,7 @@ test("operators import, name, remove and prune images", async (t) => {
   await page.getByRole("dialog").locator("[aria-invalid=true], [role=alert]").first().waitFor();
 });
 
-test("a pull shows how far it has come", async (t) => {
+test("a pull shows how far it has come", soak, async (t) => {
   const v = await visit(t, { role: "admin" });
   const event = (name: string, data: unknown) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
   await v.page.route(/images\/pull/, (route) => route.fulfill({

@@ -1,6 +1,7 @@
 // Notebooks in the page of a session.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { soak } from "./tier.ts";
 import { accessible, visit } from "./world.ts";
 
 const plot = `import struct, zlib
@@ -113,6 +114,13 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await cell(6).getByText("NameError").first().waitFor();
   await page.getByText("Executing …").waitFor({ state: "detached" }); // until then the traceback is there twice
+  // So does a hibernation without the processes. It would end a save that is in progress, and may end what the page asks after one.
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  v.allow(/status of 409 .*\/fs\//);
+  await session.hibernate({ force: true });
+  await page.getByRole("button", { name: "Run cell 6" }).click();
+  await page.getByText("The variables were lost while the session hibernated.").waitFor();
+  await page.getByText("Executing …").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Delete cell 5" }).click();
   await page.keyboard.press("Control+s");
   await page.getByText("● not saved").waitFor({ state: "detached" });
@@ -154,7 +162,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByText("This is not a notebook").waitFor();
 });
 
-test("what a cell prints fast is drawn in few steps, and of very many outputs the first", async (t) => {
+test("what a cell prints fast is drawn in few steps, and of very many outputs the first", soak, async (t) => {
   const v = await visit(t);
   const { page } = v;
   const session = await v.api.sessions.create({ base_image: "host" });

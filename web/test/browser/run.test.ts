@@ -1,7 +1,8 @@
 // The page of a run, against a real server.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, operator, serve, visit } from "./world.ts";
+import { soak } from "./tier.ts";
+import { accessible, alsoAccessible, operator, serve, visit } from "./world.ts";
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 
@@ -111,7 +112,7 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   assert.equal((await v.api.runs.get(id)).phase, "killed");
 });
 
-test("what waits says for what", async (t) => {
+test("what waits says for what", soak, async (t) => {
   const place = await serve(t, { set: ["approval=timeout_sec>600"] });
   const v = await visit(t, { place });
   const { page } = v;
@@ -152,7 +153,7 @@ test("what does not exist, or is another's, is the same", async (t) => {
     await v.page.goto(`${v.place.url}/webui/sandbox/runs/${encodeURIComponent(one)}`);
     await v.page.getByText("No such run, or not yours").waitFor();
   }
-  await accessible(v.page, "run-unknown");
+  await alsoAccessible(v.page, "run-unknown");
   await v.page.getByRole("button", { name: "Sign in as someone else" }).click();
   await v.page.getByRole("heading", { name: "Sign in to Belljar" }).waitFor();
 });

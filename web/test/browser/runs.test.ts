@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, axe, visit } from "./world.ts";
+import { soak } from "./tier.ts";
+import { accessible, alsoAccessible, axe, visit } from "./world.ts";
 
 test("a fresh list of runs says what a run is", async (t) => {
   const v = await visit(t);
   await v.open("sandbox/runs");
   await v.page.getByRole("heading", { name: "No runs yet" }).waitFor();
-  await accessible(v.page, "runs-empty");
+  await alsoAccessible(v.page, "runs-empty");
   await v.page.getByRole("link", { name: "on this page" }).click();
   await v.page.waitForURL(/\/webui\/sandbox$/);
 });
@@ -72,7 +73,7 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   assert.equal((await v.api.runs.get(id)).phase, "killed");
 });
 
-test("text filters work with the keyboard alone", async (t) => {
+test("text filters work with the keyboard alone", soak, async (t) => {
   const v = await visit(t);
   await v.api.run({ command: ["true"] });
   await v.open("sandbox/runs");
@@ -96,7 +97,7 @@ test("text filters work with the keyboard alone", async (t) => {
   assert.equal(await v.page.getByLabel("Text").inputValue(), "two words");
 });
 
-test("a limit of requests is waited for, and said if it lasts", async (t) => {
+test("the page waits for a limit of requests, and shows one that lasts", soak, async (t) => {
   const v = await visit(t);
   v.allow(/429/);
   await v.api.run({ command: ["true"] });

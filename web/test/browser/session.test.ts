@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Locator, Page } from "playwright-core";
 import type { Session } from "../../../sdk/typescript/src/index.ts";
-import { accessible, serve, tempDir, until, visit, within, type Place, type Visit } from "./world.ts";
+import { soak } from "./tier.ts";
+import { accessible, alsoAccessible, serve, tempDir, until, visit, within, type Place, type Visit } from "./world.ts";
 
 type Owner = Parameters<typeof visit>[0];
 
@@ -96,7 +97,7 @@ test("what something else has written is never overwritten unseen", async (t) =>
   assert.equal(await session.files.text("a.txt"), "last\n");
 });
 
-test("what is typed while a file is read again stays", async (t) => {
+test("what is typed while a file is read again stays", soak, async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
   v.allow(/412/);
   await editor(page).getByText("one").waitFor();
@@ -309,7 +310,7 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   assert.equal(await session.files.text("in/twice.txt"), "at last");
 });
 
-test("a server that is killed in the middle of an upload and started again: the file is sent again by itself", async (t) => {
+test("a server that is killed in the middle of an upload and started again: the file is sent again by itself", soak, async (t) => {
   const data = tempDir(t);
   const first = await serve(t, { data });
   const { v, page, session, row } = await begin(t, {}, "", first);
@@ -497,7 +498,7 @@ test("a session is copied, saved and hibernated, and another begins with its fil
   await dialog.getByLabel("Name").fill("<b>mine</b>");
   await dialog.getByRole("button", { name: "Save", exact: true }).click();
   await dialog.getByText("It is in the list").waitFor();
-  await accessible(page, "session-keep");
+  await alsoAccessible(page, "session-keep");
   await dialog.getByRole("button", { name: "Hibernate" }).click();
   await page.getByRole("heading", { name: "The session hibernates" }).waitFor();
   assert.equal((await session.get()).state, "hibernated");
@@ -526,7 +527,7 @@ test("a session that has ended says so, and offers another", async (t) => {
   const leave = await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
   assert.ok(!leave, "the browser asks before it forgets them");
   assert.equal((await session.get()).state, "closed");
-  await accessible(page, "session-ended");
+  await alsoAccessible(page, "session-ended");
   await named(page, "Open a new one with its image and limits").click();
   await until("another session is shown", () => /sessions\/[0-9a-f-]{36}/.test(page.url()) && !page.url().includes(session.id));
   await page.getByText("The workspace is empty.").waitFor();

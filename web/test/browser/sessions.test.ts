@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, atEnd, visit } from "./world.ts";
+import { accessible, alsoAccessible, atEnd, visit } from "./world.ts";
 
 test("a session is made, listed and ended", async (t) => {
   const v = await visit(t);
   const { page } = v;
   await v.open("sandbox/sessions");
   await page.getByRole("heading", { name: "No session is open" }).waitFor();
-  await accessible(page, "sessions-empty");
+  await alsoAccessible(page, "sessions-empty");
   await page.getByRole("button", { name: "New session" }).first().click();
   const dialog = page.getByRole("dialog", { name: "New session" });
   await dialog.getByLabel("Image").fill("no such image!");
-  await accessible(page, "sessions-new");
+  await alsoAccessible(page, "sessions-new");
   v.allow(/400/);
   await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.locator("[aria-invalid=true], [role=alert]").first().waitFor();
@@ -31,7 +31,7 @@ test("a session is made, listed and ended", async (t) => {
   await accessible(page, "sessions");
   await item.getByRole("button", { name: /^End/ }).click();
   const sure = page.getByRole("dialog", { name: "End this session?" });
-  await accessible(page, "sessions-end");
+  await alsoAccessible(page, "sessions-end");
   for (const leave of ["Escape", "Enter"]) {
     if (leave === "Enter") await sure.getByRole("button", { name: "Keep it" }).focus();
     await page.keyboard.press(leave);
@@ -60,10 +60,10 @@ test("hostile names are text", async (t) => {
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
   await v.open("sandbox/runs");
   await v.page.getByRole("row").filter({ hasText: hostile[0]! }).filter({ hasText: "⟨202E⟩gnp.exe" }).waitFor();
-  await accessible(v.page, "runs-hostile");
+  await alsoAccessible(v.page, "runs-hostile");
   await v.open("sandbox/sessions");
   await v.page.getByRole("listitem").filter({ hasText: "active" }).waitFor();
-  await accessible(v.page, "sessions-hostile");
+  await alsoAccessible(v.page, "sessions-hostile");
   await v.open(`sandbox/${encodeURIComponent("'\"><script>alert(1)</script>\u202e")}`);
   await v.page.getByRole("heading", { name: "There is no such page" }).waitFor();
   assert.equal(await v.page.evaluate(() => (window as unknown as { hit?: number }).hit), undefined);

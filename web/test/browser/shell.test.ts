@@ -1,7 +1,7 @@
 // What stands around every page.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, serve, visit } from "./world.ts";
+import { accessible, alsoAccessible, serve, visit } from "./world.ts";
 
 test("an unknown path has a page, too", async (t) => {
   const v = await visit(t);
@@ -75,7 +75,7 @@ test("a server that is away is said, asked again, and welcomed back", async (t) 
   const banner = v.page.getByRole("status").filter({ hasText: "The server does not answer." });
   await banner.waitFor();
   await banner.getByText(/Next try in \d+ s/).waitFor();
-  await accessible(v.page, "away");
+  await alsoAccessible(v.page, "away");
   await serve(t, { data: first.data, listen: new URL(first.url).host });
   await banner.getByRole("button", { name: "Try now" }).click({ timeout: 5000 }).catch(() => {}); // it may have noticed already
   await banner.waitFor({ state: "detached" });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { accessible, login, operator, until, visit, within } from "./world.ts";
+import { soak } from "./tier.ts";
+import { accessible, alsoAccessible, login, operator, until, visit, within } from "./world.ts";
 
 const token = (page: Page) => page.evaluate(() => localStorage.getItem("belljar.token"));
 const kept = (page: Page) => page.evaluate(() => JSON.stringify(sessionStorage));
@@ -48,7 +49,7 @@ test("a link that comes while someone is signed in asks first", async (t) => {
   // As another page would: into a page that is open, and as a new one.
   await v.page.evaluate((text) => { location.hash = text; }, `k=${code}`);
   await question.getByText(`You are signed in as ${v.user}.`).waitFor();
-  await accessible(v.page, "sign-in-offered");
+  await alsoAccessible(v.page, "sign-in-offered");
   assert.equal(v.page.url(), `${v.place.url}/webui/sandbox/runs`, "the code left the address");
   await v.page.keyboard.press("Enter");
   await question.waitFor({ state: "detached" });
@@ -82,7 +83,7 @@ test("a key signs in; a wrong one says so", async (t) => {
   await v.page.getByLabel("API key").fill("wrong-key-0123456789");
   await v.page.keyboard.press("Enter");
   await v.page.getByRole("alert").waitFor();
-  await accessible(v.page, "sign-in-wrong");
+  await alsoAccessible(v.page, "sign-in-wrong");
   assert.equal(await v.page.getByRole("button", { name: "Try again" }).count(), 0, "the same key would be as wrong");
   await v.page.getByLabel("API key").fill(v.key);
   await v.page.keyboard.press("Enter");
@@ -132,7 +133,7 @@ test("a revoked token asks for a new sign-in, with the reason", async (t) => {
   assert.equal(await token(v.page), null);
 });
 
-test("a token that ends before something is sent asks for a new sign-in, and what was written stays", async (t) => {
+test("a token that ends before something is sent asks for a new sign-in, and what was written stays", soak, async (t) => {
   const v = await visit(t);
   v.allow(/401/);
   await v.open("sandbox");

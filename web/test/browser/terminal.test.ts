@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Locator, Page } from "playwright-core";
+import { soak } from "./tier.ts";
 import { picture, serve, until, visit, type Visit, type VisitOptions } from "./world.ts";
 
 /** A terminal in a session's page. */
@@ -214,7 +215,7 @@ test("a server that is killed and started again: the first error stays, and noth
   await screen.shows(/still alive/);
 });
 
-test("a screen that falls behind leaves, and comes back for the history", async (t) => {
+test("a screen that falls behind leaves, and comes back for the history", soak, async (t) => {
   const { v, screen, open } = await begin(t);
   // The screen parses in timeouts: while they are held, nothing that comes is parsed.
   await v.inject(() => {

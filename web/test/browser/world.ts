@@ -6,6 +6,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from "playwrig
 import { Belljar, type TokenSpec } from "../../../sdk/typescript/src/index.ts";
 import { atEnd, type Owner } from "../../../sdk/typescript/test/server.ts";
 import { start } from "./stage.ts";
+import { soaking } from "./tier.ts";
 
 export * from "../../../sdk/typescript/test/server.ts";
 
@@ -94,7 +95,7 @@ async function enter(t: Owner, { place = common(), width = 1280, height = 800, j
       if (token) localStorage.setItem("belljar.token", token);
     }, token);
   }
-  context.setDefaultTimeout(60_000);
+  context.setDefaultTimeout(180_000);
   noted.length = 0;
   return room;
 }
@@ -238,6 +239,11 @@ export async function accessible(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize(size);
 }
+
+/** alsoAccessible is accessible in make soak alone: another state of a view that make test looks at elsewhere. */
+export const alsoAccessible: typeof accessible = async (page, name) => {
+  if (soaking) await accessible(page, name);
+};
 
 /** picture leaves a picture of the page in BELLJAR_WEB_PICTURES, if that is set. */
 export async function picture(page: Page, name: string): Promise<void> {

@@ -199,7 +199,8 @@ export class Book {
       outputs = once(outputs);
       this.#count = cell.count = cell.count ?? this.#count + 1;
       const run = await api().runs.get(id, { signal });
-      if (run.context?.state === "replaced") this.note = "The interpreter has ended. The next cell gets a new one, without the variables.";
+      if (run.context?.state === "new") this.note = "The interpreter is new. The variables were lost while the session hibernated.";
+      if (run.context?.state === "replaced") this.note = "The interpreter has ended, and its variables are gone.";
       const good = run.phase === "completed" && run.exit_code === 0;
       if (!good && !outputs.some((one) => one.output_type === "error") && run.message) print(outputs, "stderr", `${run.message}\n`);
       return good;
