@@ -9,6 +9,7 @@ import csv
 import sys
 from pathlib import Path
 
+STEP = 57  # a dozen students have all verdicts between them
 COMMENT = {".py": "# student {}\n", ".c": "/* student {} */\n", ".java": "// student {}\n"}
 
 
@@ -20,7 +21,7 @@ def main() -> None:
         table = csv.writer(expected)
         table.writerow(["program", "verdict"])
         for student in range(students):
-            source = sources[student % len(sources)]
+            source = sources[student * STEP % len(sources)]
             problem = source.name.split("-")[0]
             program = folder / f"{problem}-{student:03}{source.suffix}"
             program.write_text(source.read_text() + COMMENT[source.suffix].format(student))

@@ -384,7 +384,7 @@ func TestAttackMemory(t *testing.T) {
 	carl := s.user("carl")
 	work := `{"spec_version":"1.0","base_image":"host","command":[` + strings.Repeat(`"a",`, 1<<20-50) + `"a"]}`
 	var workers sync.WaitGroup
-	for range tier.Pick(8, 40) {
+	for range tier.Pick(4, 40) {
 		workers.Go(func() {
 			status, _, err := s.try("POST", api+"/runs", strings.NewReader(work), "X-API-KEY: "+carl)
 			if err == nil && status != http.StatusBadRequest && status != http.StatusTooManyRequests && status != http.StatusRequestEntityTooLarge {

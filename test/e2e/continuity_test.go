@@ -20,7 +20,7 @@ import (
 const episodeRounds = 5
 
 // burst is how many lines are printed at once: more than an agent holds while no server is there.
-const burst = 1_000_000
+var burst = tier.Pick(200_000, 1_000_000)
 
 // TestContinuity kills a server repeatedly while commands, in a session and alone, print numbered lines: slowly, in bursts, and in
 // reply to input. They continue without a gap, and so do clients that follow the output.

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver
+
+	"github.com/belljar/belljar/test/need"
 )
 
 // query changes a database that no server uses.
@@ -34,12 +36,10 @@ func query(t *testing.T, path, text string) {
 // smallDisk mounts a disk of its own, of size bytes.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount a disk")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	if err := unix.Mount("belljar-test", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700,size="+size); err != nil {
-		t.Skipf("no disk can be mounted: %v", err)
+		need.Missing(t, "a mount: %v", err)
 	}
 	t.Cleanup(func() {
 		until(t, "the disk is unmounted", func() bool { return unix.Unmount(dir, 0) == nil }) // a killed process releases it with a delay

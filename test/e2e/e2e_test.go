@@ -44,11 +44,11 @@ func TestMain(m *testing.M) {
 
 // TestConsecutiveRuns makes many sandboxes in one process, one after the other.
 func TestConsecutiveRuns(t *testing.T) {
-	soak(t, "-consecutive", strconv.Itoa(tier.Rounds(t, 100, 1000)))
+	soak(t, "-consecutive", strconv.Itoa(tier.Rounds(t, 40, 1000)))
 }
 
 // TestParallelRuns makes many sandboxes in one process that all live at the same time.
-func TestParallelRuns(t *testing.T) { soak(t, "-parallel", strconv.Itoa(tier.Rounds(t, 50, 200))) }
+func TestParallelRuns(t *testing.T) { soak(t, "-parallel", strconv.Itoa(tier.Rounds(t, 30, 200))) }
 
 func soak(t *testing.T, args ...string) {
 	t.Helper()
@@ -65,7 +65,7 @@ func soak(t *testing.T, args ...string) {
 
 // TestCommandLineRuns runs the binary again and again.
 func TestCommandLineRuns(t *testing.T) {
-	for i := range tier.Rounds(t, 10, 50) {
+	for i := range tier.Rounds(t, 5, 50) {
 		tmp := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), built.Belljar, "run", "--json", "--quiet", "--", "/bin/true")
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)

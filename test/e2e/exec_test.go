@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // answered is an exec that a client has an answer about.
@@ -30,7 +31,7 @@ func TestExecsThroughKills(t *testing.T) {
 	_, made := s.ask(http.MethodPost, "/api/v1/sandbox/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
 	session := "/api/v1/sandbox/sessions/" + made["session_id"].(string)
 	var all []answered
-	for round := range 4 {
+	for round := range tier.Rounds(t, 2, 4) {
 		var mu sync.Mutex
 		var clients sync.WaitGroup
 		before := len(all)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // TestFullWorkspace fills a workspace with bytes, and with files.
@@ -175,7 +177,7 @@ func TestFilesAtOnce(t *testing.T) {
 	for g := range 100 {
 		all.Go(func() {
 			path := fmt.Sprintf("d%d/f", g%7)
-			for i := range 5 {
+			for i := range tier.Pick(2, 5) {
 				text := fmt.Sprint(g, i)
 				for op, body := range map[string]map[string]any{
 					"write": {"path": fmt.Sprintf("%s%d", path, g), "contents": text, "overwrite": true}, "list": {"recursive": true}, "search": {"name": "f*"},

@@ -263,7 +263,7 @@ while not os.path.exists('stop'):
 		status, _ := w.fs("stat", map[string]any{"path": "swapping"})
 		return status == http.StatusOK
 	})
-	rounds := tier.Rounds(t, 30, 100)
+	rounds := tier.Rounds(t, 10, 100)
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {

@@ -139,7 +139,7 @@ func (l lane) rounds(t *testing.T) int {
 	if l.runtime == "gvisor" {
 		return tier.Rounds(t, 1, 100)
 	}
-	return tier.Rounds(t, 3, 1000)
+	return tier.Rounds(t, 1, 1000)
 }
 
 // TestHibernatedSessionsAreFree has many sessions hibernate at once: what each of them costs the server is its record. Make test has a few of

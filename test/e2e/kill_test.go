@@ -19,7 +19,7 @@ func TestKill(t *testing.T) {
 	data := t.TempDir()
 	args := []string{"--set", "max_concurrent_runs=3", "--set", "cancel_grace_seconds=0.5", "--set", "quota_sessions=0"}
 	w := &witness{}
-	for round := range tier.Rounds(t, 3, 100) {
+	for round := range tier.Rounds(t, 2, 100) {
 		if round%4 == 3 { // in the middle of taking up what the one before has left
 			s, _ := launch(t, data, args...)
 			time.Sleep(rand.N(120 * time.Millisecond))

@@ -19,7 +19,7 @@ import (
 // TestServerLeaksNothing has a server do a lot and looks at what it holds: descriptors, threads, goroutines and memory are
 // no more after many runs than after some.
 func TestServerLeaksNothing(t *testing.T) {
-	runs := tier.Rounds(t, 40, 1000)
+	runs := tier.Rounds(t, 24, 1000)
 	data := t.TempDir()
 	s := serve(t, data)
 	work := func(n int) {

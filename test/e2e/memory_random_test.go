@@ -146,4 +146,4 @@ func randomPrograms(t *testing.T, n, atOnce, calm, killed int) {
 // TestMemoryRandom has programs that take and give back memory of all kinds, and files, at random: none holds more than it
 // may, and none that stays below its limit is hindered. Those stay farther below it than in the soak: on a busy machine a
 // program that writes files at full speed close to its limit may be killed, which docs/specification.md says.
-func TestMemoryRandom(t *testing.T) { randomPrograms(t, 8, 2, 60, 0) }
+func TestMemoryRandom(t *testing.T) { randomPrograms(t, 4, 2, 60, 0) }

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // TestManySessionsOutliveTheServer kills a server with many sessions at work. They are there when the next one is ready, with
 // what runs in them, and nothing of them is left on this machine when they have been deleted.
 func TestManySessionsOutliveTheServer(t *testing.T) {
-	const sessions, runs = 20, 3
+	sessions, runs := tier.Pick(8, 20), 3
 	data := t.TempDir()
 	args := []string{"--set", "quota_sessions=0", "--set", "max_concurrent_runs=100"}
 	s := serve(t, data, args...)

@@ -22,7 +22,7 @@ import (
 // written one by one, in batches and as streams, the shell, terminals, and what the pool makes meanwhile. The next ones
 // are killed too, before they are ready. What was answered is so, and what was not is there whole or not at all.
 func TestStorm(t *testing.T) {
-	rounds := tier.Rounds(t, 2, 20)
+	rounds := tier.Rounds(t, 1, 20)
 	data := t.TempDir()
 	args := []string{"--set", "quota_sessions=0", "--set", "pool_size=3", "--set", "cancel_grace_seconds=0.5"}
 	s := serve(t, data, args...)

@@ -34,7 +34,7 @@ func TestTraces(t *testing.T) {
 		soak              bool
 	}{
 		{"python", "python3", false}, {"node", "node", false}, {"ruby", "ruby", false}, {"shell", "dash", false}, {"c", "gcc", false},
-		{"go", "go", false}, {"java", "javac", true}, {"rust", "rustc", true}, {"typescript", "node", true}, // they take seconds of CPU time
+		{"go", "go", true}, {"java", "javac", true}, {"rust", "rustc", true}, {"typescript", "node", true}, // they take seconds of CPU time
 	} {
 		t.Run(c.language, func(t *testing.T) {
 			if c.soak {
@@ -47,7 +47,6 @@ func TestTraces(t *testing.T) {
 			}
 			dir, out := filepath.Join(traces, "program", c.language), t.TempDir()
 			args := []string{"run", "--quiet", "--memory", "1g", "--pids", "512", "--timeout", "300", "--workspace-exec", "--capture", "out/**", "--out", out}
-			how := tier.Pick("", "all")
 			switch c.language {
 			case "go":
 				dir = goPrograms(t, dir)
@@ -56,7 +55,7 @@ func TestTraces(t *testing.T) {
 			case "typescript":
 				dir = typescriptPrograms(t, dir)
 			}
-			args = append(args, "--dir", dir, filepath.Join(dir, "run.sh"), how)
+			args = append(args, "--dir", dir, filepath.Join(dir, "run.sh"))
 			if said, err := exec.CommandContext(t.Context(), built.Belljar, args...).CombinedOutput(); err != nil {
 				if _, failed := err.(*exec.ExitError); !failed || strings.Contains(string(said), "belljar:") {
 					t.Fatalf("%v\n%s", err, said)
@@ -67,9 +66,6 @@ func TestTraces(t *testing.T) {
 				t.Fatal(err, want)
 			}
 			for _, name := range want {
-				if c.language == "go" && filepath.Base(name) == "test.txt" && how != "all" {
-					continue // go test compiles the standard library: make soak
-				}
 				compare(t, name, filepath.Join(out, "out", filepath.Base(name)))
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/linux/disk"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -23,7 +24,7 @@ const disks = "disk_workspace_mb=64"
 func needDisk(t *testing.T) {
 	t.Helper()
 	if why, hint := disk.Missing(); why != "" {
-		t.Skip(why + ": " + hint)
+		need.Missing(t, "%s: %s", why, hint)
 	}
 }
 
@@ -214,7 +215,7 @@ func TestVolumesThroughKills(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", disks)
 	s.prints(nil, object{"volume": "old", "mb": 8}, "head -c 5M /dev/urandom > f && sha256sum f > sum && sync")
-	for round := range tier.Rounds(t, 2, 40) {
+	for round := range tier.Rounds(t, 1, 40) {
 		done := make(chan struct{})
 		go func(s *server) {
 			defer close(done)

@@ -126,7 +126,7 @@ for line in sys.stdin:
 	}
 
 	// Clients that come back, many times.
-	for range tier.Rounds(t, 20, 1000) {
+	for range tier.Rounds(t, 5, 1000) {
 		p := s.front("pty?session_id=" + pty)
 		if m := p.next(); m["resumed"] != true {
 			t.Fatal(m)

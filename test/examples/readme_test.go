@@ -165,7 +165,7 @@ func environment(t *testing.T, more ...string) []string {
 		return strings.HasPrefix(v, "BELLJAR_") || strings.HasPrefix(v, "OPENAI_") || strings.HasPrefix(v, "ANTHROPIC_")
 	})
 	return append(append(env, "PATH="+filepath.Dir(built.Belljar)+":/usr/bin:"+os.Getenv("PATH"), "LC_ALL=C.UTF-8",
-		"PYTHONPYCACHEPREFIX="+compiledPython, "PYTHONPATH="+python), more...)
+		"PYTHONPYCACHEPREFIX="+compiledPython, "PYTHONPATH="+python, "SANDBOX_POOL_SIZE=1"), more...)
 }
 
 // bash runs a script and returns what it prints, on standard output and error alike. Everything that it starts ends with it.

@@ -50,6 +50,7 @@ func TestScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("SANDBOX_CANCEL_GRACE_SECONDS", "300") // on a busy machine a program may take seconds to end by TERM
 	s := served.Start(t, built.Belljar)
 	drivers := map[string]func(ctx context.Context, t *testing.T, key string, w io.Writer) error{
 		"go": func(ctx context.Context, t *testing.T, key string, w io.Writer) error {

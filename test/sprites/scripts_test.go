@@ -142,9 +142,13 @@ func TestScripts(t *testing.T) {
 	x.want(6, "expected", smoke, "EXPECTED_VERSION=1.0.0")
 	// Faults of the API.
 	for code, fault := range map[int]http.HandlerFunc{
-		4: func(w http.ResponseWriter, r *http.Request) { http.Error(w, sprites.Token, 503) },
-		5: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", 302) },
-		3: func(w http.ResponseWriter, r *http.Request) { http.Error(w, sprites.Token, 403) },
+		4: func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, sprites.Token, http.StatusServiceUnavailable)
+		},
+		5: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		},
+		3: func(w http.ResponseWriter, r *http.Request) { http.Error(w, sprites.Token, http.StatusForbidden) },
 	} {
 		s.Break(func(w http.ResponseWriter, r *http.Request) bool { fault(w, r); return true })
 		x.want(code, "", deploy)
