@@ -43,6 +43,9 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 	if x.Session != "" && !c.server.given() {
 		return mistake.New("--server URL, or BELLJAR_SERVER", "a session is on a server")
 	}
+	if x.Session != "" && (x.Image != "" || x.Runtime != "") {
+		return mistake.New("leave them out: the session has its own", "--image and --runtime are for a new session")
+	}
 	ctx, stopped := interrupt.End(ctx) // not before its session has ended
 	defer func() { err = stopped(err) }()
 	if x.Image != local.HostImage {

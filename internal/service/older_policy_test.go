@@ -29,6 +29,10 @@ func TestSessionOfAnOlderPolicy(t *testing.T) {
 		if _, err := terminals.Open(next.context(), session.ID, belljar.TerminalSpec{}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
 			t.Errorf("%s, a terminal: %v", name, err)
 		}
+		contexts := next.service.As(service.Local()).Contexts()
+		if _, err := contexts.Create(next.context(), session.ID, belljar.ContextSpec{Language: "bash"}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+			t.Errorf("%s, a context: %v", name, err)
+		}
 		next.kill()
 	}
 	last := w.boot()

@@ -24,6 +24,11 @@ func TestCPUQuota(t *testing.T) {
 	b := newBench(t, func(o *service.Options) {
 		o.Clock, o.Events, o.Quota.CPUSecondsPerDay = clock, &told, 100
 	}, parts(&o))
+	mine := b.service.As(belljar.Caller{ID: "greedy"})
+	x, err := mine.Sessions().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	spent, now := 100.074, clock.Now()
 	row := leftRow(belljar.PhaseRunning, nil)
 	row.UserID = "greedy"
@@ -32,16 +37,21 @@ func TestCPUQuota(t *testing.T) {
 	if err := o.Store.Runs().Finish(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.as("greedy").Start(t.Context(), shell("true"))
+	_, err = b.as("greedy").Start(t.Context(), shell("true"))
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["limit"] != 100.0 || e.Details["used"] != spent ||
 		e.Message != "100.07 of 100 CPU seconds of the day are used up" ||
 		e.Details["retry_after_sec"] != 24*3600+1 {
 		t.Fatalf("%+v", err)
 	}
-	_, err = b.service.As(belljar.Caller{ID: "greedy"}).Sessions().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
+	_, err = mine.Sessions().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
 	refusedAs(t, "a session", err, belljar.CodeQuotaExceeded)
-	if got := told.named(event.Denied); len(got) != 2 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
+	_, err = mine.Contexts().Create(t.Context(), x.ID, belljar.ContextSpec{Language: "bash"})
+	refusedAs(t, "a context", err, belljar.CodeQuotaExceeded)
+	if _, err := mine.Contexts().List(t.Context(), x.ID); err != nil {
+		t.Error(err)
+	}
+	if got := told.named(event.Denied); len(got) != 3 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
 		t.Errorf("told %+v", got)
 	}
 	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // another user's

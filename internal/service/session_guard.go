@@ -28,17 +28,22 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 
 // useTerminals counts a use of a session in which caller may open a terminal.
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
+	if err := s.mayExecute(ctx, caller, id); err != nil {
+		return nil, nil, err
+	}
+	return useWhileAlive(ctx, s, caller, id)
+}
+
+// mayExecute refuses a caller who may execute nothing in a session now.
+func (s *Service) mayExecute(ctx context.Context, caller belljar.Caller, id string) error {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
 		err = s.rules.Enabled() // the session may be of a former server, which executed programs
 	}
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if err := s.accounts.CheckDay(ctx, caller.ID, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist); err != nil {
-		return nil, nil, err
-	}
-	return useWhileAlive(ctx, s, caller, id)
+	return s.accounts.CheckDay(ctx, caller.ID, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist)
 }
 
 // usePorts counts a use of a session whose ports caller may connect to.
@@ -46,9 +51,14 @@ func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string
 	return useWhileAlive(ctx, s, caller, id)
 }
 
-// useContexts returns what counts a use of a session in which a caller may run code.
-func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
-	return func(ctx context.Context, caller belljar.Caller, id string) (kernel.Session, func(), error) {
+// useContexts returns what counts a use of a session in which a caller may see and end contexts, and with execute also run code.
+func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
+	return func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
+		if execute {
+			if err := s.mayExecute(ctx, caller, id); err != nil {
+				return nil, nil, err
+			}
+		}
 		return useWhileAlive(ctx, s, caller, id)
 	}
 }

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -81,6 +83,46 @@ x + 1`))
 	}
 	if err := c.Sessions().Delete(t.Context(), id); err != nil {
 		t.Error(err)
+	}
+}
+
+// A session without a process for an interpreter says so.
+func TestContextWithoutProcesses(t *testing.T) {
+	s := serve(t, t.TempDir())
+	c := s.client()
+	id := s.session(c, func(spec *belljar.SessionSpec) { spec.Resources.Pids = 20 }).ID
+	run, err := c.Runs().Start(t.Context(), belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: id, TimeoutSec: patience.Seconds(), Command: []string{"python3", "-c", `import os, signal
+try:
+    while os.fork(): pass
+except BlockingIOError: print("full", flush=True)
+signal.pause()`},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, err := range c.Runs().Frames(t.Context(), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			break
+		}
+	}
+	for n := 0; err == nil && n < 20; n++ { // what started the run may have left room for one
+		_, err = c.Contexts().Create(t.Context(), id, belljar.ContextSpec{Language: "bash", Name: fmt.Sprint("b", n)})
+	}
+	if belljar.CodeOf(err) != belljar.CodeQuotaExceeded || !strings.Contains(err.Error(), "as many processes as it may have (20)") {
+		t.Errorf("%v", err)
+	}
+	if err := c.Runs().Cancel(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := belljar.Collect(t.Context(), c.Runs(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := c.Contexts().Create(t.Context(), id, belljar.ContextSpec{Language: "bash"}); err != nil || made.State != belljar.ContextIdle {
+		t.Errorf("later: %+v, %v", made, err)
 	}
 }
 

@@ -123,8 +123,10 @@ while ! [ -s n ]; do read -t .05 -u 9; done`)
 			t.Errorf("%s %v: %d %v", c.path, c.body, status, got)
 		}
 	}
-	if status, got := s.ask(http.MethodGet, api+"/snapshots/"+snapshot+"/archive", nil); status != http.StatusConflict {
-		t.Errorf("export: %d %v", status, got)
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		if status, got := s.ask(method, api+"/snapshots/"+snapshot+"/archive", nil); status != http.StatusConflict {
+			t.Errorf("export, %s: %d %v", method, status, got)
+		}
 	}
 
 	s.kill()

@@ -226,6 +226,7 @@ type lazyWriter struct {
 	w     http.ResponseWriter
 	begin func()
 	begun bool
+	head  bool // the first byte is enough
 }
 
 func (l *lazyWriter) Write(b []byte) (int, error) {
@@ -233,6 +234,9 @@ func (l *lazyWriter) Write(b []byte) (int, error) {
 		l.begun = true
 		l.begin()
 		l.w.WriteHeader(http.StatusOK)
+	}
+	if l.head {
+		return 0, http.ErrBodyNotAllowed
 	}
 	return l.w.Write(b)
 }

@@ -79,15 +79,10 @@ func exportSnapshot(d *Door) http.HandlerFunc {
 		}
 		all, id := d.as(r.Context()).Snapshots(), r.PathValue("snapshot_id")
 		out := &lazyWriter{w: w, begin: func() { setDownloadHeaders(w.Header(), "application/x-tar", "snapshot-"+id+".tar") }}
-		var err error
-		if r.Method == http.MethodHead {
-			if _, err = all.Get(r.Context(), id); err == nil {
-				out.begin()
-			}
-		} else {
-			err = all.Export(r.Context(), id, out)
-		}
+		out.head = r.Method == http.MethodHead
+		err := all.Export(r.Context(), id, out)
 		switch {
+		case out.head && out.begun:
 		case err != nil && out.begun:
 			panic(http.ErrAbortHandler) // so that the client detects the short body
 		case err != nil:

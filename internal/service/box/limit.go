@@ -16,6 +16,15 @@ func NoProcess(l belljar.Limits) (message, hint string) {
 		"end what runs in it, or allow more with " + ProcessLimit(l)
 }
 
+// NoProcessLeft is the error of a program that could not start in a session for that reason.
+func NoProcessLeft(l belljar.Limits, session string, cause error) error {
+	message, hint := NoProcess(l)
+	return &belljar.Error{
+		Code: belljar.CodeQuotaExceeded, Message: message, Err: cause,
+		Details: map[string]any{"quota": "pids", "session_id": session}, Hint: hint,
+	}
+}
+
 // MaxProcesses is how many processes and threads l allows at once: the lower of its two limits.
 func MaxProcesses(l belljar.Limits) int { return min(l.Pids, l.NProc) }
 

@@ -30,12 +30,14 @@ type Session interface {
 	// Box is its sandbox with its agent, and Execution a command in it without arguments.
 	Box() *box.Box
 	Execution() wire.Exec
+	// Limits are those of its sandbox.
+	Limits() belljar.Limits
 }
 
 // Options is what the contexts of a service are made of.
 type Options struct {
-	// Acquire counts a use of a session in which the caller may run code, until release is called.
-	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
+	// Acquire counts a use of a session of the caller until release is called. With execute, the caller may also run code in it now.
+	Acquire func(ctx context.Context, caller belljar.Caller, id string, execute bool) (x Session, release func(), err error)
 	// Stop cancels the runs of a context.
 	Stop func(session, context string)
 	// Ended is the error of using a session that has ended.
@@ -72,9 +74,14 @@ const (
 	maxMatchBytes = 1 << 20
 )
 
+// executing performs something in a session that executes code.
+func (v view) executing(ctx context.Context, doing, sessionID string, limit time.Duration, do func(ctx context.Context, x Session) error) error {
+	return v.with(ctx, true, doing, sessionID, limit, do)
+}
+
 // with performs something in a session.
-func (v view) with(ctx context.Context, doing, sessionID string, limit time.Duration, do func(ctx context.Context, x Session) error) error {
-	x, release, err := v.opts.Acquire(ctx, v.caller, sessionID)
+func (v view) with(ctx context.Context, execute bool, doing, sessionID string, limit time.Duration, do func(ctx context.Context, x Session) error) error {
+	x, release, err := v.opts.Acquire(ctx, v.caller, sessionID, execute)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		err = do(ctx, x)
@@ -105,7 +112,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 	if spec.Cwd != "" {
 		spec.Cwd, _ = belljar.CleanPath(spec.Cwd)
 	}
-	err = v.with(ctx, "make a context", sessionID, startTime, func(ctx context.Context, x Session) error {
+	err = v.executing(ctx, "make a context", sessionID, startTime, func(ctx context.Context, x Session) error {
 		e, fresh, err := x.Contexts().enter(spec, v.opts.Now())
 		if err != nil {
 			return err
@@ -118,9 +125,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 		}
 		// One that had variables stays stopped: its next code says that they are gone, or has the earlier code executed again.
 		if made, err = v.look(ctx, x, e); err == nil && made.State == belljar.ContextStopped && made.Runs == 0 && !x.Contexts().isLost(e) {
-			if err = v.start(ctx, x, e); err == nil {
-				made, err = v.look(ctx, x, e)
-			}
+			made, err = v.start(ctx, x, e)
 		}
 		if err != nil {
 			if fresh {
@@ -141,8 +146,25 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 	return made, err
 }
 
-// start starts the interpreter of a context.
-func (v view) start(ctx context.Context, x Session, e *entry) error {
+// start starts the interpreter of a context, and returns the context as it stands then.
+func (v view) start(ctx context.Context, x Session, e *entry) (c belljar.Context, err error) {
+	if err = v.launch(ctx, x, e); err == nil {
+		c, err = v.look(ctx, x, e)
+	}
+	const hint = "see that the session has processes and memory left, or allow more with pids (--pids) and memory_mb (--memory)"
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // Node waits for threads that it cannot have
+		return c, &belljar.Error{
+			Code: belljar.CodeTimeout, Message: fmt.Sprintf("the interpreter of context %q did not start in time", e.name), Hint: hint,
+		}
+	case err == nil && c.State == belljar.ContextStopped:
+		return c, &belljar.Error{Code: belljar.CodeConflict, Message: fmt.Sprintf("the interpreter of context %q ended while it started", e.name), Hint: hint}
+	}
+	return c, err
+}
+
+// launch has the interpreter of a context execute nothing.
+func (v view) launch(ctx context.Context, x Session, e *entry) error {
 	nothing := map[string]string{"bash": ":"}[e.language]
 	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(nothing, " "))
 	exec.Shell.Complete = true
@@ -163,6 +185,8 @@ func (v view) start(ctx context.Context, x Session, e *entry) error {
 		}
 	case refused.Errno == wire.ENOENT:
 		return noInterpreter(e, "the image has no interpreter for "+e.language)
+	case refused.Errno == wire.EAGAIN:
+		return box.NoProcessLeft(x.Limits(), x.Session().ID, err)
 	}
 	return err
 }
@@ -265,7 +289,7 @@ func (v view) list(ctx context.Context, x Session, entries []*entry) ([]belljar.
 
 // List returns a session's contexts.
 func (v view) List(ctx context.Context, sessionID string) (list []belljar.Context, err error) {
-	err = v.with(ctx, "list contexts", sessionID, listTime, func(ctx context.Context, x Session) error {
+	err = v.with(ctx, false, "list contexts", sessionID, listTime, func(ctx context.Context, x Session) error {
 		list, err = v.list(ctx, x, x.Contexts().all())
 		return err
 	})
@@ -274,7 +298,7 @@ func (v view) List(ctx context.Context, sessionID string) (list []belljar.Contex
 
 // Restart ends a context's interpreter, and starts a new one.
 func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Context, err error) {
-	err = v.with(ctx, "restart a context", sessionID, startTime, func(ctx context.Context, x Session) error {
+	err = v.executing(ctx, "restart a context", sessionID, startTime, func(ctx context.Context, x Session) error {
 		e, err := x.Contexts().find(name)
 		if err == nil {
 			err = v.end(ctx, x, e)
@@ -284,11 +308,10 @@ func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Co
 			err = keep(x)
 		}
 		if err == nil {
-			err = v.start(ctx, x, e)
+			c, err = v.start(ctx, x, e)
 		}
 		if err == nil {
 			v.record(event.ContextEnded, x, e, "restarted")
-			c, err = v.look(ctx, x, e)
 		}
 		return err
 	})
@@ -297,7 +320,7 @@ func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Co
 
 // Delete ends a context.
 func (v view) Delete(ctx context.Context, sessionID, name string) error {
-	return v.with(ctx, "delete a context", sessionID, startTime, func(ctx context.Context, x Session) error {
+	return v.with(ctx, false, "delete a context", sessionID, startTime, func(ctx context.Context, x Session) error {
 		e, err := x.Contexts().find(name)
 		if err != nil {
 			return nil
@@ -335,7 +358,7 @@ func (v view) Complete(ctx context.Context, sessionID, name, code string) (c bel
 	if len(code) > maxCode {
 		return c, &belljar.Error{Code: belljar.CodeTooLarge, Message: fmt.Sprintf("code is limited to %d bytes", maxCode), Details: map[string]any{"field": "code"}}
 	}
-	err = v.with(ctx, "complete code", sessionID, completeTime, func(ctx context.Context, x Session) error {
+	err = v.executing(ctx, "complete code", sessionID, completeTime, func(ctx context.Context, x Session) error {
 		e, err := x.Contexts().find(name)
 		if err != nil {
 			return err

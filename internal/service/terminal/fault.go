@@ -31,11 +31,7 @@ func (t *terminal) startError(err error) error {
 			Details: map[string]any{"quota": "sandbox_terminals", "session_id": t.sessionID}, Hint: "close one, or end the programs that have some",
 		}
 	case failed.Code == wire.CodeExecFailed && failed.Errno == wire.EAGAIN:
-		message, hint := box.NoProcess(t.session.Limits())
-		return &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: message, Err: err,
-			Details: map[string]any{"quota": "pids", "session_id": t.sessionID}, Hint: hint,
-		}
+		return box.NoProcessLeft(t.session.Limits(), t.sessionID, err)
 	case failed.Code == wire.CodeExecFailed:
 		e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: failed.Message, Err: err, Details: map[string]any{"field": "command"}}
 		if failed.Step != "lookup" && failed.Step != "exec" && failed.Step != "chdir" {
