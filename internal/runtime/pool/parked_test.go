@@ -8,7 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime/pool"
 )
 
-// An interpreter that fails while it comes to wait ends. It does not execute the program, which no caller has started.
+// An interpreter that fails while it comes to wait ends, and a script in its place does not begin: it may start another interpreter
+// without our file. None of them executes the program, which no caller has started.
 func TestPlainParkedFails(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
@@ -18,17 +19,28 @@ func TestPlainParkedFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	box.write("main.py", "open('executed', 'a').write('x')")
-	for name, site := range map[string]string{ // the image's own file
-		"fork": "import os\ndef fail(): raise BlockingIOError(11, 'no process is left')\nos.fork = fail", "site": "1 / 0",
+	box.write("fork/sitecustomize.py", "import os\ndef fail(): raise BlockingIOError(11, 'no process is left')\nos.fork = fail") // the image's own file
+	box.write("site/sitecustomize.py", "1 / 0")
+	box.write("bin/python3", "#!/bin/sh\nexec /usr/bin/python3 -I \"$@\"")
+	if got := box.exec(program("chmod", "+x", "bin/python3"), ""); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for name, env := range map[string][]string{
+		"fork": append([]string{"PYTHONPATH=/workspace/fork"}, sandboxEnv...), "site": append([]string{"PYTHONPATH=/workspace/site"}, sandboxEnv...),
+		"script": {"PATH=/workspace/bin:/usr/bin"},
 	} {
-		box.write(name+"/sitecustomize.py", site)
-		e := warmed(program("python3", "main.py"))
-		e.Env = append([]string{"PYTHONPATH=/workspace/" + name}, e.Env...)
-		if err := pool.Park(t.Context(), box.box, e); err == nil && (info.Cgroup || name != "fork") {
+		e := program("python3", "main.py")
+		e.Env = env
+		if err := pool.Park(t.Context(), box.box, warmed(e)); err == nil && (info.Cgroup || name != "fork") {
 			t.Errorf("%s: the interpreter waits", name)
 		}
 		if got := box.exec(program("rm", "executed"), ""); got.code == 0 {
 			t.Errorf("%s: the interpreter executed the program", name)
+		}
+		if name != "site" {
+			if got := box.exec(e, ""); got.code != 0 || box.exec(program("rm", "executed"), "").code != 0 {
+				t.Errorf("%s: the program: %+v", name, got)
+			}
 		}
 	}
 }

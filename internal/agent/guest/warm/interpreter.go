@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -97,6 +98,24 @@ func Write(dir string) error {
 		}
 	}
 	return root.Chmod(".", 0o555) // Python leaves no bytecode there
+}
+
+// Check refuses a program that may start another one without our file, which would then execute the command's program: a script can
+// replace the environment, or add python3's -I.
+func Check(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err // or the path is relative, and starts at another directory
+	}
+	defer f.Close()
+	var magic [2]byte
+	if _, err := io.ReadFull(f, magic[:]); err != nil {
+		return err
+	}
+	if string(magic[:]) == "#!" {
+		return fmt.Errorf("%s is a script", path)
+	}
+	return nil
 }
 
 // Message is the message that makes an interpreter the process of a command.
