@@ -5,6 +5,7 @@ package guest_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,27 @@ func TestTimeoutOfABirth(t *testing.T) {
 			t.Errorf("the next: %+v", exit)
 		}
 	})
+}
+
+// One that does not end by TERM has its grace, too: here its process is stopped.
+func TestGraceOfABirth(t *testing.T) {
+	h := begin(t, guest.Config{})
+	cwd := t.TempDir()
+	const timeout, grace = 500, 1500
+	l := h.exec(wire.Exec{ID: "a", Argv: []string{leased(t)}, Cwd: cwd, UID: os.Getuid(), GID: os.Getgid(), TimeoutMS: timeout, GraceMS: grace})
+	for stopped := false; !stopped; {
+		all, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, link := range all {
+			if at, _ := os.Readlink(link); at == cwd {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+				stopped = unix.Kill(pid, unix.SIGSTOP) == nil
+			}
+		}
+	}
+	l.started()
+	if exit := l.exit(); exit.Cause != wire.CauseTimeout || exit.Signal != int(unix.SIGKILL) || exit.WallMS < timeout+grace {
+		t.Errorf("exit %+v", exit)
+	}
 }
 
 // Closing an agent does not wait for a blocked execve.

@@ -40,9 +40,9 @@ var errLaunchTimeout = errors.New("it has not begun within " + launchTime.String
 // then ends the child, which the keeper reports; cut is the reason.
 func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 	const look = time.Second // interval to check whether the agent is closed; most starts take a thousandth
-	limit, cause := launchTime, wire.CauseLost
+	limit, cause, grace := launchTime, wire.CauseLost, look
 	if t := milliseconds(e.spec.TimeoutMS); t > 0 && t < limit {
-		limit, cause = t, wire.CauseTimeout
+		limit, cause, grace = t, wire.CauseTimeout, max(look, milliseconds(e.spec.GraceMS))
 	}
 	for kills := 0; ; {
 		left := time.Until(e.began.Add(limit))
@@ -52,15 +52,16 @@ func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 			_ = e.status.SetReadDeadline(time.Time{})
 			return rec, cut, err
 		}
-		switch {
-		case cut == "" && isClosed(e.a.stop):
-			cut = wire.CauseEnded
-		case time.Since(e.began) < limit:
+		switch stop := isClosed(e.a.stop); {
+		case !stop && time.Since(e.began) < limit:
 			continue
-		case cut == "":
-			cut = cause
+		case cut != "":
+			limit = time.Since(e.began) + look
+		case stop:
+			cut = wire.CauseEnded
+		default:
+			cut, limit = cause, time.Since(e.began)+grace
 		}
-		limit = time.Since(e.began) + look
 		for _, p := range e.processes() {
 			p.Signal([]unix.Signal{unix.SIGTERM, unix.SIGKILL}[min(kills, 1)]) // TERM first, as after its execve: the status is the same
 			p.Close()
