@@ -28,14 +28,14 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 
 // useTerminals counts a use of a session in which caller may open a terminal.
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
-	if err := s.mayExecute(ctx, caller, id); err != nil {
+	if err := mayExecute(ctx, s, caller, id); err != nil {
 		return nil, nil, err
 	}
 	return useWhileAlive(ctx, s, caller, id)
 }
 
 // mayExecute refuses a caller who may execute nothing in a session now.
-func (s *Service) mayExecute(ctx context.Context, caller belljar.Caller, id string) error {
+func mayExecute(ctx context.Context, s *Service, caller belljar.Caller, id string) error {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
 		err = s.rules.Enabled() // the session may be of a former server, which executed programs
@@ -55,7 +55,7 @@ func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string
 func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
 	return func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
 		if execute {
-			if err := s.mayExecute(ctx, caller, id); err != nil {
+			if err := mayExecute(ctx, s, caller, id); err != nil {
 				return nil, nil, err
 			}
 		}
