@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest/file"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
 	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/guest/warm"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -170,7 +171,7 @@ func (l *launcher) prepare() error {
 	}
 	l.step = stepPipes
 	if l.e.parked != nil {
-		if err := l.e.parked.prepare(l); err != nil {
+		if err := errors.Join(warm.Check(l.path), l.e.parked.prepare(l)); err != nil {
 			return err
 		}
 	}

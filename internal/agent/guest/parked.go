@@ -239,11 +239,8 @@ func (p *parked) become(l *launcher) error {
 	return nil
 }
 
-// prepare checks that the interpreter is one, and opens its end of its socket.
+// prepare opens the interpreter's end of its socket.
 func (p *parked) prepare(l *launcher) error {
-	if err := warm.Check(l.path); err != nil {
-		return err
-	}
 	ours, theirs, err := sock.New()
 	if err != nil {
 		return err

@@ -27,12 +27,12 @@ func TestPlainParkedFails(t *testing.T) {
 	}
 	for name, env := range map[string][]string{
 		"fork": append([]string{"PYTHONPATH=/workspace/fork"}, sandboxEnv...), "site": append([]string{"PYTHONPATH=/workspace/site"}, sandboxEnv...),
-		"script": {"PATH=/workspace/bin:/usr/bin"},
+		"script": {"PATH=/workspace/bin:/usr/bin"}, "none": sandboxEnv,
 	} {
 		e := program("python3", "main.py")
 		e.Env = env
-		if err := pool.Park(t.Context(), box.box, warmed(e)); err == nil && (info.Cgroup || name != "fork") {
-			t.Errorf("%s: the interpreter waits", name)
+		if err := pool.Park(t.Context(), box.box, warmed(e)); (err == nil) != (name == "none" || name == "fork" && !info.Cgroup) {
+			t.Errorf("%s: %v", name, err)
 		}
 		if got := box.exec(program("rm", "executed"), ""); got.code == 0 {
 			t.Errorf("%s: the interpreter executed the program", name)
