@@ -43,7 +43,7 @@ func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL s
 			resolver = net.DefaultResolver
 		}
 		g := NewGate(Options{Policy: p, Resolver: resolver})
-		addrs = g.lookup(ctx, v.host).addrs
+		addrs = g.resolve(ctx, v.host).addrs
 	}
 	own, err := ownAddresses()
 	usable := false

@@ -156,7 +156,7 @@ func TestSlowResolver(t *testing.T) {
 	close(release)
 }
 
-// Two who want a name at once share a lookup, and one that its first asker gave up is repeated.
+// Several who want a name at once share a lookup, also if its first asker has given up.
 func TestSharedLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &resolver{wait: make(chan struct{})}
@@ -182,8 +182,44 @@ func TestSharedLookup(t *testing.T) {
 		if a, b := <-second, <-third; a != b || len(a.addrs) != 1 {
 			t.Errorf("%+v, %+v", a, b)
 		}
-		if n := dns.count(); n != 2 {
+		if n := dns.count(); n != 1 {
 			t.Errorf("%d lookups", n)
+		}
+	})
+}
+
+// late is a resolver whose first server is dead.
+type late struct{ *resolver }
+
+func (r late) LookupNetIP(ctx context.Context, network, name string) ([]netip.Addr, error) {
+	select {
+	case <-time.After(5 * time.Second):
+		return r.resolver.LookupNetIP(ctx, network, name)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A program that asks again for a name gets it from the resolver's second server. Belljar itself, and a connection, wait for that.
+func TestDeadServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := late{&resolver{}}
+		dns.set("a.example.com", []netip.Addr{public})
+		opts := Options{Policy: policyOf(t, "*.example.com"), Resolver: dns, Own: noOwn, Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
+			return new(net.TCPConn), nil
+		}}
+		if _, err := NewGate(opts).Dial(t.Context(), "a.example.com", 443); err != nil {
+			t.Error(err)
+		}
+		if got := Check(t.Context(), opts.Policy, nil, dns, "https://a.example.com"); !got.Allowed {
+			t.Errorf("%+v", got)
+		}
+		g := NewGate(opts)
+		if p := g.lookup(t.Context(), "a.example.com"); p.reason() != DNSFailed || p.missing {
+			t.Errorf("at first: %+v", p)
+		}
+		if p := g.lookup(t.Context(), "a.example.com"); len(p.addrs) != 1 {
+			t.Errorf("again: %+v", p)
 		}
 	})
 }
