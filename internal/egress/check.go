@@ -117,6 +117,9 @@ func (p *Policy) how(v verdict, port uint16) string {
 
 // target returns the host and port of a URL. A host alone, or with a port, will do.
 func target(rawURL string) (host string, port uint16, err error) {
+	if ip, err := netip.ParseAddr(rawURL); err == nil && ip.Is6() {
+		rawURL = "[" + rawURL + "]" // what follows its last colon is no port
+	}
 	if !strings.Contains(rawURL, "://") {
 		rawURL = "https://" + rawURL
 	}

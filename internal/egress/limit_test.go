@@ -455,6 +455,8 @@ func TestCheck(t *testing.T) {
 		{policy, "wss://a.example.com", "a.example.com", 443, "*.example.com", "", "allowed by"},
 		{policy, "https://203.0.113.5", "203.0.113.5", 443, "203.0.113.0/24", "", "allowed by 203.0.113.0/24"},
 		{policy, "https://[::ffff:203.0.113.5]:443", "203.0.113.5", 443, "203.0.113.0/24", "", "allowed by"},
+		{policy, "203.0.113.5", "203.0.113.5", 443, "203.0.113.0/24", "", "allowed by 203.0.113.0/24"},
+		{policy, "2001:db8::7", "2001:db8::7", 443, "", NoMatch, "no rule covers 2001:db8::7"},
 		{policy, "https://example.com", "example.com", 443, "", NoMatch, "no rule covers example.com"},
 		{policy, "https://a_b.example.com", "a_b.example.com", 443, "", NoMatch, `"a_b.example.com" is not a host name`},
 		{policy, "ssh://a.example.com:22", "a.example.com", 22, "", PortDenied, "port 22 is denied: the server allows 80, 443, 5432"},
