@@ -69,6 +69,10 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 		n.replace(before)
 		return spec, fault.Record("put the session's network on record", err)
 	}
+	state := x.Snapshot()
+	x.all.opts.Record(event.Event{
+		Name: event.SessionNetwork, Caller: caller, Session: &state, Runtime: state.Runtime, Kind: spec.NetworkPolicy,
+	})
 	if err := b.Network.Set(ctx, place.Egress); err != nil {
 		return spec, err
 	}
@@ -77,10 +81,6 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 			return spec, err
 		}
 	}
-	state := x.Snapshot()
-	x.all.opts.Record(event.Event{
-		Name: event.SessionNetwork, Caller: x.caller, Session: &state, Runtime: state.Runtime, Kind: spec.NetworkPolicy,
-	})
 	return spec, nil
 }
 
