@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // relaying is a runtime whose agents should have a relay, and have none.
@@ -42,5 +43,47 @@ func TestNetworkChangeIsRecorded(t *testing.T) {
 	}
 	if got := told.named(event.SessionNetwork); len(got) != 1 || got[0].Kind != belljar.NetworkAllowlist || got[0].Caller.ID != service.Local().ID {
 		t.Errorf("the audit trail has %+v", got)
+	}
+}
+
+// A user whose traffic of the day is used up gets no network for a session without one, and no clone. The network of another session can
+// still be narrowed.
+func TestNetworkQuota(t *testing.T) {
+	var o service.Options
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) {
+		o.Runtimes[0], o.Clock, o.Policy = relaying{o.Runtimes[0]}, clock, service.DefaultPolicy()
+		o.Policy.EgressAllow, o.Quota.EgressMBPerDay = []string{"*"}, 1
+	}, parts(&o))
+	sessions := b.service.As(ann).Sessions()
+	var ids []string
+	for range 2 {
+		x, err := sessions.Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, x.ID)
+	}
+	set := func(id string, want belljar.Code, hosts ...string) {
+		t.Helper()
+		_, err := sessions.SetNetwork(b.context(), id, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: hosts}})
+		refusedAs(t, "a network", err, want)
+	}
+	const inForce = belljar.CodeRuntimeUnavailable // the agents have no relay
+	set(ids[0], inForce, "a.example.com", "b.example.com")
+	if err := o.Store.Users().Charge(b.context(), ann.ID, store.Charge{EgressBytes: 1 << 20}, clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	set(ids[0], inForce, "a.example.com")
+	set(ids[1], belljar.CodeQuotaExceeded, "a.example.com")
+	repository := &belljar.GitSpec{URL: "https://git.example.com/a.git"}
+	_, err := sessions.Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host", Git: repository}})
+	refusedAs(t, "a session with a clone", err, belljar.CodeQuotaExceeded)
+	run := shell("true")
+	run.Git = repository
+	_, err = b.service.As(ann).Runs().Start(b.context(), run)
+	refusedAs(t, "a run with a clone", err, belljar.CodeQuotaExceeded)
+	if got, err := sessions.Network(b.context(), ids[1]); err != nil || got.NetworkPolicy != belljar.NetworkDenyAll {
+		t.Errorf("in force is %+v, %v", got, err)
 	}
 }

@@ -49,6 +49,11 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 		return spec, err
 	}
 	place := x.Placement()
+	if policy != nil && place.Egress == nil { // as for a new session
+		if err := x.all.opts.Accounts.CheckDay(ctx, x.caller.ID, true); err != nil {
+			return spec, err
+		}
+	}
 	place.Egress, place.Env, place.Files = policy, nil, nil
 	if policy != nil {
 		if err := admission.Relayed(&place); err != nil {
