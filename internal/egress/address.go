@@ -18,10 +18,11 @@ func special() []netip.Prefix {
 		"172.16.0.0/12",
 		"192.0.0.0/24", // protocol assignments
 		"192.168.0.0/16",
-		"198.18.0.0/15", // benchmarks, and proxies that make addresses up
-		"224.0.0.0/4",   // multicast
-		"240.0.0.0/4",   // reserved, and broadcast
-		"::/96",         // unspecified, loopback, IPv4-compatible
+		"198.18.0.0/15",   // benchmarks, and proxies that make addresses up
+		"224.0.0.0/4",     // multicast
+		"240.0.0.0/4",     // reserved, and broadcast
+		"::/96",           // unspecified, loopback, IPv4-compatible
+		"::ffff:0:0:0/96", // IPv4-translated
 		"64:ff9b:1::/48",
 		"100::/64", // discard
 		"2001::/23",

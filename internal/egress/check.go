@@ -43,7 +43,7 @@ func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL s
 			resolver = net.DefaultResolver
 		}
 		g := NewGate(Options{Policy: p, Resolver: resolver})
-		addrs = g.lookup(ctx, v.host).addrs
+		addrs = g.resolve(ctx, v.host).addrs
 	}
 	own, err := ownAddresses()
 	usable := false
@@ -117,6 +117,9 @@ func (p *Policy) how(v verdict, port uint16) string {
 
 // target returns the host and port of a URL. A host alone, or with a port, will do.
 func target(rawURL string) (host string, port uint16, err error) {
+	if ip, err := netip.ParseAddr(rawURL); err == nil && ip.Is6() {
+		rawURL = "[" + rawURL + "]" // what follows its last colon is no port
+	}
 	if !strings.Contains(rawURL, "://") {
 		rawURL = "https://" + rawURL
 	}

@@ -22,12 +22,13 @@ type waits struct {
 	silent time.Duration // for a host to send more of an answer, once the program has ended its side
 	pin    time.Duration // for the names of a run
 	name   time.Duration // for a name on its first use: programs wait for 5 s
+	lookup time.Duration // for the resolver
 }
 
 // usual are the waits of a gate. Tests that are not about them have longer ones.
 var usual = waits{
 	dial: 10 * time.Second, accept: 10 * time.Second, head: 10 * time.Second, last: 5 * time.Second, silent: 30 * time.Second,
-	pin: 2 * time.Second, name: 4 * time.Second,
+	pin: 2 * time.Second, name: 4 * time.Second, lookup: 15 * time.Second,
 }
 
 // conn is a connection of a program, from the ask to the end.

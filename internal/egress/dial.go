@@ -50,7 +50,7 @@ const (
 func (g *Gate) reach(ctx context.Context, host string, ip netip.Addr, port uint16, take func(netip.AddrPort) bool) (net.Conn, Reason, error) {
 	addrs := []netip.Addr{ip}
 	if !ip.IsValid() {
-		p := g.lookup(ctx, host)
+		p := g.resolve(ctx, host)
 		if reason := p.reason(); reason != "" {
 			return nil, reason, nil
 		}

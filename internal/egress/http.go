@@ -98,7 +98,6 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.answering.Store(true) // a response that breaks off panics
 	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
-	defer context.AfterFunc(r.Context(), c.endSilent)()
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
 	p.reverse.ServeHTTP(&answer{w, p.secrets}, r.WithContext(ctx))
 	p.secrets.hide(w.Header()) // what is left to be sent: trailers
@@ -232,12 +231,13 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { return nil }
 func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// readConn knows whether anything was read, and ends the connection when the program's side breaks. Closing it in the middle of a
-// response resets it, so that the program notices.
+// readConn knows whether anything was read, and ends the connection when the program's side breaks, or has ended and the host is
+// silent. Closing it in the middle of a response resets it, so that the program notices.
 type readConn struct {
 	net.Conn
 	c         *conn
 	read      atomic.Bool
+	ended     sync.Once
 	answering *atomic.Bool
 }
 
@@ -254,7 +254,11 @@ func (c *readConn) Read(p []byte) (int, error) {
 	if n > 0 {
 		c.read.Store(true)
 	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, io.EOF):
+		c.ended.Do(func() { go c.c.endSilent() })
+	default:
 		c.c.cancel(nil)
 	}
 	return n, err

@@ -87,6 +87,27 @@ func TestHTTPGivenUp(t *testing.T) {
 	w.wait("the end", func() bool { w.gate.mu.Lock(); defer w.gate.mu.Unlock(); return len(w.gate.live) == 0 })
 }
 
+// A WebSocket whose program has gone does not last as long as the host is silent, either.
+func TestHTTPUpgradeGivenUp(t *testing.T) {
+	w := newWorld(t, nil)
+	w.gate.waits.silent = time.Millisecond
+	over := make(chan struct{})
+	w.peer("a.example.com", public, 80, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			<-over
+		}
+	})
+	defer close(over)
+	c := w.connect("a.example.com", 80)
+	write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(resp, err)
+	}
+	c.Close()
+	w.wait("the end", func() bool { w.gate.mu.Lock(); defer w.gate.mu.Unlock(); return len(w.gate.live) == 0 })
+}
+
 // A connection that is cut while the host has not answered yet gets no answer from the gate in place of the host's. The cut is on record
 // before the program notices.
 func TestHTTPCutHasNoAnswer(t *testing.T) {

@@ -156,58 +156,6 @@ func TestSlowResolver(t *testing.T) {
 	close(release)
 }
 
-// Two who want a name at once share a lookup, and one that its first asker gave up is repeated.
-func TestSharedLookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dns := &resolver{wait: make(chan struct{})}
-		dns.set("a.example.com", []netip.Addr{public})
-		g := NewGate(Options{Policy: policyOf(t, "*.example.com"), Resolver: dns, Own: noOwn})
-		ask := func(ctx context.Context) <-chan *pin {
-			got := make(chan *pin, 1)
-			go func() { got <- g.lookup(ctx, "a.example.com") }()
-			synctest.Wait() // until it waits for an answer
-			return got
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		first, second := ask(ctx), ask(t.Context())
-		if n := dns.count(); n != 1 {
-			t.Errorf("%d lookups for two", n)
-		}
-		cancel()
-		if p := <-first; p.reason() != DNSFailed {
-			t.Errorf("given up: %+v", p)
-		}
-		third := ask(t.Context())
-		close(dns.wait)
-		if a, b := <-second, <-third; a != b || len(a.addrs) != 1 {
-			t.Errorf("%+v, %+v", a, b)
-		}
-		if n := dns.count(); n != 2 {
-			t.Errorf("%d lookups", n)
-		}
-	})
-}
-
-// A name that takes longer than the start of a run waits for has not failed: a program that uses it waits as long as it would without.
-func TestSlowPin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dns := &resolver{wait: make(chan struct{})}
-		dns.set("a.example.com", []netip.Addr{public})
-		g := NewGate(Options{Policy: policyOf(t, "a.example.com"), Resolver: dns, Own: noOwn})
-		begun := time.Now()
-		if err := g.Pin(t.Context()); err != nil || time.Since(begun) != usual.pin {
-			t.Errorf("%v after %v", err, time.Since(begun))
-		}
-		if r := g.Report(); r.Denied != 0 {
-			t.Errorf("report %+v", r)
-		}
-		time.AfterFunc(usual.name-time.Second, func() { close(dns.wait) })
-		if p := g.lookup(t.Context(), "a.example.com"); len(p.addrs) != 1 {
-			t.Errorf("%+v", p)
-		}
-	})
-}
-
 // An address that drops packets delays a connection of a sandbox or of Belljar by a moment, and many such addresses by a few seconds.
 func TestDeadAddresses(t *testing.T) {
 	dead, good := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("203.0.113.2")
@@ -419,6 +367,8 @@ func TestCheck(t *testing.T) {
 		{policy, "wss://a.example.com", "a.example.com", 443, "*.example.com", "", "allowed by"},
 		{policy, "https://203.0.113.5", "203.0.113.5", 443, "203.0.113.0/24", "", "allowed by 203.0.113.0/24"},
 		{policy, "https://[::ffff:203.0.113.5]:443", "203.0.113.5", 443, "203.0.113.0/24", "", "allowed by"},
+		{policy, "203.0.113.5", "203.0.113.5", 443, "203.0.113.0/24", "", "allowed by 203.0.113.0/24"},
+		{policy, "2001:db8::7", "2001:db8::7", 443, "", NoMatch, "no rule covers 2001:db8::7"},
 		{policy, "https://example.com", "example.com", 443, "", NoMatch, "no rule covers example.com"},
 		{policy, "https://a_b.example.com", "a_b.example.com", 443, "", NoMatch, `"a_b.example.com" is not a host name`},
 		{policy, "ssh://a.example.com:22", "a.example.com", 22, "", PortDenied, "port 22 is denied: the server allows 80, 443, 5432"},

@@ -116,35 +116,29 @@ func (g *Gate) lookup(ctx context.Context, host string) *pin {
 	return g.resolve(ctx, host)
 }
 
-// resolve returns the pin of a name. Of several callers, the first looks the name up, and the others wait for it.
+// resolve returns the pin of a name. Several callers wait for one lookup, which goes on when they give up: a resolver whose first
+// server is dead asks the next one after 5 s.
 func (g *Gate) resolve(ctx context.Context, host string) *pin {
-	for {
-		g.mu.Lock()
-		p := g.pins[host]
-		if p == nil || p.isDone() && p.stale(g.opts.Now()) {
-			p = &pin{done: make(chan struct{})}
-			g.pins[host] = p
-			g.mu.Unlock()
-			g.fill(ctx, host, p)
-			return p
-		}
-		g.mu.Unlock()
-		select {
-		case <-p.done:
-		case <-ctx.Done():
-			return &pin{}
-		}
-		g.mu.Lock()
-		kept := g.pins[host] == p
-		g.mu.Unlock()
-		if kept || len(p.addrs) > 0 {
-			return p
-		}
+	g.mu.Lock()
+	p := g.pins[host]
+	if p == nil || p.isDone() && p.stale(g.opts.Now()) {
+		p = &pin{done: make(chan struct{})}
+		g.pins[host] = p
+		go g.fill(host, p)
+	}
+	g.mu.Unlock()
+	select {
+	case <-p.done:
+		return p
+	case <-ctx.Done():
+		return &pin{}
 	}
 }
 
-// fill looks a name up. A lookup that its caller has given up is no answer, and not kept.
-func (g *Gate) fill(ctx context.Context, host string, p *pin) {
+// fill looks a name up.
+func (g *Gate) fill(host string, p *pin) {
+	ctx, cancel := context.WithTimeout(context.Background(), g.waits.lookup)
+	defer cancel()
 	found, err := g.opts.Resolver.LookupNetIP(ctx, "ip", host+".")
 	var addrs []netip.Addr
 	for _, ip := range found {
@@ -157,9 +151,6 @@ func (g *Gate) fill(ctx context.Context, host string, p *pin) {
 	defer g.mu.Unlock()
 	p.addrs, p.at = addrs, g.opts.Now()
 	p.missing = errors.As(err, &failure) && failure.IsNotFound
-	if errors.Is(ctx.Err(), context.Canceled) && g.pins[host] == p {
-		delete(g.pins, host)
-	}
 	close(p.done)
 }
 

@@ -144,6 +144,10 @@ func TestGitInSession(t *testing.T) {
 	if status != http.StatusOK || source["commit"] != second || source["ref"] != "feature/two" || source["ignored"] != 2.0 {
 		t.Fatalf("%d %v", status, session)
 	}
+	_, me := s.ask(http.MethodGet, api+"/me", nil)
+	if used, _ := me["used"].(map[string]any); used["egress_bytes_today"] == 0.0 {
+		t.Errorf("the clone is not counted: %v", used)
+	}
 	id := session["session_id"]
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"head", "-n", "2", "a.txt"}})
 	if status != http.StatusOK || run["stdout"] != "one\nTWO\n" {

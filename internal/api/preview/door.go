@@ -221,15 +221,16 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error, tried b
 // foreign reports whether a page of another origin has a browser send the request. Following a link does not count.
 func foreign(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
-	if len(origins) > 1 {
-		return true
-	}
-	if len(origins) == 1 {
+	// A form of a page with the referrer policy no-referrer sends null, to its own host as well: Sec-Fetch-Site tells that apart.
+	hidden := len(origins) == 1 && origins[0] == "null"
+	if len(origins) > 0 && !hidden {
 		from, err := url.Parse(origins[0])
-		return err != nil || from.Host == "" || !strings.EqualFold(from.Host, r.Host)
+		return len(origins) > 1 || err != nil || from.Host == "" || !strings.EqualFold(from.Host, r.Host)
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
+	case "":
+		return hidden
+	case "none", "same-origin":
 		return false
 	}
 	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Method != http.MethodGet && r.Method != http.MethodHead

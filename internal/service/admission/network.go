@@ -116,7 +116,8 @@ func (e *Egress) Recovered(caller belljar.Caller, trust belljar.TrustLevel, spec
 		p, err = e.WithPresets(p, presets)
 	}
 	if err != nil {
-		return &egress.Policy{}, err
+		nothing := e.Nothing() // with the ports, on which the agent listens: the session may get other rules later
+		return &nothing, err
 	}
 	return p, nil
 }

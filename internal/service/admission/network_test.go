@@ -84,15 +84,18 @@ func TestNetworkDefault(t *testing.T) {
 		!strings.Contains(refused.Hint, "SANDBOX_EGRESS_ALLOW") {
 		t.Errorf("without rules: %v", err)
 	}
-	if p, err := e.Recovered(belljar.Caller{}, "", allowlist("example.com"), nil); err == nil || p == nil || !p.Run.Empty() {
+	p, err := e.Recovered(belljar.Caller{}, "", allowlist("example.com"), nil)
+	if err == nil || p == nil || !p.Run.Empty() || !slices.Equal(p.Ports, DefaultEgressPorts()) {
 		t.Errorf("a sandbox of a former process: %+v, %v", p, err)
+	} else if _, reason := p.Decide("example.com", 443); reason != egress.NoMatch {
+		t.Errorf("a sandbox of a former process is denied a host because of %q", reason)
 	}
 	policy.NetworkDefault, policy.EgressAllow = belljar.NetworkAllowlist, []string{"*"}
 	if e, err = policy.Egress(); err != nil {
 		t.Fatal(err)
 	}
-	spec, p, err := e.Network(belljar.Caller{}, "", belljar.NetworkSpec{})
-	if err != nil || spec.NetworkPolicy != belljar.NetworkAllowlist || spec.Egress.Hosts[0] != "*" {
+	var spec belljar.NetworkSpec
+	if spec, p, err = e.Network(belljar.Caller{}, "", belljar.NetworkSpec{}); err != nil || spec.NetworkPolicy != belljar.NetworkAllowlist || spec.Egress.Hosts[0] != "*" {
 		t.Fatalf("%+v, %v", spec, err)
 	}
 	if _, reason := p.Decide("example.com", 443); reason != "" {

@@ -52,6 +52,9 @@ type found struct {
 // errMissing means that an index has no such project.
 var errMissing = errors.New("not found")
 
+// badAnswer is what is wrong with the answer of an index.
+type badAnswer struct{ error }
+
 // parseIndex reads the address of an index, as a tool or an operator states it.
 func parseIndex(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -133,6 +136,7 @@ func (x *index) fault(err error, name string, i int) error {
 		e.Details["field"] = fmt.Sprintf("%s[%d]", x.tool.about(), i)
 	}
 	var denied *egress.DeniedError
+	var bad badAnswer
 	switch {
 	case errors.Is(err, errMissing):
 		e.Code, e.Message = belljar.CodeInvalidRequest, fmt.Sprintf("%s: the index has no package %s", x.tool.name, name)
@@ -149,6 +153,9 @@ func (x *index) fault(err error, name string, i int) error {
 	case errors.As(err, &denied):
 		e.Code, e.Message = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s cannot be found (%s)", x.tool.name, denied.Host, denied.Reason)
 		e.Hint = "check the network of the host"
+	case errors.As(err, &bad):
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s cannot be used: %v", x.tool.name, x.url.Hostname(), bad)
+		e.Hint = "check the address of the index, and who may read it, or try again later"
 	default:
 		e.Code, e.Message, e.Err = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s does not answer", x.tool.name, x.url.Hostname()), err
 		e.Hint = "try again later, or check the network of the host"
@@ -186,7 +193,7 @@ func (x *index) get(ctx context.Context, u *url.URL, read func(page) error) erro
 		return errMissing
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", res.Status)
+		return badAnswer{fmt.Errorf("it answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))}
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	return read(page{res.Request.URL, kind, io.LimitReader(res.Body, maxAnswer)})
@@ -211,7 +218,7 @@ func (x *index) project(ctx context.Context, name string) (f found, err error) {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("its answer cannot be read: %w", err)
+			return badAnswer{fmt.Errorf("its answer cannot be read: %w", err)}
 		}
 		return nil
 	})

@@ -145,6 +145,8 @@ func TestIndex(t *testing.T) {
 		case "/simple/broken/":
 			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
 			_, _ = w.Write([]byte(`{"files":`))
+		case "/simple/private/":
+			w.WriteHeader(http.StatusForbidden)
 		case "/simple/@a%2fb":
 			_, _ = w.Write([]byte(`{"versions":{"1.0.0":{"dist":{"tarball":"https://tar.example.com/b.tgz"}}}}`))
 		default:
@@ -186,7 +188,8 @@ func TestIndex(t *testing.T) {
 	}{
 		"missing": {true, belljar.CodeInvalidRequest, "no package missing"},
 		"away":    {true, belljar.CodePolicyDenied, "elsewhere.test"},
-		"broken":  {true, belljar.CodeRuntimeUnavailable, "does not answer"},
+		"broken":  {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: its answer cannot be read"},
+		"private": {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: it answers 403 Forbidden"},
 		"json":    {false, belljar.CodePolicyDenied, "no public address"},
 	} {
 		_, err := ask("pip", c.private, "html", name)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // usageTime bounds asking a sandbox what it used, and negligible is what it costs to look after an idle one for a while.
@@ -15,7 +16,6 @@ const (
 
 // bill charges the session's owner for what its sandbox has used and no run was charged for, as in the background or at a terminal.
 func bill(ctx context.Context, x *Session, b *box.Box) {
-	s := x.all
 	reading, cancel := context.WithTimeout(ctx, usageTime)
 	b.Shared.Now(reading, b)
 	cancel()
@@ -24,10 +24,19 @@ func bill(ctx context.Context, x *Session, b *box.Box) {
 		b.Shared.Restore(c) // the next one has it
 		return
 	}
-	if err := s.opts.Accounts.Users.Charge(context.WithoutCancel(ctx), x.caller.ID, c, s.now()); err != nil {
+	if !charge(ctx, x, c) {
 		b.Shared.Restore(c)
+	}
+}
+
+// charge charges the session's owner, and reports whether that is on record.
+func charge(ctx context.Context, x *Session, c store.Charge) bool {
+	s := x.all
+	err := s.opts.Accounts.Users.Charge(context.WithoutCancel(ctx), x.caller.ID, c, s.now())
+	if err != nil {
 		s.opts.Log.Warn("what a session has used cannot be recorded", "session_id", x.id, "err", err)
 	}
+	return err == nil
 }
 
 // destroy destroys the session's sandbox, and charges for the last that it used.

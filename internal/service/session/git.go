@@ -7,6 +7,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/git"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // clone clones the repository of the session's workspace; nil for none. Once its files are here, the session's record forgets it.
@@ -16,10 +17,13 @@ func (x *Session) clone(ctx context.Context) (*git.Tree, error) {
 		return nil, nil
 	}
 	o := x.all.opts
-	tree, _, err := o.Cloner.Clone(ctx, git.Order{
+	tree, report, err := o.Cloner.Clone(ctx, git.Order{
 		Caller: x.caller, Spec: asked, Placement: x.gitPlace, Egress: x.Network.recordEgress,
 		Made: func(sandbox runtime.Sandbox) { o.Memory.Hold(x.id, sandbox, x.endForMemory) },
 	})
+	if report != nil {
+		charge(ctx, x, store.Charge{EgressBytes: report.BytesIn + report.BytesOut})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,11 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 		return spec, err
 	}
 	place := x.Placement()
+	if policy != nil && place.Egress == nil { // as for a new session
+		if err := x.all.opts.Accounts.CheckDay(ctx, x.caller.ID, true); err != nil {
+			return spec, err
+		}
+	}
 	place.Egress, place.Env, place.Files = policy, nil, nil
 	if policy != nil {
 		if err := admission.Relayed(&place); err != nil {
@@ -69,6 +74,10 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 		n.replace(before)
 		return spec, fault.Record("put the session's network on record", err)
 	}
+	state := x.Snapshot()
+	x.all.opts.Record(event.Event{
+		Name: event.SessionNetwork, Caller: caller, Session: &state, Runtime: state.Runtime, Kind: spec.NetworkPolicy,
+	})
 	if err := b.Network.Set(ctx, place.Egress); err != nil {
 		return spec, err
 	}
@@ -77,10 +86,6 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 			return spec, err
 		}
 	}
-	state := x.Snapshot()
-	x.all.opts.Record(event.Event{
-		Name: event.SessionNetwork, Caller: x.caller, Session: &state, Runtime: state.Runtime, Kind: spec.NetworkPolicy,
-	})
 	return spec, nil
 }
 

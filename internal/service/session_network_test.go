@@ -1,0 +1,89 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// relaying is a runtime whose agents should have a relay, and have none.
+type relaying struct{ runtime.Runtime }
+
+func (r relaying) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	caps, err := r.Runtime.Probe(ctx)
+	caps.Relay = true
+	return caps, err
+}
+
+// A change of a session's network that is on record is in the audit trail, with the caller who made it, also if the call fails after that.
+func TestNetworkChangeIsRecorded(t *testing.T) {
+	var told diary
+	b := newBench(t, func(o *service.Options) {
+		o.Runtimes[0], o.Events, o.Policy = relaying{o.Runtimes[0]}, &told, service.DefaultPolicy()
+		o.Policy.EgressAllow = []string{"*"}
+	})
+	sessions := b.service.As(service.Local()).Sessions()
+	x, err := b.service.As(ann).Sessions().Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{"example.com"}}}
+	_, err = sessions.SetNetwork(b.context(), x.ID, asked)
+	refusedAs(t, "an agent without a relay", err, belljar.CodeRuntimeUnavailable)
+	if got, err := sessions.Network(b.context(), x.ID); err != nil || !slices.Equal(got.Egress.Hosts, asked.Egress.Hosts) {
+		t.Errorf("in force is %+v, %v", got, err)
+	}
+	if got := told.named(event.SessionNetwork); len(got) != 1 || got[0].Kind != belljar.NetworkAllowlist || got[0].Caller.ID != service.Local().ID {
+		t.Errorf("the audit trail has %+v", got)
+	}
+}
+
+// A user whose traffic of the day is used up gets no network for a session without one, and no clone. The network of another session can
+// still be narrowed.
+func TestNetworkQuota(t *testing.T) {
+	var o service.Options
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) {
+		o.Runtimes[0], o.Clock, o.Policy = relaying{o.Runtimes[0]}, clock, service.DefaultPolicy()
+		o.Policy.EgressAllow, o.Quota.EgressMBPerDay = []string{"*"}, 1
+	}, parts(&o))
+	sessions := b.service.As(ann).Sessions()
+	var ids []string
+	for range 2 {
+		x, err := sessions.Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, x.ID)
+	}
+	set := func(id string, want belljar.Code, hosts ...string) {
+		t.Helper()
+		_, err := sessions.SetNetwork(b.context(), id, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: hosts}})
+		refusedAs(t, "a network", err, want)
+	}
+	const inForce = belljar.CodeRuntimeUnavailable // the agents have no relay
+	set(ids[0], inForce, "a.example.com", "b.example.com")
+	if err := o.Store.Users().Charge(b.context(), ann.ID, store.Charge{EgressBytes: 1 << 20}, clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	set(ids[0], inForce, "a.example.com")
+	set(ids[1], belljar.CodeQuotaExceeded, "a.example.com")
+	repository := &belljar.GitSpec{URL: "https://git.example.com/a.git"}
+	_, err := sessions.Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host", Git: repository}})
+	refusedAs(t, "a session with a clone", err, belljar.CodeQuotaExceeded)
+	run := shell("true")
+	run.Git = repository
+	_, err = b.service.As(ann).Runs().Start(b.context(), run)
+	refusedAs(t, "a run with a clone", err, belljar.CodeQuotaExceeded)
+	if got, err := sessions.Network(b.context(), ids[1]); err != nil || got.NetworkPolicy != belljar.NetworkDenyAll {
+		t.Errorf("in force is %+v, %v", got, err)
+	}
+}
