@@ -448,3 +448,9 @@ async def test_presets_of_a_stranger(connect: Any, stage: Any) -> None:
     for body in ([], {}):
         with pytest.raises(b.InternalError, match="has no items"):
             await got(connect(stage(once(200, body)).url).network_presets())
+async def test_a_session_that_was_approved_and_hibernates_is_opened(connect: Any, stage: Any) -> None:
+    s = stage(ok({"session_id": "s1", "state": "hibernated", "created": False, "approval": {"state": "approved"}}))
+    session = await got(connect(s.url).sessions.open("workflow", "1"))
+    assert (session.state, session.created) == ("hibernated", False)
+
+

@@ -399,7 +399,7 @@ class AsyncSessions:
         while made.state == "starting" and made.raw.get("approval"):
             await pause(1.0)
             await made.refresh()
-        if made.raw.get("approval") and made.state != "active":
+        if made.raw.get("approval") and made.state not in ("active", "hibernated"):
             raise PolicyDeniedError(str(made.raw.get("message") or made.state), details={"session_id": made.id, "state": made.state})
         return made
 
