@@ -37,7 +37,7 @@ func (t terminals) List(ctx context.Context, sessionID string) ([]belljar.Termin
 
 // Close ends a terminal.
 func (t terminals) Close(ctx context.Context, id string) error {
-	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id)}, nil)
+	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id), once: true}, nil)
 }
 
 // Attach attaches to a terminal over a WebSocket. It retries the connection for Options.Patience. If the connection breaks

@@ -103,7 +103,7 @@ def _session(client: Any) -> Any:
 async def test_what_would_remove_another_is_not_repeated(connect: Any, stage: Any) -> None:
     for remove in (
         lambda c: c.images.remove("x"), lambda c: c.images.prune(all=True), lambda c: c.secrets.remove("x"), lambda c: c.snapshots.remove("x"),
-        lambda c: c.templates.remove("x"), lambda c: c.volumes.remove("x"),
+        lambda c: c.templates.remove("x"), lambda c: c.volumes.remove("x"), lambda c: c.terminals.end("x"), lambda c: _session(c).revoke_preview("x"),
     ):  # fmt: skip
         s = stage(cut(b""), ok({"images": []}))
         with pytest.raises(b.UnreachableError):

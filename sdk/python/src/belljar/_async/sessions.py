@@ -261,7 +261,7 @@ class AsyncSession:
 
     async def revoke_preview(self, label: str) -> None:
         """Ends a preview, and its connections, at once."""
-        await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
+        await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label), again=False))
 
     async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
         """Saves the files of its workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports it.

@@ -262,7 +262,7 @@ class Session:
 
     def revoke_preview(self, label: str) -> None:
         """Ends a preview, and its connections, at once."""
-        self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
+        self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label), again=False))
 
     def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
         """Saves the files of its workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports it.
