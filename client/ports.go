@@ -63,6 +63,9 @@ func (p ports) Dial(ctx context.Context, sessionID string, port int) (belljar.Po
 		case err == nil:
 			return conn, nil
 		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
+			if over := contextError(ctx); over != nil {
+				return nil, over
+			}
 			return nil, callerError(err)
 		}
 	}
