@@ -62,6 +62,9 @@ func await(ctx context.Context, runs Runs, started Run, wait time.Duration) (run
 	case ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded):
 		run, err = runs.Get(ctx, started.ID)
 	}
+	if err != nil {
+		run = started
+	}
 	run.Details = started.Details
 	return run, out, err
 }

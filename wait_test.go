@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -17,6 +18,10 @@ type told struct {
 	belljar.Runs
 	frames []belljar.Frame
 	err    error
+}
+
+func (r told) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+	return belljar.Run{ID: "r", Phase: belljar.PhaseQueued}, nil
 }
 
 func (r told) Get(_ context.Context, id string) (belljar.Run, error) {
@@ -107,5 +112,15 @@ func TestCollectTellsOfCapAndFailure(t *testing.T) {
 	}
 	if _, _, err := belljar.Collect(t.Context(), told{frames: frames, err: context.DeadlineExceeded}, "r"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A caller who gives up a run must be able to cancel it.
+func TestFinishGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	run, out, err := belljar.Finish(ctx, told{err: context.Canceled}, belljar.RunRequest{}, time.Minute)
+	if run.ID != "r" || out != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %+v, %v", run, out, err)
 	}
 }

@@ -445,3 +445,14 @@ func TestConnectionIsAheadOfContext(t *testing.T) {
 	_, err := c.Node().Me(late{t.Context()})
 	want(t, err, belljar.CodeTimeout)
 }
+
+// TestLateAttach: a context that ends while a connection waits to be retried is the reason, and not what it is retried for.
+func TestLateAttach(t *testing.T) {
+	c := open(t, double(t, envelope(503, belljar.CodeRuntimeUnavailable, "Retry-After", "60")), patience(time.Hour))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := c.Terminals().Attach(ctx, "x")
+	want(t, err, belljar.CodeTimeout)
+	_, err = c.Ports().Dial(ctx, "x", 80)
+	want(t, err, belljar.CodeTimeout)
+}

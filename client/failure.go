@@ -44,6 +44,12 @@ func undone(err error) bool {
 	return errors.As(err, &p) && p.undone
 }
 
+// lost reports whether the server may have processed the request that failed with err.
+func lost(err error) bool {
+	var p *passing
+	return errors.As(err, &p) && !p.undone && p.after == 0
+}
+
 // unreachable returns the error for a request without a response.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {

@@ -1,6 +1,15 @@
 package client
 
-import "testing"
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
 
 // A client keeps no input that failed, once its run's reader knows.
 func TestFailedFeedIsForgotten(t *testing.T) {
@@ -10,5 +19,32 @@ func TestFailedFeedIsForgotten(t *testing.T) {
 	f.finish(errClosed)
 	if err := c.awaitFeed(t.Context(), "run"); err != errClosed || len(c.feeds) != 0 {
 		t.Errorf("%v, %d left", err, len(c.feeds))
+	}
+}
+
+// The run of an earlier request gets no input twice, also if the server refuses its repetition at first.
+func TestReplayAfterRefusal(t *testing.T) {
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer := `{"id":"run","phase":"running","interactive":true,"details":{"idempotency_status":"replayed"}}`
+		if asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+			answer = `{"error":{"code":"rate_limited","message":"too many"}}`
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	c, err := New(Options{URL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	run, err := c.Runs().Start(t.Context(), belljar.RunRequest{IdempotencyKey: "key", Input: strings.NewReader("input")})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || run.ID != "run" || len(c.feeds) != 0 {
+		t.Errorf("%+v, %v, %d inputs", run, err, len(c.feeds))
 	}
 }

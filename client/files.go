@@ -262,12 +262,12 @@ func (f files) Search(ctx context.Context, sessionID string, q belljar.FileSearc
 // Archive writes a directory or a file to w.
 func (f files) Archive(ctx context.Context, sessionID, path string, format belljar.UploadFormat, w io.Writer) error {
 	query := url.Values{"path": {path}, "format": {string(format)}}
-	return download(ctx, f.c, request{path: route("sessions", sessionID, "fs", "archive"), query: query}, "archive", w)
+	return download(ctx, f.c, request{path: route("sessions", sessionID, "fs", "archive"), query: query, longer: fileTime}, "archive", w)
 }
 
 // download writes the bytes of an answer to w. what names them in errors.
 func download(ctx context.Context, c *Client, r request, what string, w io.Writer) error {
-	r.method, r.longer, r.header = http.MethodGet, fileTime, http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
+	r.method, r.header = http.MethodGet, http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
 	resp, err := c.open(ctx, r)
 	if err != nil {
 		return err

@@ -80,9 +80,10 @@ func writePart(form *multipart.Writer, part belljar.UploadPart) error {
 	name := part.Name
 	suffix := archives()[part.Format]
 	lower := strings.ToLower(name)
-	// The server would unpack a plain file with an archive's name, so it is sent within an archive.
+	// The server would unpack a plain file with an archive's name, so it is sent within an archive. So is one with a line break in its
+	// name, which a form would change: the server then refuses it.
 	boxed := suffix == "" && (strings.HasSuffix(lower, ".tgz") || strings.HasSuffix(lower, ".tar") ||
-		strings.HasSuffix(lower, ".tar.gz") || strings.HasSuffix(lower, ".zip"))
+		strings.HasSuffix(lower, ".tar.gz") || strings.HasSuffix(lower, ".zip") || strings.ContainsAny(name, "\r\n"))
 	switch {
 	case boxed:
 		name = "upload.zip"

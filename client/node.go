@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -29,13 +30,20 @@ func (n node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar
 	return check, n.c.ask(ctx, request{method: http.MethodPost, path: route("network", "check"), send: q}, &check)
 }
 
+// presetTime is added to Options.Silence for requests that wait until an image's tools have named their indexes.
+const presetTime = 2 * time.Minute
+
 // NetworkPresets returns what each preset stands for in an image.
 func (n node) NetworkPresets(ctx context.Context, image string) ([]belljar.NetworkPreset, error) {
 	v := url.Values{}
 	if image != "" {
 		v.Set("base_image", image)
 	}
-	return items[belljar.NetworkPreset](ctx, n.c, v, "network", "presets")
+	var list struct {
+		Items []belljar.NetworkPreset `json:"items"`
+	}
+	err := n.c.ask(ctx, request{method: http.MethodGet, path: route("network", "presets"), query: v, longer: presetTime}, &list)
+	return list.Items, err
 }
 
 // admin implements [belljar.Admin].

@@ -41,9 +41,9 @@ func (p ports) Previews(ctx context.Context, sessionID string) ([]belljar.Previe
 	return items[belljar.Preview](ctx, p.c, nil, "sessions", sessionID, "previews")
 }
 
-// Revoke ends a preview.
+// Revoke ends a preview. A retried request may find that it is gone.
 func (p ports) Revoke(ctx context.Context, sessionID, label string) error {
-	return p.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "previews", label)}, nil)
+	return p.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "previews", label), once: true}, nil)
 }
 
 // closeReset is the server's close code for a connection that the program has reset.
@@ -63,6 +63,9 @@ func (p ports) Dial(ctx context.Context, sessionID string, port int) (belljar.Po
 		case err == nil:
 			return conn, nil
 		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
+			if over := contextError(ctx); over != nil {
+				return nil, over
+			}
 			return nil, callerError(err)
 		}
 	}

@@ -25,7 +25,7 @@ type request struct {
 	stream io.Reader     // in its place; such a request is never retried
 	once   bool          // not idempotent
 	longer time.Duration // added to Options.Silence
-	tries  *int          // counts the tries, unless nil
+	lost   *bool         // set if the server may have processed a try whose response was lost, unless nil
 }
 
 // maxAnswer limits a JSON response, in bytes.
@@ -110,15 +110,15 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 	}
 	deadline := time.Now().Add(c.opts.Patience)
 	for tries := backoff(0); ; tries.next() {
-		if r.tries != nil {
-			*r.tries++
-		}
 		resp, err := c.attempt(ctx, r, body)
 		if err == nil {
 			err = take(resp)
 		}
 		if err == nil {
 			return nil
+		}
+		if r.lost != nil && lost(err) {
+			*r.lost = true
 		}
 		pause, passing := tries.after(err)
 		passing = passing && (!r.once || undone(err)) && r.stream == nil && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)

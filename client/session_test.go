@@ -128,6 +128,7 @@ func TestUploadFails(t *testing.T) {
 		code  belljar.Code
 	}{
 		"no session":  {belljar.NewID(), parts(plain("a", strings.Repeat("x", 4<<20))), belljar.CodeNotFound},
+		"two lines":   {s.ID, parts(plain("ok", "x"), plain("two\nlines", "x")), belljar.CodeInvalidRequest}, // a form would have another name
 		"a bad path":  {s.ID, parts(plain("ok", "x"), plain("../a", "x")), belljar.CodeInvalidRequest},
 		"a bad zip":   {s.ID, parts(plain("ok", "x"), plain("../a.zip", "x")), ""},
 		"too much":    {s.ID, parts(plain("a", strings.Repeat("x", 8<<20+1))), belljar.CodeTooLarge},

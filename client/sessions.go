@@ -61,7 +61,7 @@ func making(s belljar.SessionSpec) time.Duration {
 		d += max(2*time.Minute, d)
 	}
 	if len(s.Egress.Presets) > 0 {
-		d += 2 * time.Minute
+		d += presetTime
 	}
 	if !s.Packages.IsZero() {
 		d += 10 * time.Minute

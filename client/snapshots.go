@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -15,9 +16,12 @@ func (c *Client) Snapshots() belljar.Snapshots { return snapshots{c} }
 // snapshots implements [belljar.Snapshots].
 type snapshots struct{ c *Client }
 
+// archiveTime is added to Options.Silence for requests that wait for an archive, or for copies of a session.
+const archiveTime = 10 * time.Minute
+
 // post sends a request that is not repeated: its repetition would make another one.
 func (s snapshots) post(ctx context.Context, spec, to any, parts ...string) error {
-	return s.c.ask(ctx, request{method: http.MethodPost, path: route(parts...), send: spec, once: true, longer: fileTime}, to)
+	return s.c.ask(ctx, request{method: http.MethodPost, path: route(parts...), send: spec, once: true, longer: archiveTime}, to)
 }
 
 // Make saves the files of a session's workspace.
@@ -53,7 +57,7 @@ func (s snapshots) Remove(ctx context.Context, id string) error {
 
 // Export writes a snapshot to w.
 func (s snapshots) Export(ctx context.Context, id string, w io.Writer) error {
-	return download(ctx, s.c, request{path: route("snapshots", id, "archive")}, "snapshot", w)
+	return download(ctx, s.c, request{path: route("snapshots", id, "archive"), longer: archiveTime}, "snapshot", w)
 }
 
 // Import makes a snapshot of an archive. It is not retried, since r can be read only once.
@@ -65,7 +69,7 @@ func (s snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.R
 	content := &whole{r: r}
 	var made belljar.Snapshot
 	err := s.c.ask(ctx, request{
-		method: http.MethodPost, path: route("snapshots", "import"), query: query, stream: content, longer: fileTime,
+		method: http.MethodPost, path: route("snapshots", "import"), query: query, stream: content, longer: archiveTime,
 		header: http.Header{"Content-Type": {"application/x-tar"}, "Expect": {"100-continue"}},
 	}, &made)
 	return made, content.why(err)

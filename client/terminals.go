@@ -35,9 +35,9 @@ func (t terminals) List(ctx context.Context, sessionID string) ([]belljar.Termin
 	return items[belljar.Terminal](ctx, t.c, nil, "sessions", sessionID, "terminals")
 }
 
-// Close ends a terminal.
+// Close ends a terminal. A retried request may find that it is gone.
 func (t terminals) Close(ctx context.Context, id string) error {
-	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id)}, nil)
+	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id), once: true}, nil)
 }
 
 // Attach attaches to a terminal over a WebSocket. It retries the connection for Options.Patience. If the connection breaks
@@ -51,6 +51,9 @@ func (t terminals) Attach(ctx context.Context, id string) (belljar.Attachment, e
 		case err == nil:
 			return a, nil
 		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
+			if over := contextError(ctx); over != nil {
+				return nil, over
+			}
 			return nil, callerError(err)
 		}
 	}

@@ -19,12 +19,12 @@ def read_report(path):
     """Returns the tests of a report as (class, name, kind, text), or None if there is no report that can be used."""
     if not path.is_file() or path.is_symlink() or path.stat().st_size > LARGEST:
         return None
-    raw = path.read_bytes()
-    if b"<!" in raw:  # no entities, no document type
-        return None
     try:
-        root = ElementTree.fromstring(raw)
-    except ElementTree.ParseError:
+        text = path.read_text(encoding="utf-8")  # whatever encoding it names
+        if "<!" in text:  # no entities, no document type
+            return None
+        root = ElementTree.fromstring(text)
+    except (UnicodeDecodeError, ElementTree.ParseError):
         return None
     tests = []
     for case in root.iter("testcase"):

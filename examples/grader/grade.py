@@ -115,7 +115,9 @@ class Grader:
                     raise SystemExit(refusal(f"{limit} is not enforced here"))
 
     def grade(self, path: Path) -> Verdict:
-        problem = self.problems[path.name.split("-")[0].removesuffix(path.suffix)]
+        problem = self.problems.get(path.name.split("-")[0].removesuffix(path.suffix))
+        if problem is None:
+            return Verdict(NO_VERDICT, detail="its name names no problem")
         code = path.read_text(errors="replace")
         cpu = memory = 0.0
         for number, (given, expected) in enumerate(problem.tests, 1):
@@ -140,7 +142,7 @@ def refusal(why: str) -> str:
 def files(paths: list[Path]) -> list[Path]:
     """The programs, in a fixed order."""
     found = [p for path in paths for p in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    return [p for p in found if p.suffix in LANGUAGES]
+    return [p for p in found if p.suffix in LANGUAGES and p.is_file()]
 
 
 def main() -> int:

@@ -89,6 +89,11 @@ func TestWorkflow(t *testing.T) {
 	}
 }
 
+// utf16 is ASCII in UTF-16, with a byte order mark.
+func utf16(text string) string {
+	return "\xff\xfe" + strings.Join(strings.Split(text, ""), "\x00") + "\x00"
+}
+
 // TestReports gives summary.py reports as strangers may write them.
 func TestReports(t *testing.T) {
 	const fine = `<testsuite><testcase classname="A" name="b"/></testsuite>`
@@ -101,6 +106,8 @@ func TestReports(t *testing.T) {
 		{"no test in it", `{"phase": "completed"}`, `<testsuite/>`, false},
 		{"no XML", `{"phase": "completed"}`, `<testsuite>`, false},
 		{"entities", `{"phase": "completed"}`, `<!DOCTYPE a [<!ENTITY b "c">]>` + fine, false},
+		{"entities in an encoding of its own", `{"phase": "completed"}`, utf16("<?xml version='1.0' encoding='utf-16'?><!DOCTYPE a [<!ENTITY b 'c'>]>" + fine), false},
+		{"an unknown encoding", `{"phase": "completed"}`, "<?xml version='1.0' encoding='x'?>" + strings.Replace(fine, "b", "\xff", 1), false},
 		{"too large", `{"phase": "completed"}`, strings.Repeat(" ", 2<<20) + fine, false},
 		{"too many", `{"phase": "completed"}`, "<a>" + strings.Repeat("<testcase/>", 1001) + "</a>", false},
 		{"a failure", `{"phase": "completed"}`, `<a><testcase name="|[x](y)&#10;www.z"><failure message="&lt;b&gt; http://x"/></testcase></a>`, false},
@@ -136,5 +143,19 @@ func TestReports(t *testing.T) {
 				t.Errorf("junit.xml %s, %v", junit, err)
 			}
 		})
+	}
+}
+
+// TestNoSummary: where a summary cannot be written, that of an earlier job is not left in its place.
+func TestNoSummary(t *testing.T) {
+	dir := t.TempDir()
+	out, err := bash(t, "../../examples/ci", `
+		mkdir "$DIR/results" "$DIR/bin"
+		echo '## Tests passed' | tee "$DIR/results/summary.md" >"$DIR/results/junit.xml"
+		printf '#!/bin/sh\nexit 1\n' >"$DIR/bin/python3"; chmod +x "$DIR/bin/python3"
+		! PATH=$DIR/bin:$PATH ./untrusted.sh change/good "$DIR/results"
+		test ! -e "$DIR/results/summary.md" && test ! -e "$DIR/results/junit.xml"`, "DIR="+dir)
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -232,3 +232,25 @@ func TestGrader(t *testing.T) {
 		}
 	})
 }
+
+// TestStrangeSubmissions hands in what answers no problem: the rest is judged all the same.
+func TestStrangeSubmissions(t *testing.T) {
+	g := byServer(t)
+	class := filepath.Join(g.dir, "class")
+	program, err := os.ReadFile(filepath.Join(g.dir, "submissions/accepted/sum-loop.py"))
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(class, "a folder.py"), 0o755)
+	}
+	for _, name := range []string{"helper.py", "sum-ann.py"} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(class, name), program, 0o644)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, verdicts, said := g.grade(t, "--wall 300", "class")
+	if status != 1 || said != "" || len(verdicts) != 2 || verdicts["class/helper.py"] != "not_judged" || verdicts["class/sum-ann.py"] != "accepted" {
+		t.Errorf("it ends with %d and %v: %s", status, verdicts, said)
+	}
+}

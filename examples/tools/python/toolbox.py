@@ -68,7 +68,7 @@ class Toolbox:
         return "written"
 
     def _read_file(self, path):
-        return self._said(self.session.files.read(path, limit=4 * self.most).decode(errors="replace"), "")
+        return self._said(self.session.files.read_text(path, errors="replace"), "")
 
     def _list_files(self):
         return "\n".join(entry["path"] for entry in self.session.files.list(recursive=True, limit=200)) or "nothing is there"

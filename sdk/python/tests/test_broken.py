@@ -103,7 +103,7 @@ def _session(client: Any) -> Any:
 async def test_what_would_remove_another_is_not_repeated(connect: Any, stage: Any) -> None:
     for remove in (
         lambda c: c.images.remove("x"), lambda c: c.images.prune(all=True), lambda c: c.secrets.remove("x"), lambda c: c.snapshots.remove("x"),
-        lambda c: c.templates.remove("x"), lambda c: c.volumes.remove("x"),
+        lambda c: c.templates.remove("x"), lambda c: c.volumes.remove("x"), lambda c: c.terminals.end("x"), lambda c: _session(c).revoke_preview("x"),
     ):  # fmt: skip
         s = stage(cut(b""), ok({"images": []}))
         with pytest.raises(b.UnreachableError):
@@ -375,6 +375,20 @@ async def test_an_upload_that_is_refused_is_not_sent(connect: Any, stage: Any) -
         await got(_session(connect(s.url)).files.write("f", io.BytesIO(b"x" * (1 << 20))))
 
 
+async def test_a_connection_with_half_a_request_is_not_used_again(connect: Any, stage: Any) -> None:
+    def act(a: Any) -> None:
+        a.head()
+        a.answer(409, error("conflict"))  # and the server still waits for the body
+        a.head()
+        a.answer(400, error("invalid_request", "this is the body"))
+
+    s = stage(act, ok(ME))
+    client = connect(s.url)
+    with pytest.raises(b.ConflictError):
+        await got(_session(client).files.write("f", io.BytesIO(b"x" * (1 << 20))))
+    assert await got(client.me()) == ME and s.connections == 2
+
+
 async def test_a_file_that_shrinks_or_fails_is_told(connect: Any, stage: Any) -> None:
     class Shrinks(io.BytesIO):
         def read(self, n: Any = -1) -> bytes:
@@ -442,6 +456,12 @@ async def test_what_waits_for_a_build_is_given_the_time(connect: Any, stage: Any
     with pytest.raises(b.ConflictError):
         await got(connect(stage(once(409, error("conflict"))).url).sessions.create(template="large"))
     assert longer[0] >= 7200
+
+
+async def test_a_session_that_was_approved_and_hibernates_is_opened(connect: Any, stage: Any) -> None:
+    s = stage(ok({"session_id": "s1", "state": "hibernated", "created": False, "approval": {"state": "approved"}}))
+    session = await got(connect(s.url).sessions.open("workflow", "1"))
+    assert (session.state, session.created) == ("hibernated", False)
 
 
 async def test_presets_of_a_stranger(connect: Any, stage: Any) -> None:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -311,11 +312,9 @@ async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: py
         client = connect(stage(act, deaf).url)
         stdin = await got(client.runs.stdin("r1"))
         wire = stdin._socket._wire
-        monkeypatch.setattr(client._transport, "silence", 0.1)
-        with pytest.raises(b.UnreachableError):
-            while True:
-                await got(stdin.write(bytes(1 << 20)))
-        monkeypatch.setattr(client._transport, "silence", 2 * LONG)
+        with suppress(b.UnreachableError):
+            while not wire.busy:
+                await got(stdin._say({"type": "stdin", "encoding": "utf8", "data": "x" * (1 << 17)}, 0.1))
         begun = time.monotonic()
         if leave is None:
             await got(stdin.close())
@@ -324,6 +323,38 @@ async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: py
         assert time.monotonic() - begun < LONG
         assert not wire.usable
         done.set()
+
+
+async def test_input_that_is_taken_late(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that begins to read after the client's silence gets all of its input."""
+    size = 16 << 20
+    full, taken = threading.Event(), threading.Event()
+
+    def act(a: Any) -> None:
+        a.request()
+        a.answer(200, {"id": "r1", "phase": "running", "interactive": True})
+
+    def slow(a: Any) -> None:
+        shake(a)
+        assert full.wait(LONG)
+        left = size * 4 // 3
+        while left > 0:
+            a.more()
+            left, a.buf = left - len(a.buf), b""
+        taken.set()
+        a.gone()
+
+    client = connect(stage(act, slow).url)
+    stdin = await got(client.runs.stdin("r1"))
+    monkeypatch.setattr(client._transport, "silence", 0.0)
+    writing = asyncio.create_task(stdin.write(bytes(size)) if isinstance(client, b.AsyncBelljar) else asyncio.to_thread(stdin.write, bytes(size)))
+    wire = stdin._socket._wire
+    while not (wire.busy and (not hasattr(wire, "_sock") or not select.select([], [wire._sock], [], 0)[1])) and not writing.done():
+        await asyncio.sleep(0)
+    full.set()
+    await writing
+    assert await asyncio.to_thread(taken.wait, LONG)
+    stdin._socket.cut()
 
 
 async def test_input_that_is_held_in_silence(connect: Any, stage: Any) -> None:

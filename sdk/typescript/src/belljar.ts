@@ -111,10 +111,15 @@ export class Belljar {
   static async local(options: LocalOptions & Omit<BelljarOptions, "baseUrl" | "socketPath" | "apiKey" | "token"> = {}): Promise<Belljar> {
     const server = await (await platform()).startLocal(options);
     const { baseUrl, socketPath, apiKey } = server;
-    const belljar = new Belljar({ ...options, baseUrl, socketPath, apiKey });
-    belljar.#server = server;
-    belljar.#connection.exited = () => server.exited();
-    return belljar;
+    try {
+      const belljar = new Belljar({ ...options, baseUrl, socketPath, apiKey });
+      belljar.#server = server;
+      belljar.#connection.exited = () => server.exited();
+      return belljar;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
   }
 
   /** run runs a program by itself to its end: `await belljar.run({ language: "python", code })`, or an array of arguments. */

@@ -88,6 +88,8 @@ export class RunInput {
 
   /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
   async close(): Promise<void> {
+    // A server drops what it has not passed on when the connection ends. It reads a message only after it has passed on the one before.
+    void this.#send({ type: "stdin", encoding: "utf8", data: "" }).catch(() => {}); // the input may have ended
     await this.#socket.close(1000, "", partingMs);
     this.#finish("connection_lost");
   }

@@ -141,7 +141,7 @@ export class Session {
   /** preview makes a host name at which browsers reach a port: `url`, and for a private one `token_url`, to be opened first. */
   preview(port: number, spec: { public?: boolean; ttlSec?: number } = {}, options?: CallOptions): Promise<Preview> {
     const json = { port, public: spec.public, ttl_sec: spec.ttlSec };
-    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "previews"), json }, options);
+    return this.#parts.doorway.connection.json({ method: "POST", path: route("sessions", this.id, "previews"), json, once: true }, options);
   }
 
   /** previews are those of this session, oldest first, without their tokens. */
@@ -152,7 +152,7 @@ export class Session {
 
   /** revokePreview ends a preview, and its connections, at once. */
   async revokePreview(label: string, options?: CallOptions): Promise<void> {
-    await this.#ask("DELETE", ["previews", label], options);
+    await this.#parts.doorway.connection.json({ method: "DELETE", path: route("sessions", this.id, "previews", label), once: true }, options);
   }
 
   #ask<T>(method: "GET" | "DELETE", parts: string[], options?: CallOptions): Promise<T> {

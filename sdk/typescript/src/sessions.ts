@@ -94,7 +94,7 @@ export class Sessions {
       await sleep(1000, call.signal).catch(() => {}); // the next request says that it was aborted
       state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", state.session_id) }, { signal: call.signal });
     }
-    if (state.approval && state.state !== "active") {
+    if (state.approval && state.state !== "active" && state.state !== "hibernated") {
       const { session_id, state: at } = state;
       throw new PolicyDeniedError({ code: "policy_denied", message: state.message ?? at, details: { session_id, state: at } });
     }

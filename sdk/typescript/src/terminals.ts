@@ -67,6 +67,6 @@ export class Terminals {
 
   /** end ends a terminal and its program. */
   async end(id: string, options?: CallOptions): Promise<void> {
-    await this.#connection.json({ method: "DELETE", path: route("terminals", id) }, options);
+    await this.#connection.json({ method: "DELETE", path: route("terminals", id), once: true }, options);
   }
 }

@@ -5,7 +5,7 @@ import {
   BelljarError, ConflictError, ForbiddenError, ImageInvalidError, InvalidRequestError, NotFoundError, PolicyDeniedError, UnauthorizedError,
   type Approval, type Belljar, type ImageProgress,
 } from "belljar-sdk";
-import { client, serve, type Owner, type Server } from "./world.js";
+import { client, fake, json, serve, type Owner, type Server } from "./world.js";
 
 let server: Server;
 let belljar: Belljar;
@@ -168,4 +168,9 @@ test("a request waits for an operator", async (t) => {
   await operator.admin.decide((await pending()).id, { decision: "deny", note: "not today" });
   assert.equal((await run).reason, "policy_denied");
   await session[Symbol.asyncDispose]();
+});
+
+test("a session that was approved and hibernates is opened", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, { session_id: "s1", state: "hibernated", created: false, approval: { state: "approved" } }));
+  assert.equal((await client(t, server.url).sessions.open({ scope: { namespace: "workflow", id: "1" } })).created, false);
 });

@@ -250,6 +250,22 @@ test("runs: input while they run", async () => {
   await belljar.runs.cancel(long.id);
 });
 
+test("runs: input that is given up before they start", async (t) => {
+  const { runs } = client(t, (await serve(t, { set: ["max_concurrent_runs=1"] })).url);
+  const first = await runs.start(["sleep", "600"]);
+  const second = await runs.start({ command: ["cat"], interactive: true });
+  const early = await runs.input(second.id);
+  await early.write("early");
+  const closing = early.close();
+  await runs.cancel(first.id);
+  await within("the program takes it", closing);
+  const late = await runs.input(second.id);
+  await late.write(" and late");
+  await late.end();
+  await late.close();
+  assert.equal((await within("the end", runs.wait(second.id))).stdout, "early and late");
+});
+
 test("sessions: opened by scope, listed, closed", async () => {
   const scope = { namespace: "workflow", id: "run:1/é" };
   const [one, two] = await Promise.all([belljar.sessions.open({ scope }), belljar.sessions.open({ scope })]);

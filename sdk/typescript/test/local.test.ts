@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { Belljar, RuntimeUnavailableError } from "belljar-sdk";
+import { Belljar, InvalidRequestError, RuntimeUnavailableError } from "belljar-sdk";
 import { atEnd, binary, limitMs, local, patient, tempDir, until, within } from "./world.js";
 
 function lives(pid: number): boolean {
@@ -145,4 +145,11 @@ test("what is given up in the midst leaves no socket and no timer", async (t) =>
   `);
   assert.equal(status, 0);
   assert.match(out, /rejected 10 of 10/);
+});
+
+test("a local belljar whose client cannot be made ends", async (t) => {
+  const data = tempDir(t);
+  const options = { binary, data, set: patient, startTimeoutMs: limitMs };
+  await assert.rejects(Belljar.local({ ...options, source: "ü" }), InvalidRequestError);
+  await (await Belljar.local(options)).close(); // one server at a time can have a folder
 });

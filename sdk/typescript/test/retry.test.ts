@@ -99,7 +99,10 @@ test("what must not be done twice is not repeated, unless it was refused", async
   await errorOf(files.writeAll({ a: "x" }));
   await errorOf(files.upload({ a: "x" }));
   await errorOf(belljar.request("POST", "/api/v1/sandbox/admin/tokens", { json: {} }));
-  assert.equal(lost.asked.length, 6);
+  await errorOf(belljar.sessions.use("s").preview(3000));
+  await errorOf(belljar.sessions.use("s").revokePreview("p"));
+  await errorOf(belljar.terminals.end("t"));
+  assert.equal(lost.asked.length, 9);
 
   const busy = await fake(t, (_, response, count) => (count === 1 ? failure(response, 429, "rate_limited", { "Retry-After": "0" }) : json(response, 200, {})));
   await client(t, busy.url).sessions.use("s").files.rename("a", "b");

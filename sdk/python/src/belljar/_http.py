@@ -68,6 +68,7 @@ class Answer:
         self._chunked = False
         self._trailer = False
         self.complete = False
+        self.sent = True  # all of the request, so that another one can follow
 
     def feed(self, data: bytes) -> None:
         if data:
@@ -134,7 +135,7 @@ class Answer:
     @property
     def reusable(self) -> bool:
         """Whether the connection can take another request."""
-        return self.complete and not self._over and not self._buf and self._head is not None and not self._head.close and self._left is not None
+        return self.sent and self.complete and not self._over and not self._buf and self._head is not None and not self._head.close and self._left is not None
 
     def piece(self) -> Optional[bytes]:
         """The next piece of the body; None if more must be fed first, ``b""`` at its end."""

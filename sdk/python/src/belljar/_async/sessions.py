@@ -261,7 +261,7 @@ class AsyncSession:
 
     async def revoke_preview(self, label: str) -> None:
         """Ends a preview, and its connections, at once."""
-        await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
+        await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label), again=False))
 
     async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
         """Saves the files of its workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports it.
@@ -399,7 +399,7 @@ class AsyncSessions:
         while made.state == "starting" and made.raw.get("approval"):
             await pause(1.0)
             await made.refresh()
-        if made.raw.get("approval") and made.state != "active":
+        if made.raw.get("approval") and made.state not in ("active", "hibernated"):
             raise PolicyDeniedError(str(made.raw.get("message") or made.state), details={"session_id": made.id, "state": made.state})
         return made
 

@@ -41,10 +41,10 @@ class AsyncSocket:
             await pause(delay)
 
     async def send(self, kind: int, data: bytes, timeout: Optional[float] = None) -> None:
-        """Sends a message, of which the server must take some within so many seconds, or else the client's silence."""
+        """Sends a message. ``timeout`` bounds each pause in that: the server reads nothing while the program reads no input."""
         self._said += 1
         try:
-            await self._wire.send(ws.encode(kind, data), self._transport.silence if timeout is None else timeout)
+            await self._wire.send(ws.encode(kind, data), timeout)
         except OSError as e:
             self.cut()  # a part of it may have been sent
             raise self._transport.broken(e, "the connection broke") from e

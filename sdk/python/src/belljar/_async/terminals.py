@@ -223,4 +223,4 @@ class AsyncTerminals:
 
     async def end(self, id: str) -> None:
         """Ends a terminal and its program."""
-        await self._transport.ask(Ask("DELETE", path("terminals", id)))
+        await self._transport.ask(Ask("DELETE", path("terminals", id), again=False))

@@ -191,8 +191,10 @@ class AsyncTransport:
         if self.address.relayed and self.address.proxy is not None and self.address.proxy.authorization:
             headers.append(("Proxy-Authorization", self.address.proxy.authorization))
         head = request(ask.method, self.address.target(ask.target), headers)
+        answer.sent = False
         if source is None:
             await wire.send(head + (ask.raw or b""), silence)
+            answer.sent = True
             return
         await wire.send(head, silence)
         if patient and not await self._invited(wire, answer):
@@ -204,6 +206,7 @@ class AsyncTransport:
             elif piece:
                 await wire.send(piece, silence)
             if not piece:
+                answer.sent = True
                 return
 
     async def _invited(self, wire: AsyncWire, answer: Answer) -> bool:

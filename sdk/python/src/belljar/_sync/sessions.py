@@ -262,7 +262,7 @@ class Session:
 
     def revoke_preview(self, label: str) -> None:
         """Ends a preview, and its connections, at once."""
-        self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label)))
+        self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label), again=False))
 
     def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
         """Saves the files of its workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports it.
@@ -400,7 +400,7 @@ class Sessions:
         while made.state == "starting" and made.raw.get("approval"):
             pause(1.0)
             made.refresh()
-        if made.raw.get("approval") and made.state != "active":
+        if made.raw.get("approval") and made.state not in ("active", "hibernated"):
             raise PolicyDeniedError(str(made.raw.get("message") or made.state), details={"session_id": made.id, "state": made.state})
         return made
 

@@ -224,4 +224,4 @@ class Terminals:
 
     def end(self, id: str) -> None:
         """Ends a terminal and its program."""
-        self._transport.ask(Ask("DELETE", path("terminals", id)))
+        self._transport.ask(Ask("DELETE", path("terminals", id), again=False))

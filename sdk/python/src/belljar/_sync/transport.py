@@ -192,8 +192,10 @@ class Transport:
         if self.address.relayed and self.address.proxy is not None and self.address.proxy.authorization:
             headers.append(("Proxy-Authorization", self.address.proxy.authorization))
         head = request(ask.method, self.address.target(ask.target), headers)
+        answer.sent = False
         if source is None:
             wire.send(head + (ask.raw or b""), silence)
+            answer.sent = True
             return
         wire.send(head, silence)
         if patient and not self._invited(wire, answer):
@@ -205,6 +207,7 @@ class Transport:
             elif piece:
                 wire.send(piece, silence)
             if not piece:
+                answer.sent = True
                 return
 
     def _invited(self, wire: Wire, answer: Answer) -> bool:
