@@ -384,23 +384,33 @@ func (v view) List(context.Context) ([]belljar.Volume, error) {
 
 // Remove removes a volume that no sandbox has.
 func (v view) Remove(_ context.Context, name string) error {
+	d, err := v.unname(name)
+	if err != nil {
+		return err
+	}
+	v.discard(d)
+	v.record(event.VolumeRemoved, v.caller, d)
+	return nil
+}
+
+// unname takes the name of a volume that no sandbox has. Its bytes take seconds to remove, and the lock must not be held for so long: whatever is
+// admitted needs it.
+func (v view) unname(name string) (*disk, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	dir := v.folder(v.caller.ID, name)
 	d := v.all[dir]
 	switch {
 	case d == nil:
-		return notFound(name, listHint)
+		return nil, notFound(name, listHint)
 	case len(d.uses) > 0:
-		return d.inUse("cannot be removed")
+		return nil, d.inUse("cannot be removed")
 	}
 	stray := filepath.Join(v.opts.Dir, belljar.NewID()+strayExt)
 	if err := rename(dir, stray); err != nil {
-		return fault.Record("remove a volume", err)
+		return nil, fault.Record("remove a volume", err)
 	}
 	d.dir = stray
 	delete(v.all, dir)
-	v.discard(d)
-	v.record(event.VolumeRemoved, v.caller, d)
-	return nil
+	return d, nil
 }
