@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,30 @@ func TestAnnounce(t *testing.T) {
 		if got := said.String(); err != nil || strings.Contains(got, n.madeKey) != c.key || strings.Contains(got, "/webui/#k=") != c.code ||
 			strings.Contains(got, "store is full") != (c.full != nil) || !strings.Contains(got, n.keyFile) || !strings.Contains(got, "web page http://127.0.0.1:80/webui/") {
 			t.Errorf("%s: %v\n%s", name, err, got)
+		}
+	}
+}
+
+// The hint works for a key of the user's own, wherever that is set.
+func TestAnnounceOwnKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "belljar.yaml")
+	if err := os.WriteFile(file, []byte("api_key: 0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, from := range map[string]config.Sources{
+		"hint: curl ": {Env: []string{"SANDBOX_API_KEY=0123456789abcdef"}},
+		"hint: set SANDBOX_API_KEY to the key (" + file + ":1: api_key), then curl ": {File: file},
+		"hint: set SANDBOX_API_KEY to the key (flag api-key), then curl ":            {Set: map[string]string{"api-key": "0123456789abcdef"}},
+	} {
+		cfg, err := config.Load(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var printed strings.Builder
+		cfg.WebUI = false
+		err = announce(t.Context(), New(Options{Environment: local.Environment{Stderr: &printed}}), false, &cfg, &server{}, "http://127.0.0.1:80")
+		if got := printed.String(); err != nil || !strings.Contains(got, want+"-H \"X-API-KEY: $SANDBOX_API_KEY\" http://127.0.0.1:80/api/") {
+			t.Errorf("%v, no %q in:\n%s", err, want, got)
 		}
 	}
 }
