@@ -172,6 +172,22 @@ func TestImageOfNoRequest(t *testing.T) {
 	}
 }
 
+// A server warns of images to pull that no request can name, as they are or by an alias.
+func TestPrepullOfNoRequest(t *testing.T) {
+	for want, env := range map[string][]string{
+		"":       {"SANDBOX_IMAGE_PREPULL=node:20"},
+		"node:1": {"SANDBOX_IMAGE_PREPULL=python:3.11,node:1,node:2,node@sha256:" + strings.Repeat("0", 64), "SANDBOX_ALLOWED_IMAGES=python:*,js", "SANDBOX_IMAGE_ALIASES=js=node:2"},
+	} {
+		cfg, err := config.Load(config.Sources{Env: env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(disallowed(&cfg), " "); got != want {
+			t.Errorf("%v: %q", env, got)
+		}
+	}
+}
+
 // Models cannot have a runtime that the server does not have.
 func TestModelsRuntime(t *testing.T) {
 	d := &server{runtimes: []string{"native"}}
