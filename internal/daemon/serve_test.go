@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -184,6 +185,43 @@ func TestPrepullOfNoRequest(t *testing.T) {
 		}
 		if got := strings.Join(disallowed(&cfg), " "); got != want {
 			t.Errorf("%v: %q", env, got)
+		}
+	}
+}
+
+// probed is a runtime of which no more is known than what its probe says.
+type probed struct {
+	runtime.Runtime
+	caps runtime.Capabilities
+	err  error
+}
+
+func (p probed) Probe(context.Context) (runtime.Capabilities, error) { return p.caps, p.err }
+
+// A server does not start with a default trust level for which it has no runtime. One that does not work now may work later.
+func TestTrustOfNoRequest(t *testing.T) {
+	native := probed{caps: runtime.Capabilities{Available: true, Isolation: runtime.IsolationNamespace}}
+	for name, c := range map[string]struct {
+		level   belljar.TrustLevel
+		more    []runtime.Runtime
+		refused bool
+	}{
+		"none":                 {},
+		"weak enough":          {level: belljar.TrustStandard},
+		"too strong":           {level: belljar.TrustUntrusted, refused: true},
+		"one is strong":        {level: belljar.TrustUntrusted, more: []runtime.Runtime{probed{caps: runtime.Capabilities{Available: true, Isolation: runtime.IsolationUserKernel}}}},
+		"one is unavailable":   {level: belljar.TrustUntrusted, more: []runtime.Runtime{probed{caps: runtime.Capabilities{Isolation: runtime.IsolationNamespace}}}},
+		"one does not say":     {level: belljar.TrustUntrusted, more: []runtime.Runtime{probed{err: errors.New("no answer")}}},
+		"another is weak, too": {level: belljar.TrustUntrusted, more: []runtime.Runtime{native}, refused: true},
+	} {
+		p := service.DefaultPolicy()
+		p.DefaultTrust = c.level
+		err := checkTrust(t.Context(), p, append(c.more, native))
+		if (err != nil) != c.refused || err != nil && (!strings.HasPrefix(err.Error(), "SANDBOX_DEFAULT_TRUST_LEVEL: ") || belljar.HintOf(err) == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if p.EnableExecution = false; checkTrust(t.Context(), p, append(c.more, native)) != nil {
+			t.Errorf("%s: refused without execution", name)
 		}
 	}
 }
