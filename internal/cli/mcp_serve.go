@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -28,6 +29,7 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 	if err != nil {
 		return err
 	}
+	defer c.readyBehind(ctx, e.Service, set)()
 	in := c.stdin
 	if in == nil {
 		in = strings.NewReader("")
@@ -37,6 +39,22 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 		Toolset: set, Tools: m.tools(set), Capture: m.Capture, Wait: time.Duration(value(m.Wait) * float64(time.Second)), MaxOutput: int(whole(m.MaxOutput)),
 		In: in, Out: c.stdout, Logger: slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}))
+}
+
+// readyBehind is readyImage in the background, until wait: an MCP host does not wait for its first answer as long as a large image takes. A call
+// that needs the image meanwhile joins the pull, and may run out of time, but does not stop it.
+func (c *console) readyBehind(ctx context.Context, s belljar.Service, set belljar.Toolset) (wait func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var pulling sync.WaitGroup
+	pulling.Go(func() {
+		if err := c.readyImage(ctx, s, set.Image, set.Runtime); err != nil && ctx.Err() == nil {
+			c.fail(err)
+		}
+	})
+	return func() {
+		stop()
+		pulling.Wait()
+	}
 }
 
 // tools returns the tools to offer; nil means all. An agent file's mode defines its tools.

@@ -190,6 +190,9 @@ func (c *Config) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf(
 			"SANDBOX_NODE_MEMORY_MB gives all sandboxes together %d MiB, less than the %d of one run (SANDBOX_DEFAULT_MEM_MB)", c.NodeMemoryMB, c.DefaultMemMB))
 	}
+	if c.Hibernate >= c.SessionTTL {
+		warnings = append(warnings, "SANDBOX_HIBERNATE_SEC is not less than SANDBOX_SESSION_TTL_SEC: a session that sets no ttl_sec ends before it hibernates")
+	}
 	return warnings
 }
 

@@ -309,14 +309,14 @@ func TestWarnings(t *testing.T) {
 	if err := os.Chmod(name, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := load(t, Sources{File: name, Env: []string{"SANDBOX_ALLOWED_ORIGINS=*", "SANDBOX_STORE_BACKEND=memory", "SANDBOX_NODE_MEMORY_MB=511", "SANDBOX_QUOTA_MEMORY_MB=511", "SANDBOX_QUOTA_CPU=0.9"}})
+	c := load(t, Sources{File: name, Env: []string{"SANDBOX_ALLOWED_ORIGINS=*", "SANDBOX_STORE_BACKEND=memory", "SANDBOX_NODE_MEMORY_MB=511", "SANDBOX_QUOTA_MEMORY_MB=511", "SANDBOX_QUOTA_CPU=0.9", "SANDBOX_HIBERNATE_SEC=3600"}})
 	got := strings.Join(c.Warnings(), "\n")
-	for _, want := range []string{"can be read by others", "fewer than 16", "every web page", "memory forgets", "SANDBOX_NODE_MEMORY_MB gives", "SANDBOX_QUOTA_MEMORY_MB gives", "SANDBOX_QUOTA_CPU gives"} {
+	for _, want := range []string{"can be read by others", "fewer than 16", "every web page", "memory forgets", "SANDBOX_NODE_MEMORY_MB gives", "SANDBOX_QUOTA_MEMORY_MB gives", "SANDBOX_QUOTA_CPU gives", "before it hibernates"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no word of %q in:\n%s", want, got)
 		}
 	}
-	c = load(t, Sources{Env: []string{"SANDBOX_NODE_MEMORY_MB=512", "SANDBOX_QUOTA_MEMORY_MB=512", "SANDBOX_QUOTA_CPU=1"}})
+	c = load(t, Sources{Env: []string{"SANDBOX_NODE_MEMORY_MB=512", "SANDBOX_QUOTA_MEMORY_MB=512", "SANDBOX_QUOTA_CPU=1", "SANDBOX_HIBERNATE_SEC=3599"}})
 	if got := c.Warnings(); len(got) != 0 {
 		t.Errorf("warnings about nothing: %q", got)
 	}

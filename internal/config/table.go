@@ -86,7 +86,7 @@ func execution(c *Config) []row {
 		{name: "RUNTIMES", value: list(&c.Runtimes, checkRuntime), def: "native,gvisor,docker",
 			doc: "Runtimes that requests may name, and from which an isolation class or a trust level selects. SANDBOX_DEFAULT_RUNTIME must be one of them. One that this host cannot provide is listed with the reason, and refused."},
 		{name: "DEFAULT_TRUST_LEVEL", value: oneOf(&c.DefaultTrustLevel, "", "trusted", "standard", "untrusted"), def: "",
-			doc: "Trust level of requests that set none, and the highest that users who are not operators may claim: none of their programs runs in a weaker isolation. If unset, such requests get the default runtime. Enters the policy hash when set."},
+			doc: "Trust level of requests that set none, and the highest that users who are not operators may claim: none of their programs runs in a weaker isolation. The server does not start if no runtime of SANDBOX_RUNTIMES has that. If unset, such requests get the default runtime. Enters the policy hash when set."},
 		{name: "TRUST_LEVELS", value: pairs(&c.TrustLevels, checkTrust), def: "trusted=namespace,standard=namespace,untrusted=user_space_kernel",
 			doc: "The weakest isolation of each trust level: namespace, user_space_kernel or microvm. Levels that are left out keep their default. Enters the policy hash when it is not the default."},
 		{name: "DEFAULT_IMAGE", value: text(&c.DefaultImage, checkImage), def: "host",

@@ -2,15 +2,22 @@ package daemon
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/service"
 )
 
 // prepull pulls the configured images in the background, and then fills the pools that need them.
 func (d *server) prepull(cfg *config.Config) {
 	if len(cfg.ImagePrepull) == 0 {
 		return
+	}
+	for _, ref := range disallowed(cfg) {
+		d.log.Warn("SANDBOX_IMAGE_PREPULL has an image that SANDBOX_ALLOWED_IMAGES excludes: no request can name it", "image", ref)
 	}
 	images := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"}).Images()
 	d.background(func(ctx context.Context) {
@@ -23,4 +30,17 @@ func (d *server) prepull(cfg *config.Config) {
 			d.fill(ctx)
 		}
 	})
+}
+
+// disallowed returns the images to pull that no request can name. One with a digest may be allowed once it is here.
+func disallowed(cfg *config.Config) (refs []string) {
+	p := service.DefaultPolicy()
+	applyImages(&p, cfg)
+	targets := slices.Collect(maps.Values(cfg.Aliases()))
+	for _, ref := range cfg.ImagePrepull {
+		if !p.AllowsImage(ref) && !strings.Contains(ref, "sha256:") && !slices.Contains(targets, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }

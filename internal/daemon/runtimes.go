@@ -114,6 +114,25 @@ func applyTrust(p *service.Policy, cfg *config.Config) {
 	}
 }
 
+// checkTrust refuses a default trust level for which no runtime is strong enough: users could run nothing. One that is unavailable now
+// may be strong enough later.
+func checkTrust(ctx context.Context, p service.Policy, runtimes []runtime.Runtime) error {
+	if p.DefaultTrust == "" || !p.EnableExecution {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	least := p.WeakestIsolation(p.DefaultTrust)
+	for _, rt := range runtimes {
+		caps, err := rt.Probe(ctx)
+		if err != nil || !caps.Available || caps.Isolation.AtLeast(least) {
+			return nil
+		}
+	}
+	return mistake("add a runtime to SANDBOX_RUNTIMES, or change SANDBOX_TRUST_LEVELS",
+		"SANDBOX_DEFAULT_TRUST_LEVEL: level %s needs isolation %s, and no runtime of SANDBOX_RUNTIMES has it", p.DefaultTrust, least)
+}
+
 // profileHash identifies a seccomp profile in the policy hash: the SHA-256 of its contents as compact JSON with sorted keys. ""
 // for none.
 func profileHash(path string) (string, error) {

@@ -198,7 +198,10 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 		return json.NewEncoder(h.Stdout).Encode(ready)
 	}
 	h.Print("serving on %s", url)
-	key := "$SANDBOX_API_KEY"
+	key, first := "$SANDBOX_API_KEY", ""
+	if origin, set := cfg.Set(config.Prefix + "API_KEY"); set && !strings.HasSuffix(origin, " in the environment") {
+		first = "set SANDBOX_API_KEY to the key (" + origin + "), then "
+	}
 	_, kept := h.Getenv("JOURNAL_STREAM")
 	switch {
 	case n.madeKey == "":
@@ -215,7 +218,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	}
 	h.Print("runtime %s: %s", n.runtime, n.reason)
 	if strings.HasPrefix(url, "http") {
-		h.Hint("curl -H \"X-API-KEY: %s\" %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
+		h.Hint("%scurl -H \"X-API-KEY: %s\" %s%s/runtimes, or read %s/docs", first, key, url, api.Prefix, url)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -51,6 +53,30 @@ func TestAnnounce(t *testing.T) {
 		if got := said.String(); err != nil || strings.Contains(got, n.madeKey) != c.key || strings.Contains(got, "/webui/#k=") != c.code ||
 			strings.Contains(got, "store is full") != (c.full != nil) || !strings.Contains(got, n.keyFile) || !strings.Contains(got, "web page http://127.0.0.1:80/webui/") {
 			t.Errorf("%s: %v\n%s", name, err, got)
+		}
+	}
+}
+
+// The hint works for a key of the user's own, wherever that is set.
+func TestAnnounceOwnKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "belljar.yaml")
+	if err := os.WriteFile(file, []byte("api_key: 0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, from := range map[string]config.Sources{
+		"hint: curl ": {Env: []string{"SANDBOX_API_KEY=0123456789abcdef"}},
+		"hint: set SANDBOX_API_KEY to the key (" + file + ":1: api_key), then curl ": {File: file},
+		"hint: set SANDBOX_API_KEY to the key (flag api-key), then curl ":            {Set: map[string]string{"api-key": "0123456789abcdef"}},
+	} {
+		cfg, err := config.Load(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var printed strings.Builder
+		cfg.WebUI = false
+		err = announce(t.Context(), New(Options{Environment: local.Environment{Stderr: &printed}}), false, &cfg, &server{}, "http://127.0.0.1:80")
+		if got := printed.String(); err != nil || !strings.Contains(got, want+"-H \"X-API-KEY: $SANDBOX_API_KEY\" http://127.0.0.1:80/api/") {
+			t.Errorf("%v, no %q in:\n%s", err, want, got)
 		}
 	}
 }
@@ -143,6 +169,59 @@ func TestImageOfNoRequest(t *testing.T) {
 		err = checkImages(p, &cfg)
 		if (c.want == "") != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), c.want) || belljar.HintOf(err) == "") {
 			t.Errorf("%v: %v", c.env, err)
+		}
+	}
+}
+
+// A server warns of images to pull that no request can name, as they are or by an alias.
+func TestPrepullOfNoRequest(t *testing.T) {
+	for want, env := range map[string][]string{
+		"":       {"SANDBOX_IMAGE_PREPULL=node:20"},
+		"node:1": {"SANDBOX_IMAGE_PREPULL=python:3.11,node:1,node:2,node@sha256:" + strings.Repeat("0", 64), "SANDBOX_ALLOWED_IMAGES=python:*,js", "SANDBOX_IMAGE_ALIASES=js=node:2"},
+	} {
+		cfg, err := config.Load(config.Sources{Env: env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(disallowed(&cfg), " "); got != want {
+			t.Errorf("%v: %q", env, got)
+		}
+	}
+}
+
+// probed is a runtime of which no more is known than what its probe says.
+type probed struct {
+	runtime.Runtime
+	caps runtime.Capabilities
+	err  error
+}
+
+func (p probed) Probe(context.Context) (runtime.Capabilities, error) { return p.caps, p.err }
+
+// A server does not start with a default trust level for which it has no runtime. One that does not work now may work later.
+func TestTrustOfNoRequest(t *testing.T) {
+	native := probed{caps: runtime.Capabilities{Available: true, Isolation: runtime.IsolationNamespace}}
+	for name, c := range map[string]struct {
+		level   belljar.TrustLevel
+		more    []runtime.Runtime
+		refused bool
+	}{
+		"none":                 {},
+		"weak enough":          {level: belljar.TrustStandard},
+		"too strong":           {level: belljar.TrustUntrusted, refused: true},
+		"one is strong":        {level: belljar.TrustUntrusted, more: []runtime.Runtime{probed{caps: runtime.Capabilities{Available: true, Isolation: runtime.IsolationUserKernel}}}},
+		"one is unavailable":   {level: belljar.TrustUntrusted, more: []runtime.Runtime{probed{caps: runtime.Capabilities{Isolation: runtime.IsolationNamespace}}}},
+		"one does not say":     {level: belljar.TrustUntrusted, more: []runtime.Runtime{probed{err: errors.New("no answer")}}},
+		"another is weak, too": {level: belljar.TrustUntrusted, more: []runtime.Runtime{native}, refused: true},
+	} {
+		p := service.DefaultPolicy()
+		p.DefaultTrust = c.level
+		err := checkTrust(t.Context(), p, append(c.more, native))
+		if (err != nil) != c.refused || err != nil && (!strings.HasPrefix(err.Error(), "SANDBOX_DEFAULT_TRUST_LEVEL: ") || belljar.HintOf(err) == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if p.EnableExecution = false; checkTrust(t.Context(), p, append(c.more, native)) != nil {
+			t.Errorf("%s: refused without execution", name)
 		}
 	}
 }

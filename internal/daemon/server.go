@@ -166,7 +166,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 
 	opts := serviceOptions(cfg)
 	applyEgress(&opts.Policy, cfg, m.own)
-	if err := cmp.Or(checkImages(opts.Policy, cfg), checkNetwork(opts.Policy, cfg)); err != nil {
+	if err := cmp.Or(checkImages(opts.Policy, cfg), checkNetwork(opts.Policy, cfg), checkTrust(ctx, opts.Policy, runtimes)); err != nil {
 		return nil, err
 	}
 	if opts.Egress, err = egressOptions(cfg); err != nil {

@@ -97,6 +97,25 @@ func TestHibernatedUntilItsFilesGo(t *testing.T) {
 	p.end(x)
 }
 
+// The record of a hibernated session follows uses that do not wake it, with which its TTL begins again.
+func TestHibernatedIsUsed(t *testing.T) {
+	clock := newHourglass()
+	w := newWorld(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, time.Hour })
+	p := w.boot()
+	x, _ := p.opened(scoped("workflow:1"))
+	p.sleeping(x.ID)
+	clock.pass(50 * time.Minute)
+	if again, created := p.opened(scoped("workflow:1")); created || again.ID != x.ID || again.State != belljar.SessionHibernated {
+		t.Errorf("%v, %+v", created, again)
+	}
+	p.service.Reap(p.context())
+	clock.pass(50 * time.Minute)
+	p.kill()
+	p = w.boot()
+	p.state(x.ID, belljar.SessionHibernated)
+	p.end(x)
+}
+
 // A session that hibernates in the next process has its shell, also if that was used for the first time just before the process died.
 func TestShellOfADeadProcess(t *testing.T) {
 	w := newWorld(t)

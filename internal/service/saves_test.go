@@ -194,6 +194,9 @@ func TestHibernateLive(t *testing.T) {
 	*saving.memory = 2 << 20
 	_, err = b.hibernate(x.ID, false)
 	refusedAs(t, "memory above the quota", err, belljar.CodeQuotaExceeded)
+	if hint := belljar.HintOf(err); !strings.Contains(hint, "make it smaller") {
+		t.Errorf("hint: %q", hint)
+	}
 	b.state(x.ID, belljar.SessionActive)
 	b.until(func() bool { return held.count() == 0 && b.kept() == 0 })
 	if _, err := b.hibernate(x.ID, true); err != nil {

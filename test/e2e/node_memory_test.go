@@ -95,9 +95,13 @@ func TestMemoryAdmissionByCaps(t *testing.T) {
 	waits["resources"] = small
 	_, run := s.ask(http.MethodPost, api+"/runs", waits)
 	id := run["id"].(string)
-	if _, now := s.ask(http.MethodGet, api+"/runs/"+id, nil); now["phase"] != "starting" {
-		t.Errorf("it did not wait: %v", now)
-	}
+	until(t, "it waits for memory", func() bool {
+		_, now := s.ask(http.MethodGet, api+"/runs/"+id, nil)
+		if now["phase"] == "completed" {
+			t.Fatalf("it did not wait: %v", now)
+		}
+		return now["phase"] == "starting"
+	})
 	if code, _ := s.ask(http.MethodDelete, api+"/sessions/"+first["session_id"].(string), nil); code >= 300 {
 		t.Errorf("delete: %d", code)
 	}

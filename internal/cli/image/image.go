@@ -63,13 +63,16 @@ func (m Maker) Add(ctx context.Context, images belljar.Images, name string, b lo
 	return image, err
 }
 
-// File calls do with a temporary file in dir ("" for the default), and removes it afterwards unless do has renamed it.
+// File calls do with a temporary file in dir, and removes it afterwards unless do has renamed it. In the default dir, "", it has no name, so that
+// nothing is left if the process is killed; Windows keeps the name.
 func File(dir, recipe string, do func(*os.File) error) error {
 	f, err := os.CreateTemp(dir, ".belljar-image-*.tar")
 	if err != nil {
 		return mistake.New("", "a file for image %s: %s", recipe, mistake.Reason(err))
 	}
-	defer os.Remove(f.Name())
+	if dir != "" || os.Remove(f.Name()) != nil {
+		defer os.Remove(f.Name())
+	}
 	defer f.Close()
 	return do(f)
 }

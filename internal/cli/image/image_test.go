@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -40,5 +41,24 @@ func TestWriteReplacesNothing(t *testing.T) {
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link: %v, %v", info, err)
+	}
+}
+
+// A process that is killed while it makes an image leaves no file.
+func TestFileHasNoName(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file keeps its name")
+	}
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	err := File("", "shell", func(f *os.File) error {
+		if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+		_, err := f.WriteString("tar")
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -60,8 +60,16 @@ func (t *typed) read(prompt string) (string, error) {
 	})
 }
 
-func (t *typed) password(prompt string) (string, error) {
-	return t.raw(func() (string, error) { return t.terminal.ReadPassword(prompt) })
+// answer is read without the history and the completion of code: what a program asks for is no code.
+func (t *typed) answer() (string, error) {
+	history, complete := t.terminal.History, t.terminal.AutoCompleteCallback
+	t.terminal.History, t.terminal.AutoCompleteCallback = openHistory(""), nil
+	defer func() { t.terminal.History, t.terminal.AutoCompleteCallback = history, complete }()
+	return t.read("")
+}
+
+func (t *typed) password() (string, error) {
+	return t.raw(func() (string, error) { return t.terminal.ReadPassword("") })
 }
 
 func (t *typed) raw(read func() (string, error)) (string, error) {

@@ -42,8 +42,9 @@ func (p *pastedLines) read(string) (string, error) {
 	}
 	return line, nil
 }
-func (p *pastedLines) password(string) (string, error) { return "", io.EOF }
-func (p *pastedLines) close() error                    { return nil }
+func (p *pastedLines) answer() (string, error)   { return "", io.EOF }
+func (p *pastedLines) password() (string, error) { return "", io.EOF }
+func (p *pastedLines) close() error              { return nil }
 
 // A blank line in a pasted function does not end it.
 func TestPaste(t *testing.T) {

@@ -70,3 +70,45 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 		t.Errorf("pastes are still bracketed: %q", shown)
 	}
 }
+
+// typist types a line whenever one is read.
+type typist struct {
+	terminal int
+	line     string
+}
+
+func (y typist) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("\x1b[?2004h")) {
+		if _, err := unix.Write(y.terminal, []byte(y.line)); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// A line that a program asks for is no code: it does not get into the history, and Tab completes nothing in it.
+func TestAnswerIsNoCode(t *testing.T) {
+	master, slave, err := pty.Open(wire.Size{Cols: 80, Rows: 25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := os.NewFile(uintptr(slave), "terminal")
+	defer ours.Close()
+	defer unix.Close(master)
+	in := &typed{fd: slave, keys: &keys{r: ours}, history: openHistory("")}
+	in.terminal = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in.keys, typist{master, "1\t2\r"}}, "")
+	in.terminal.History = in.history
+	in.terminal.AutoCompleteCallback = func(_ string, _ int, key rune) (string, int, bool) { return "completed", 9, key == '\t' }
+	if line, err := in.answer(); line != "12" || err != nil {
+		t.Errorf("answer: %q, %v", line, err)
+	}
+	if line, err := in.read(">>> "); line != "completed2" || err != nil {
+		t.Errorf("code: %q, %v", line, err)
+	}
+	if got := in.history.lines; len(got) != 1 || got[0] != "completed2" {
+		t.Errorf("history: %q", got)
+	}
+}

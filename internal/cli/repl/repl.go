@@ -35,9 +35,11 @@ type REPL struct {
 
 // lines reads what is typed.
 type lines interface {
-	// read returns a line. io.EOF ends the input, errInterrupt drops what was typed, and errPasted comes with a line.
+	// read returns a line of code. io.EOF ends the input, errInterrupt drops what was typed, and errPasted comes with a line.
 	read(prompt string) (string, error)
-	password(prompt string) (string, error)
+	// answer is read for a line that code asks for.
+	answer() (string, error)
+	password() (string, error)
 	close() error
 }
 
@@ -147,41 +149,55 @@ func opensBlock(line string) bool {
 
 // open reports whether a bracket or a quote is open.
 func open(language, code string) bool {
-	depth, quote := 0, ""
+	var within []string // what closes the brackets and quotes that are open
 	for i := 0; i < len(code); i++ {
-		rest := code[i:]
+		rest, quote := code[i:], ""
+		if n := len(within); n > 0 && within[n-1] != ")" {
+			quote = within[n-1]
+		}
+		begins := func(closing string) {
+			within = append(within, closing)
+			i += len(closing) - 1
+		}
+		ends := func() { within = within[:len(within)-1] }
 		switch {
-		case quote != "" && code[i] == '\\':
+		case quote != "" && quote != "*/" && code[i] == '\\':
 			i++
 		case quote != "" && strings.HasPrefix(rest, quote):
 			i += len(quote) - 1
-			quote = ""
+			ends()
+		case quote == "`" && strings.HasPrefix(rest, "${"):
+			within = append(within, ")")
+			i++
 		case quote != "" && code[i] == '\n' && len(quote) == 1 && quote != "`":
-			quote = "" // a mistake, which the interpreter reports
+			ends() // a mistake, which the interpreter reports
 		case quote != "":
 		case language == "python" && (strings.HasPrefix(rest, `"""`) || strings.HasPrefix(rest, `'''`)):
-			quote = rest[:3]
-			i += 2
+			begins(rest[:3])
 		case code[i] == '"' || code[i] == '\'' || code[i] == '`' && language == "javascript":
-			quote = rest[:1]
+			begins(rest[:1])
+		case strings.HasPrefix(rest, "/*") && language == "javascript":
+			begins("*/")
 		case code[i] == '#' && language != "javascript", strings.HasPrefix(rest, "//") && language == "javascript":
 			end := strings.IndexByte(rest, '\n')
 			if end < 0 {
-				return depth > 0
+				return len(within) > 0
 			}
 			i += end
 		case code[i] == '/' && language == "javascript": // of a regular expression, unless it divides
 			before := strings.TrimRight(code[:i], " \t")
 			if before == "" || strings.IndexByte("(,=:[!&|?{};\n", before[len(before)-1]) >= 0 {
-				quote = "/"
+				begins("/")
 			}
 		case strings.IndexByte("([{", code[i]) >= 0:
-			depth++
+			within = append(within, ")")
+		case strings.IndexByte(")]}", code[i]) >= 0 && len(within) == 0:
+			return false // a mistake, too
 		case strings.IndexByte(")]}", code[i]) >= 0:
-			depth--
+			ends()
 		}
 	}
-	return depth > 0 || quote != "" && (len(quote) == 3 || quote == "`")
+	return slices.ContainsFunc(within, func(closing string) bool { return !slices.Contains([]string{`"`, "'", "/"}, closing) })
 }
 
 // execute executes code, prints what it shows, and returns its exit status. An interrupt cancels it.
@@ -255,11 +271,11 @@ func (r *REPL) execute(ctx context.Context, code string) (status int, err error)
 
 // answer sends a line that the code asks for.
 func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) error {
-	read := r.lines.read
+	read := r.lines.answer // the prompt has been printed
 	if asked.Password {
 		read = r.lines.password
 	}
-	line, err := read("") // the prompt has been printed
+	line, err := read()
 	stdin, failed := r.Service.Runs().Stdin(ctx, run)
 	if failed != nil {
 		return nil // it has ended

@@ -18,6 +18,9 @@ func TestComplete(t *testing.T) {
 		{"python", "def f():  # 1", false}, {"python", "x = 1  # 1: 2", true},
 		{"javascript", "function f() {", false}, {"javascript", "function f() {\n}", true}, {"javascript", "`a", false}, {"javascript", "// {", true},
 		{"javascript", "s.match(/[(]/)", true}, {"javascript", "a = (1 / 2", false}, {"javascript", "/* ( */", true},
+		{"javascript", "x = 1 /* ( */", true}, {"javascript", "/* it's\n", false}, {"javascript", "/* ( \\*/", true}, {"javascript", "f( /* ) */", false},
+		{"javascript", "`${`(`}`", true}, {"javascript", "`${f({a: '}'})} {`", true}, {"javascript", "`${f(", false}, {"javascript", "`(`", true}, {"javascript", "'`'", true},
+		{"javascript", "x) (", true},
 		{"bash", "for x in 1 2; do", false}, {"bash", "for x in 1 2; do\necho $x\ndone", true}, {"bash", "echo 'a", false}, {"bash", "ls |", false}, {"bash", "ls", true},
 		{"bash", "echo 'for x'; echo if", true}, {"bash", "cat <<E\na\n\n", false}, {"bash", "cat <<E\na\nE", true}, {"bash", "ls \\", false}, {"bash", ")", true},
 	} {

@@ -1,6 +1,7 @@
 package debian
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/flock"
 )
 
 // Options state what to make.
@@ -97,9 +99,14 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(o.Dir, "belljar-image-")
+	sweep(cmp.Or(o.Dir, os.TempDir()))
+	dir, err := os.MkdirTemp(o.Dir, folderName)
 	if err != nil {
 		return fmt.Errorf("build image %s: %w", o.Name, err)
+	}
+	if f, err := os.Open(dir); err == nil {
+		defer f.Close()
+		_ = flock.Try(f, true) // where that cannot be, no folder is swept
 	}
 	defer func() {
 		if left := os.RemoveAll(dir); left != nil {
@@ -134,6 +141,9 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	}
 	return nil
 }
+
+// folderName begins the names of folders in which images are made. Each is locked by its process.
+const folderName = "belljar-image-"
 
 // job is one image in the making.
 type job struct {

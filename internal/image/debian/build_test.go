@@ -12,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/flock"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -146,6 +148,38 @@ func TestBuildEnds(t *testing.T) {
 			}
 			empty(t, dir)
 		})
+	}
+}
+
+// A build removes what builds that were killed have left, and nothing that one may be using.
+func TestBuildSweeps(t *testing.T) {
+	stub(t, ":")
+	dir := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	left := func(name string, at time.Time) string {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Join(path, "root/usr"), 0o755), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	killed, used, young, other := left("belljar-image-1", old), left("belljar-image-2", old), left("belljar-image-3", time.Now()), left("other-4", old)
+	foreign := left("belljar-image-5", old)
+	f, err := os.Open(used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(flock.Try(f, true), os.Chown(foreign, 12345, 12345), os.Symlink(other, filepath.Join(dir, "belljar-image-6"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := Build(t.Context(), Options{Name: "shell", Mirror: "http://m/debian", Dir: dir}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{killed: false, used: true, young: true, other: true, foreign: true} {
+		if _, err := os.Stat(filepath.Join(path, "root/usr")); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/flock"
 )
 
 // pick finds the tool that works here.
@@ -167,4 +168,27 @@ func (j *job) run(ctx context.Context, out io.Writer, path string, args ...strin
 		}
 	}
 	return err
+}
+
+// strayAfter is how old a folder is before it can be a dead process's: a younger one may not be locked yet.
+const strayAfter = time.Minute
+
+// sweep removes the folders that our killed processes have left in a folder.
+func sweep(parent string) {
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), folderName) {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		info, err := f.Stat()
+		if err == nil && time.Since(info.ModTime()) > strayAfter && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) && flock.Try(f, true) == nil {
+			_ = os.RemoveAll(dir)
+		}
+		_ = f.Close()
+	}
 }

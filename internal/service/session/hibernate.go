@@ -29,6 +29,7 @@ type hibernation struct {
 	saved      *store.Hibernation // nil while the session has a sandbox
 	release    func()             // lets go of its image and packages, while it has none
 	transition *transition        // under way; nil for none
+	resting    bool               // it hibernates by itself, or waits for its turn
 }
 
 // transition is the change of a session to hibernation or back.
@@ -362,6 +363,13 @@ const (
 // rest has the session hibernate because nothing has happened in it since a time.
 func (h *hibernation) rest(since time.Time) {
 	x := h.of
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if h.resting = false; !x.state.State.Ended() {
+			x.setTimer(x.all.now())
+		}
+	}()
 	closing := x.all.opts.Work.Closing()
 	turn := x.all.resting.Park() // as many wait as there are sessions
 	defer turn.Leave()
@@ -375,6 +383,7 @@ func (h *hibernation) rest(since time.Time) {
 	}
 	x.mu.Lock()
 	used := !x.life.alive.Equal(since)
+	x.life.tried = x.all.now()
 	x.mu.Unlock()
 	if used {
 		return

@@ -142,7 +142,7 @@ func (x *Session) checkExpiry() {
 		x.life.stopTimer = nil // the timer called
 	}
 	if rest := x.life.hibernateAt(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
-		x.life.tried = now
+		x.life.tried, x.asleep.resting = now, true
 		go x.asleep.rest(x.life.alive)
 	}
 	if made {
@@ -155,8 +155,10 @@ func (h *hibernation) inUse() bool {
 	return h.of.uses > 0 || h.transition != nil && h.transition.waiters > 0
 }
 
-// idle reports whether the session has a sandbox that is not in use, nor given up. The caller holds the lock.
-func (h *hibernation) idle() bool { return h.of.box != nil && h.of.uses == 0 && h.transition == nil }
+// idle reports whether the session has a sandbox that is not in use, nor given up, and does not wait for that. The caller holds the lock.
+func (h *hibernation) idle() bool {
+	return h.of.box != nil && h.of.uses == 0 && h.transition == nil && !h.resting
+}
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

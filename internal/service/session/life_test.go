@@ -4,6 +4,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/lifecycle"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/queue"
 )
 
 func TestLifespan(t *testing.T) {
@@ -47,5 +53,35 @@ func TestLifespan(t *testing.T) {
 		if !strings.HasPrefix(why, c.why) || (why == "") != (c.why == "") || unused != c.unused {
 			t.Errorf("%s: %q, %v", c.name, why, unused)
 		}
+	}
+}
+
+// noRuns is no runs.
+type noRuns struct{ Runs }
+
+func (noRuns) ActiveIn(string) bool { return false }
+
+// A session waits once for its turn to hibernate, however long that takes.
+func TestRestsOnce(t *testing.T) {
+	clock := &stopped{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := New(Options{
+		Terms: Terms{TTL: time.Hour, Lifetime: time.Hour, Rest: time.Minute}, Clock: clock, Runs: noRuns{},
+		Queue: queue.New(queue.Options{}), Work: &lifecycle.Group{},
+	})
+	for range restsAtOnce {
+		defer s.resting.Take("another", 0).Leave()
+	}
+	x := s.bare("1", belljar.Caller{ID: "ann"}, belljar.SessionSpec{}, &placement.Placement{}, s.termsOf(belljar.SessionSpec{}))
+	defer x.stop(nil)
+	x.state.State = belljar.SessionStarting
+	x.life.touch(clock.at)
+	x.life.ends = clock.at.Add(time.Hour)
+	x.begin(&box.Box{})
+	for range 2 {
+		clock.at = clock.at.Add(time.Minute)
+		x.checkExpiry()
+	}
+	if tried := x.life.tried; !tried.Equal(clock.at.Add(-time.Minute)) {
+		t.Errorf("it tried again at %v", tried)
 	}
 }

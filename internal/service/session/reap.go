@@ -40,13 +40,15 @@ func (s *Sessions) Reap(ctx context.Context) {
 func (x *Session) reap(ctx context.Context) {
 	x.checkExpiry()
 	x.mu.Lock()
-	b, ended := x.box, x.state.State.Ended()
+	b, hibernates, ended := x.box, x.asleep.saved != nil, x.state.State.Ended()
 	x.mu.Unlock()
-	if b == nil || ended {
+	switch {
+	case ended || b == nil && !hibernates:
 		return
+	case b != nil:
+		x.ping(ctx, b)
+		bill(ctx, x, b)
 	}
-	x.ping(ctx, b)
-	bill(ctx, x, b)
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()

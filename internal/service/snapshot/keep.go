@@ -107,13 +107,17 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
 	if !claim.Reserve(p.held) {
 		used, most := claim.Left()
-		return 0, &belljar.Error{
+		e := &belljar.Error{
 			Code:    belljar.CodeQuotaExceeded,
 			Message: fmt.Sprintf("the snapshot takes up %v MiB, and your snapshots, artifacts and volumes %v of %v MiB already", mib(p.held), mib(used), mib(most)),
 			Details: map[string]any{"quota": "artifact_mb", "asked": mib(p.held), "used": mib(used), "limit": mib(most)},
 			Hint: "remove snapshots (belljar snapshot ls, belljar snapshot rm) or volumes (belljar volume rm); " +
 				"an operator can allow more with artifact_mb in your quota",
 		}
+		if p.held > most {
+			e.Hint = "the snapshot alone is larger than the quota: make it smaller; an operator can allow more with artifact_mb in your quota"
+		}
+		return 0, e
 	}
 	var err error
 	key := blobKey(x.UserID, x.Digest)

@@ -117,14 +117,13 @@ func (v *Volumes) hold(id string, d *disk, readOnly bool) {
 // Drop ends the claim of a sandbox that is gone, or was not made.
 func (v *Volumes) Drop(id string) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	c := v.claims[id]
-	if c.disk == nil {
-		return
+	if c.disk != nil {
+		delete(v.claims, id)
+		delete(c.uses, id)
 	}
-	delete(v.claims, id)
-	delete(c.uses, id)
-	if c.Name == "" {
+	v.mu.Unlock()
+	if c.disk != nil && c.Name == "" {
 		v.discard(c.disk)
 	}
 }

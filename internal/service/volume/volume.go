@@ -162,6 +162,8 @@ func (v *Volumes) allowed(field string, mb int) error {
 	return nil
 }
 
+func mib(bytes int64) float64 { return admission.Hundredths(float64(bytes) / (1 << 20)) }
+
 // make makes a disk in a folder whose name says that it is not whole.
 func (v *Volumes) make(ctx context.Context, user string, mb int) (d *disk, err error) {
 	d = &disk{Volume: belljar.Volume{MB: mb, UserID: user, CreatedAt: v.opts.Now()}, uses: map[string]bool{}}
@@ -172,12 +174,17 @@ func (v *Volumes) make(ctx context.Context, user string, mb int) (d *disk, err e
 		return nil, err
 	}
 	if !d.room.Reserve(d.bytes()) {
+		used, most := d.room.Left()
 		d.room.Close()
-		return nil, &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d MiB on disk would exceed what you may keep", mb),
-			Details: map[string]any{"quota": "artifact_mb", "asked": mb},
+		e := &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d MiB on disk would exceed what you may keep: %v of %v MiB are in use", mb, mib(used), mib(most)),
+			Details: map[string]any{"quota": "artifact_mb", "asked": mb, "used": mib(used), "limit": mib(most)},
 			Hint:    "remove volumes (belljar volume rm) or snapshots; an operator can allow more with artifact_mb in your quota",
 		}
+		if d.bytes() > most {
+			e.Hint = "ask for less; an operator can allow more with artifact_mb in your quota"
+		}
+		return nil, e
 	}
 	if err = os.MkdirAll(v.opts.Dir, 0o700); err == nil {
 		d.dir = filepath.Join(v.opts.Dir, belljar.NewID()+strayExt)
@@ -377,23 +384,33 @@ func (v view) List(context.Context) ([]belljar.Volume, error) {
 
 // Remove removes a volume that no sandbox has.
 func (v view) Remove(_ context.Context, name string) error {
+	d, err := v.unname(name)
+	if err != nil {
+		return err
+	}
+	v.discard(d)
+	v.record(event.VolumeRemoved, v.caller, d)
+	return nil
+}
+
+// unname takes the name of a volume that no sandbox has. Its bytes take seconds to remove, and the lock must not be held for so long: whatever is
+// admitted needs it.
+func (v view) unname(name string) (*disk, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	dir := v.folder(v.caller.ID, name)
 	d := v.all[dir]
 	switch {
 	case d == nil:
-		return notFound(name, listHint)
+		return nil, notFound(name, listHint)
 	case len(d.uses) > 0:
-		return d.inUse("cannot be removed")
+		return nil, d.inUse("cannot be removed")
 	}
 	stray := filepath.Join(v.opts.Dir, belljar.NewID()+strayExt)
 	if err := rename(dir, stray); err != nil {
-		return fault.Record("remove a volume", err)
+		return nil, fault.Record("remove a volume", err)
 	}
 	d.dir = stray
 	delete(v.all, dir)
-	v.discard(d)
-	v.record(event.VolumeRemoved, v.caller, d)
-	return nil
+	return d, nil
 }

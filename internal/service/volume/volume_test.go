@@ -192,6 +192,7 @@ func TestRefusals(t *testing.T) {
 		"none are allowed":   {func(o *Options) { o.MaxMB = 0 }, 10, 1 << 40, belljar.CodePolicyDenied, "SANDBOX_DISK_WORKSPACE_MB"},
 		"the host has none":  {unable, 10, 1 << 40, belljar.CodeRuntimeUnavailable, "load them"},
 		"too large":          {nil, 51, 1 << 40, belljar.CodePolicyDenied, ""},
+		"above the quota":    {func(o *Options) { o.MaxMB = 200 }, 101, 1 << 40, belljar.CodeQuotaExceeded, "ask for less"},
 		"below the mark":     {nil, 10, 70 << 20, belljar.CodeDiskFull, ""},
 		"the disk is full":   {full, 10, 1 << 40, belljar.CodeDiskFull, "free space"},
 		"an image not made":  {func(o *Options) { o.Make = func(string, int64, int64) error { return os.ErrInvalid } }, 10, 1 << 40, belljar.CodeInternal, ""},

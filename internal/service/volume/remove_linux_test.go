@@ -1,0 +1,63 @@
+package volume
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar/test/need"
+)
+
+// unlocked is a log that notes whether the volumes are locked while it is written to.
+type unlocked struct {
+	slog.Handler
+	of     *Volumes
+	logged int
+	locked bool
+}
+
+func (u *unlocked) Enabled(context.Context, slog.Level) bool { return true }
+
+func (u *unlocked) Handle(context.Context, slog.Record) error {
+	u.logged++
+	if !u.of.mu.TryLock() {
+		u.locked = true
+		return nil
+	}
+	u.of.mu.Unlock()
+	return nil
+}
+
+// The bytes of a volume are removed without the lock that all admissions need. That they cannot be removed shows when that is.
+func TestRemoveWithoutLock(t *testing.T) {
+	need.Root(t)
+	log := &unlocked{Handler: slog.DiscardHandler}
+	w := open(t, t.TempDir(), func(o *Options) { o.Log = slog.New(log) })
+	log.of = w.Volumes
+	make1(t, w, alice, "a", 10)
+	held := filepath.Join(w.folder(alice.ID, "a"), "held")
+	if err := os.Mkdir(held, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("held", held, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		left, _ := filepath.Glob(filepath.Join(w.opts.Dir, "*", "held"))
+		for _, path := range left {
+			if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	if err := w.As(alice).Remove(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	if log.logged != 1 || log.locked {
+		t.Errorf("%d errors, locked: %v", log.logged, log.locked)
+	}
+	make1(t, w, alice, "a", 10)
+}
