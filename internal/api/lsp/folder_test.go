@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -101,7 +102,6 @@ func TestSentInPart(t *testing.T) {
 	prints("b\nold\n", "ls")
 }
 
-// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, no matter which program made them.
 // The mark in a file that is not open goes with its line when the editor opens the file, and when the file changes on disk, also if the
 // editor spells the URI of the file another way.
 func TestSpelling(t *testing.T) {
@@ -141,6 +141,7 @@ func TestCwd(t *testing.T) {
 	}
 }
 
+// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, no matter which program made them.
 func TestInTheWay(t *testing.T) {
 	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload may have
 	dir := makeFolder(t, map[string]string{"was/a": "a", "was/b": "b", "mine/c": "", "mine/d": "", "ours/c": "", "ours/d": "", far: "6"})
