@@ -10,6 +10,7 @@ import { ArtifactsView, RunsView, nameOf } from "./views.js";
 import { words } from "./words.js";
 
 const lastCommand = "belljar.lastCommand";
+const lastSync = "belljar.lastSync";
 const requestCancelled = -32800; // LSP's RequestCancelled
 
 let app: App | undefined;
@@ -117,7 +118,11 @@ class App implements Listener {
     const scope = at ? vscode.Uri.parse(at) : undefined;
     const sync = this.settings.sync(scope);
     const holder = scope ? vscode.workspace.getWorkspaceFolder(scope) : vscode.workspace.workspaceFolders?.[0];
-    if (sync && holder) await this.server.command("tldw.sandbox.configure", { folder: holder.uri.toString(), sync });
+    const given = `${lastSync} ${holder?.uri.toString()}`; // the server keeps what it was given, also when the setting has gone
+    if (holder && (sync || this.context.workspaceState.get(given, false))) {
+      await this.server.command("tldw.sandbox.configure", { folder: holder.uri.toString(), sync: sync ?? { ignore: [], allow: [] } });
+      await this.context.workspaceState.update(given, sync !== undefined);
+    }
     const terms = args.rerun ? {} : this.settings.terms(scope);
     const answer = await this.server.command<RunAnswer>("tldw.sandbox.run", { ...terms, ...args });
     if (args.interactive) this.interactive.add(answer.run_id);

@@ -124,11 +124,20 @@ test("a terminal takes input", async () => {
   assert.match(editor.terminals[5].text, /hello ann\r\n/);
 });
 
+test("files that the settings leave out are sent again without the setting", async () => {
+  editor.folderSettings["tldw.sandbox.sync.ignore"] = ["ask.sh"];
+  await vscode.commands.executeCommand("tldw.sandbox.run", { command: ["test", "!", "-e", "ask.sh"], folder: vscode.Uri.file(folder).toString() });
+  assert.equal((await ended(6)).exit_code, 0);
+  delete editor.folderSettings["tldw.sandbox.sync.ignore"];
+  await vscode.commands.executeCommand("tldw.sandbox.run", { command: ["test", "-e", "ask.sh"], folder: vscode.Uri.file(folder).toString() });
+  assert.equal((await ended(7)).exit_code, 0);
+});
+
 test("an untrusted folder is not sent", async () => {
   vscode.workspace.isTrusted = false;
   await vscode.commands.executeCommand("tldw.sandbox.run", { uri: main.uri.toString() });
   assert.match(editor.errors.pop(), /not trusted/);
-  assert.equal(runs().getChildren().length, 5);
+  assert.equal(runs().getChildren().length, 7);
   vscode.workspace.isTrusted = true;
 });
 
