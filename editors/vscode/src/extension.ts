@@ -157,7 +157,7 @@ class App implements Listener {
     this.status.show();
     if (ended) {
       this.interactive.delete(note.run_id);
-      this.logs.say(note.run_id, note.exit_code === undefined ? (note.message ?? note.phase) : `${note.phase}, exit status ${note.exit_code}`);
+      this.logs.end(note.run_id, note.exit_code === undefined ? (note.message ?? note.phase) : `${note.phase}, exit status ${note.exit_code}`);
       if (!note.lost) this.artifacts.show(note.run_id);
     } else if (note.message) {
       this.logs.say(note.run_id, note.message);

@@ -183,6 +183,29 @@ test("a server that goes away is said so, and a run that is lost has ended for t
   assert.deepEqual(editor.errors, []);
 });
 
+test("the terminals of runs that go on stay", async () => {
+  const speaks = join(root, "many.cjs");
+  writeFileSync(speaks, `#!/usr/bin/env node
+    const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };
+    const note = (n, phase) => send({ method: "belljar/run", params: { run_id: process.pid + "-" + n, target: "file:///" + n + ".py", phase } });
+    if (process.argv[2] === "version") console.log('{"version":"x"}');
+    else process.stdin.on("data", (b) => {
+      for (const [, id] of String(b).matchAll(/"id":(\\d+)/g)) send({ id: +id, result: { capabilities: {} } });
+      if (String(b).includes('"initialized"')) {
+        note("long", "running");
+        for (let n = 1; n <= 7; n++) for (const phase of ["running", "completed"]) note(n, phase);
+      }
+      if (String(b).includes('"exit"')) process.exit(0);
+    });`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = speaks;
+  const before = editor.terminals.length;
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  const noted = (id) => runs().getChildren().filter((run) => run.run_id.endsWith(id));
+  await editor.until("the last run has ended", () => noted("-7")[0]?.phase === "completed");
+  assert.deepEqual(editor.terminals.slice(before).filter((one) => one.disposed).map((one) => one.name), ["Belljar: 1.py"]);
+  assert.deepEqual(editor.errors, []);
+});
+
 test("a server that is replaced while it starts does not stay", async () => {
   const slow = join(root, "slow"), started = () => (existsSync(`${slow}.pids`) ? readFileSync(`${slow}.pids`, "utf8").split("\n").slice(0, -1).map(Number) : []);
   writeFileSync(slow, `#!/bin/sh\n[ "$1" = version ] || { echo $$ >>${slow}.pids; until [ -e ${slow}.go ]; do sleep 0.05; done; }\nexec ${program} "$@"\n`, { mode: 0o755 });
