@@ -164,6 +164,11 @@ class App implements Listener {
     }
   }
 
+  /** Without their server, nothing more comes of the runs that it followed. */
+  onEnd(): void {
+    for (const run of this.runs.active) this.onRun({ ...run, lost: true, message: "belljar lsp has ended, and the run is followed no further" });
+  }
+
   onLog(note: LogNote): void {
     this.logs.print(note);
   }

@@ -183,7 +183,7 @@ test("a server that goes away is said so, and a run that is lost has ended for t
   assert.deepEqual(editor.errors, []);
 });
 
-test("the terminals of runs that go on stay", async () => {
+test("what a server followed is lost with it, and the terminals of runs that go on stay", async () => {
   const speaks = join(root, "many.cjs");
   writeFileSync(speaks, `#!/usr/bin/env node
     const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };
@@ -203,6 +203,11 @@ test("the terminals of runs that go on stay", async () => {
   const noted = (id) => runs().getChildren().filter((run) => run.run_id.endsWith(id));
   await editor.until("the last run has ended", () => noted("-7")[0]?.phase === "completed");
   assert.deepEqual(editor.terminals.slice(before).filter((one) => one.disposed).map((one) => one.name), ["Belljar: 1.py"]);
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  const [last] = noted("-long").filter((run) => run.lost);
+  assert.equal(runs().getTreeItem(last).contextValue, "run.ended");
+  await vscode.commands.executeCommand("belljar.showLog", last);
+  assert.match(editor.terminals[before].text, /followed no further/);
   assert.deepEqual(editor.errors, []);
 });
 
@@ -247,11 +252,15 @@ test("lenses can be turned off and on again, without another server", async () =
 const pids = () => readFileSync(join(root, "pids"), "utf8").split("\n").slice(0, -1).map(Number);
 
 test("a server that ends is started again, four times, and then with the next command", async () => {
+  const { run_id } = await vscode.commands.executeCommand("tldw.sandbox.run", { command: ["sleep", "1000"], folder: vscode.Uri.file(folder).toString() });
+  const run = () => runs().getChildren().find((one) => one.run_id === run_id);
+  await editor.until("the program runs", () => run()?.phase === "running");
   for (let n = 1; n <= 5; n++) {
     await editor.until(`server ${n} is started`, () => pids().length === n);
     await vscode.commands.executeCommand("tldw.sandbox.configure"); // it answers
     process.kill(pids()[n - 1], "SIGKILL");
   }
+  assert.equal(run().lost, true);
   await editor.until("the log says so", () => editor.lines.some((line) => /ended 5 times in 3 minutes/.test(line)));
   assert.equal(pids().length, 5);
   assert.deepEqual(editor.errors, []);
