@@ -215,6 +215,26 @@ test("the tree has what programs have written, and keeps the place of what is de
   await row("c.txt").hover();
   await row("by-mouse.txt").waitFor();
   await page.getByRole("tab", { name: "Terminals" }).focus();
+test("a question that is closed does not stop what was asked for", async (t) => {
+  const { page, row } = await begin(t);
+  let go = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/raw/, async (route) => {
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.continue();
+  }, { times: 1 }));
+  await named(page, "+ File").click();
+  await page.getByRole("dialog").getByLabel("Name").fill("x.py");
+  await page.keyboard.press("Enter");
+  await within("the request", asked);
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  go();
+  await row("x.py").waitFor();
+  await editor(page).waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0);
+});
+
   await session.write("by-keys.txt", "");
   await row("a").focus();
   await row("by-keys.txt").waitFor();
