@@ -44,6 +44,7 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("src/deep/run.sh"), "echo 3\r\necho 4\r\n");
   assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0755");
+  await session.exec("chmod 700 src/deep/run.sh"); // as in a terminal below
   // The second time is read out, too.
   const said = page.locator("[aria-live=polite]").last();
   const first = await said.textContent();
@@ -52,6 +53,7 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
   await page.keyboard.press("Control+s");
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.notEqual(await said.textContent(), first);
+  assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0700");
   await page.reload();
   await editor(page).getByText("echo 3").waitFor();
   assert.equal(await row("run.sh").getAttribute("aria-level"), "3");
