@@ -97,6 +97,12 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await page.getByRole("dialog", { name: "The file is gone" }).getByRole("button", { name: "Save it again" }).click();
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("a.txt"), "last\n");
+
+  await retype(page, "of no use\n");
+  await session.files.delete("a.txt");
+  await named(page, "Save").click();
+  await named(page, "Close it, without my changes").click(); // which is not asked again
+  await editor(page).waitFor({ state: "detached" });
 });
 
 test("what is typed while a file is read again stays", soak, async (t) => {
