@@ -155,6 +155,12 @@ test("pasting many lines asks; Ctrl+C copies what is selected, and interrupts el
   await v.page.keyboard.press("Enter");
   await screen.shows(/pasted 42/);
   const many = Array.from({ length: 6 }, (_, i) => `echo line $((${i}*10))`).join("\n");
+  // What turns the text around is seen before it is pasted.
+  await paste(`# \u202Eeman\r\n${many}`);
+  const hidden = v.page.getByRole("dialog", { name: "Paste 7 lines?" });
+  assert.match(await hidden.locator("pre").innerText(), /^# ⟨202E⟩eman\necho/);
+  await hidden.getByRole("button", { name: "Do not paste" }).click();
+  await hidden.waitFor({ state: "detached" });
   await paste(many);
   const dialog = v.page.getByRole("dialog", { name: "Paste 6 lines?" });
   await dialog.getByRole("button", { name: "Do not paste" }).click();
