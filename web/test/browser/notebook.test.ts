@@ -118,9 +118,14 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   // So does a hibernation without the processes. It would end a save that is in progress, and may end what the page asks after one.
   await page.getByText("● not saved").waitFor({ state: "detached" });
   v.allow(/status of 409 .*\/fs\//);
+  // A page that looks at the session meanwhile shows that it hibernates, in place of the notebook.
+  let look = () => {};
+  const awake = new Promise<void>((resolve) => (look = resolve));
+  await page.route((url) => url.pathname.endsWith(`/sessions/${session.id}`), (route) => void awake.then(() => route.continue()));
   await session.hibernate({ force: true });
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await page.getByText("The variables were lost while the session hibernated.").waitFor();
+  look();
   await page.getByText("Executing …").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Delete cell 5" }).click();
   await page.keyboard.press("Control+s");
