@@ -215,14 +215,6 @@ test("files and folders are made, renamed and deleted", async (t) => {
   assert.equal(await page.getByRole("tree").evaluate((e) => e === document.activeElement), true);
 });
 
-test("the tree has what programs have written, and keeps the place of what is deleted", async (t) => {
-  const { page, session, row } = await begin(t, { "a/x.txt": "", "b.txt": "", "c.txt": "" });
-  await row("c.txt").waitFor();
-  await page.mouse.move(0, 0);
-  await session.write("by-mouse.txt", "");
-  await row("c.txt").hover();
-  await row("by-mouse.txt").waitFor();
-  await page.getByRole("tab", { name: "Terminals" }).focus();
 test("a question that is closed does not stop what was asked for", async (t) => {
   const { page, row } = await begin(t);
   let go = () => {};
@@ -243,6 +235,14 @@ test("a question that is closed does not stop what was asked for", async (t) => 
   assert.equal(await page.getByRole("alert").count(), 0);
 });
 
+test("the tree has what programs have written, and keeps the place of what is deleted", async (t) => {
+  const { page, session, row } = await begin(t, { "a/x.txt": "", "b.txt": "", "c.txt": "" });
+  await row("c.txt").waitFor();
+  await page.mouse.move(0, 0);
+  await session.write("by-mouse.txt", "");
+  await row("c.txt").hover();
+  await row("by-mouse.txt").waitFor();
+  await page.getByRole("tab", { name: "Terminals" }).focus();
   await session.write("by-keys.txt", "");
   await row("a").focus();
   await row("by-keys.txt").waitFor();
@@ -560,6 +560,10 @@ test("a session that has ended says so, and offers another", async (t) => {
   await until("another session is shown", () => /sessions\/[0-9a-f-]{36}/.test(page.url()) && !page.url().includes(session.id));
   await page.getByText("The workspace is empty.").waitFor();
   assert.equal((await v.api.sessions.use(page.url().split("/").at(-1)!).get()).limits.memory_mb, 300);
+
+  const nameless = await v.api.sessions.create({ base_image: "host", labels: { name: "" } });
+  await v.open(`sandbox/sessions/${nameless.id}`);
+  await page.getByRole("heading", { level: 1, name: /^Session …/ }).waitFor();
 
   v.allow(/404/);
   await v.open("sandbox/sessions/01990000-0000-7000-8000-000000000000");
