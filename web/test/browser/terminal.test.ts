@@ -221,6 +221,28 @@ test("a server that is killed and started again: the first error stays, and noth
   await screen.shows(/still alive/);
 });
 
+test("a terminal that is gone when the page comes back says so", async (t) => {
+  const { v, id, screen, open } = await begin(t);
+  let [leave, admit] = [() => {}, () => {}];
+  const admitted = new Promise<void>((resolve) => (admit = resolve));
+  let connections = 0;
+  await v.page.routeWebSocket(/terminal/, (socket) => {
+    if (++connections > 1) return void admitted.then(() => socket.connectToServer());
+    const server = socket.connectToServer();
+    leave = () => {
+      void server.close();
+      void socket.close({ code: 1001, reason: "server is shutting down" });
+    };
+  });
+  await open();
+  leave();
+  await screen.strip.getByText("The server stops.").waitFor();
+  const [terminal] = await v.api.terminals.list(id);
+  await v.api.terminals.end(terminal!.terminal_id);
+  admit();
+  await screen.strip.getByText("There is no such terminal or session.").waitFor();
+});
+
 test("a screen that falls behind leaves, and comes back for the history", soak, async (t) => {
   const { v, screen, open } = await begin(t);
   // The screen parses in timeouts: while they are held, nothing that comes is parsed.
