@@ -176,13 +176,8 @@ func (w *walk) dir(at string, taken bool) error {
 		w.skip(at, "it cannot be read")
 		return nil
 	}
-	base := at
-	if at == "." {
-		base = ""
-	}
 	mark := len(w.files)
-	w.read(w.fsys, path.Join(at, ".gitignore"), base)
-	w.read(w.fsys, path.Join(at, ".belljarignore"), base)
+	w.enter(at)
 	defer func() { w.files = w.files[:mark] }()
 	for _, entry := range entries {
 		if w.seen++; w.seen > mostEntries {
@@ -196,6 +191,16 @@ func (w *walk) dir(at string, taken bool) error {
 		}
 	}
 	return nil
+}
+
+// enter reads the ignore files of one directory.
+func (w *walk) enter(at string) {
+	base := at
+	if at == "." {
+		base = ""
+	}
+	w.read(w.fsys, path.Join(at, ".gitignore"), base)
+	w.read(w.fsys, path.Join(at, ".belljarignore"), base)
 }
 
 func (w *walk) entry(name string, entry fs.DirEntry, taken bool) error {
@@ -305,7 +310,7 @@ func (w *walk) take(name string, f File) {
 // rest takes what is not on disk yet, and what has to be there.
 func (w *walk) rest() error {
 	for name := range w.o.Buffers {
-		if _, err := fs.Lstat(w.fsys, name); errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(strings.Split(name, "/"), control) {
+		if _, err := fs.Lstat(w.fsys, name); errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(strings.Split(name, "/"), control) && !w.left(name) {
 			if err := w.file(name, true); err != nil {
 				return err
 			}
@@ -320,6 +325,25 @@ func (w *walk) rest() error {
 		}
 	}
 	return nil
+}
+
+// left reports whether a rule leaves out a file that is not on disk, or a folder that it is in.
+func (w *walk) left(name string) bool {
+	mark := len(w.files)
+	defer func() { w.files = w.files[:mark] }()
+	parts, at := strings.Split(name, "/"), "."
+	for i, part := range parts {
+		w.enter(at)
+		at = path.Join(at, part)
+		dir := i < len(parts)-1
+		if w.allow.judge(at, dir) == ignored {
+			return false
+		}
+		if dir && made(part) || w.ignored(at, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // only takes the named files, and keeps what was sent before.

@@ -175,6 +175,23 @@ func TestWhatIsTaken(t *testing.T) {
 	}
 }
 
+// A text that is not on disk yet is sent, unless a rule leaves its file out.
+func TestUnsaved(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{".gitignore": ".env\n/out\n*.pem\n", "a/.belljarignore": "*.key\n"})
+	buffers := map[string]string{}
+	for _, name := range []string{"new.py", "a/new.py", ".env", "a/.env", "out/x", "a/b.key", "a/new/c.key", "node_modules/m.js", "d.pem", "a/must.key"} {
+		buffers[name] = "unsaved"
+	}
+	plan, err := scan(t, dir, Options{Buffers: buffers, Allow: []string{"*.pem"}, Must: []string{"a/must.key"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{".gitignore", "a/.belljarignore", "a/must.key", "a/new.py", "d.pem", "new.py"}, names(plan.Next)); d != "" {
+		t.Error(d)
+	}
+}
+
 // What has changed is sent, what has gone is deleted, and buffers win over files.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()

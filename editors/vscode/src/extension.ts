@@ -10,6 +10,7 @@ import { ArtifactsView, RunsView, nameOf } from "./views.js";
 import { words } from "./words.js";
 
 const lastCommand = "belljar.lastCommand";
+const lastSync = "belljar.lastSync";
 const requestCancelled = -32800; // LSP's RequestCancelled
 
 let app: App | undefined;
@@ -117,7 +118,11 @@ class App implements Listener {
     const scope = at ? vscode.Uri.parse(at) : undefined;
     const sync = this.settings.sync(scope);
     const holder = scope ? vscode.workspace.getWorkspaceFolder(scope) : vscode.workspace.workspaceFolders?.[0];
-    if (sync && holder) await this.server.command("tldw.sandbox.configure", { folder: holder.uri.toString(), sync });
+    const given = `${lastSync} ${holder?.uri.toString()}`; // the server keeps what it was given, also when the setting has gone
+    if (holder && (sync || this.context.workspaceState.get(given, false))) {
+      await this.server.command("tldw.sandbox.configure", { folder: holder.uri.toString(), sync: sync ?? { ignore: [], allow: [] } });
+      await this.context.workspaceState.update(given, sync !== undefined);
+    }
     const terms = args.rerun ? {} : this.settings.terms(scope);
     const answer = await this.server.command<RunAnswer>("tldw.sandbox.run", { ...terms, ...args });
     if (args.interactive) this.interactive.add(answer.run_id);
@@ -152,11 +157,16 @@ class App implements Listener {
     this.status.show();
     if (ended) {
       this.interactive.delete(note.run_id);
-      this.logs.say(note.run_id, note.exit_code === undefined ? (note.message ?? note.phase) : `${note.phase}, exit status ${note.exit_code}`);
+      this.logs.end(note.run_id, note.exit_code === undefined ? (note.message ?? note.phase) : `${note.phase}, exit status ${note.exit_code}`);
       if (!note.lost) this.artifacts.show(note.run_id);
     } else if (note.message) {
       this.logs.say(note.run_id, note.message);
     }
+  }
+
+  /** Without their server, nothing more comes of the runs that it followed. */
+  onEnd(): void {
+    for (const run of this.runs.active) this.onRun({ ...run, lost: true, message: "belljar lsp has ended, and the run is followed no further" });
   }
 
   onLog(note: LogNote): void {

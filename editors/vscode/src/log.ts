@@ -21,6 +21,7 @@ class LogTerminal implements vscode.Pseudoterminal {
   readonly terminal: vscode.Terminal;
   private isOpen = false;
   private isClosed = false;
+  ended = false; // its run
   private line = "";
 
   constructor(private readonly name: string, private readonly keyboard: Keyboard, private text = "") {
@@ -39,7 +40,10 @@ class LogTerminal implements vscode.Pseudoterminal {
 
   /** Returns this, or one with the same text if the user has closed its terminal. */
   again(): LogTerminal {
-    return this.isClosed ? new LogTerminal(this.name, this.keyboard, this.text) : this;
+    if (!this.isClosed) return this;
+    const again = new LogTerminal(this.name, this.keyboard, this.text);
+    again.ended = this.ended;
+    return again;
   }
 
   print(text: string): void {
@@ -80,10 +84,10 @@ export class Logs {
   begin(runId: string, name: string, keyboard: Keyboard): void {
     if (this.terminals.has(runId)) return;
     this.terminals.set(runId, new LogTerminal(`Belljar: ${name}`, keyboard));
-    for (const [id, old] of this.terminals) {
-      if (this.terminals.size <= mostTerminals) break;
+    const old = [...this.terminals].filter(([, { ended }]) => ended);
+    for (const [id, { terminal }] of old.slice(0, -mostTerminals)) {
       this.terminals.delete(id);
-      old.terminal.dispose();
+      terminal.dispose();
     }
   }
 
@@ -100,6 +104,13 @@ export class Logs {
   /** Prints what the program did not. */
   say(runId: string, text: string): void {
     this.terminals.get(runId)?.print(`\n\x1b[2m${text}\x1b[0m\n`);
+  }
+
+  /** Says how a run has ended. Its terminal gives way to others from now on. */
+  end(runId: string, text: string): void {
+    this.say(runId, text);
+    const found = this.terminals.get(runId);
+    if (found) found.ended = true;
   }
 
   show(runId: string, preserveFocus = true): boolean {

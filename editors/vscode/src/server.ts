@@ -10,6 +10,7 @@ export interface Listener {
   onRun(note: RunNote): void;
   onLog(note: LogNote): void;
   onTruncated(note: TruncatedNote): void;
+  onEnd(): void;
 }
 
 /** How often a server that ends by itself is started again, and in what time. */
@@ -37,6 +38,7 @@ export class Server {
     this.starting = undefined;
     const client = await starting?.catch(() => undefined); // one that is still starting must not stay
     await client?.dispose();
+    this.listener.onEnd();
   }
 
   async restart(): Promise<void> {
@@ -55,6 +57,7 @@ export class Server {
 
   /** Starts a server that has ended again, but not for ever. The next command tries again then. */
   private ended({ CloseAction }: typeof import("vscode-languageclient/node")): CloseHandlerResult {
+    this.listener.onEnd();
     const now = Date.now();
     this.ends = [...this.ends.filter((at) => now - at < restartsWithin), now];
     if (this.ends.length <= mostRestarts) return { action: CloseAction.Restart };

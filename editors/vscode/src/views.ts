@@ -22,6 +22,10 @@ export class RunsView implements vscode.TreeDataProvider<RunNote> {
     return this.runs[0];
   }
 
+  get active(): RunNote[] {
+    return this.runs.filter((run) => !over(run));
+  }
+
   getChildren(parent?: RunNote): RunNote[] {
     return parent ? [] : this.runs;
   }

@@ -124,11 +124,20 @@ test("a terminal takes input", async () => {
   assert.match(editor.terminals[5].text, /hello ann\r\n/);
 });
 
+test("files that the settings leave out are sent again without the setting", async () => {
+  editor.folderSettings["tldw.sandbox.sync.ignore"] = ["ask.sh"];
+  await vscode.commands.executeCommand("tldw.sandbox.run", { command: ["test", "!", "-e", "ask.sh"], folder: vscode.Uri.file(folder).toString() });
+  assert.equal((await ended(6)).exit_code, 0);
+  delete editor.folderSettings["tldw.sandbox.sync.ignore"];
+  await vscode.commands.executeCommand("tldw.sandbox.run", { command: ["test", "-e", "ask.sh"], folder: vscode.Uri.file(folder).toString() });
+  assert.equal((await ended(7)).exit_code, 0);
+});
+
 test("an untrusted folder is not sent", async () => {
   vscode.workspace.isTrusted = false;
   await vscode.commands.executeCommand("tldw.sandbox.run", { uri: main.uri.toString() });
   assert.match(editor.errors.pop(), /not trusted/);
-  assert.equal(runs().getChildren().length, 5);
+  assert.equal(runs().getChildren().length, 7);
   vscode.workspace.isTrusted = true;
 });
 
@@ -174,6 +183,34 @@ test("a server that goes away is said so, and a run that is lost has ended for t
   assert.deepEqual(editor.errors, []);
 });
 
+test("what a server followed is lost with it, and the terminals of runs that go on stay", async () => {
+  const speaks = join(root, "many.cjs");
+  writeFileSync(speaks, `#!/usr/bin/env node
+    const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };
+    const note = (n, phase) => send({ method: "belljar/run", params: { run_id: process.pid + "-" + n, target: "file:///" + n + ".py", phase } });
+    if (process.argv[2] === "version") console.log('{"version":"x"}');
+    else process.stdin.on("data", (b) => {
+      for (const [, id] of String(b).matchAll(/"id":(\\d+)/g)) send({ id: +id, result: { capabilities: {} } });
+      if (String(b).includes('"initialized"')) {
+        note("long", "running");
+        for (let n = 1; n <= 7; n++) for (const phase of ["running", "completed"]) note(n, phase);
+      }
+      if (String(b).includes('"exit"')) process.exit(0);
+    });`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = speaks;
+  const before = editor.terminals.length;
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  const noted = (id) => runs().getChildren().filter((run) => run.run_id.endsWith(id));
+  await editor.until("the last run has ended", () => noted("-7")[0]?.phase === "completed");
+  assert.deepEqual(editor.terminals.slice(before).filter((one) => one.disposed).map((one) => one.name), ["Belljar: 1.py"]);
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  const [last] = noted("-long").filter((run) => run.lost);
+  assert.equal(runs().getTreeItem(last).contextValue, "run.ended");
+  await vscode.commands.executeCommand("belljar.showLog", last);
+  assert.match(editor.terminals[before].text, /followed no further/);
+  assert.deepEqual(editor.errors, []);
+});
+
 test("a server that is replaced while it starts does not stay", async () => {
   const slow = join(root, "slow"), started = () => (existsSync(`${slow}.pids`) ? readFileSync(`${slow}.pids`, "utf8").split("\n").slice(0, -1).map(Number) : []);
   writeFileSync(slow, `#!/bin/sh\n[ "$1" = version ] || { echo $$ >>${slow}.pids; until [ -e ${slow}.go ]; do sleep 0.05; done; }\nexec ${program} "$@"\n`, { mode: 0o755 });
@@ -215,11 +252,15 @@ test("lenses can be turned off and on again, without another server", async () =
 const pids = () => readFileSync(join(root, "pids"), "utf8").split("\n").slice(0, -1).map(Number);
 
 test("a server that ends is started again, four times, and then with the next command", async () => {
+  const { run_id } = await vscode.commands.executeCommand("tldw.sandbox.run", { command: ["sleep", "1000"], folder: vscode.Uri.file(folder).toString() });
+  const run = () => runs().getChildren().find((one) => one.run_id === run_id);
+  await editor.until("the program runs", () => run()?.phase === "running");
   for (let n = 1; n <= 5; n++) {
     await editor.until(`server ${n} is started`, () => pids().length === n);
     await vscode.commands.executeCommand("tldw.sandbox.configure"); // it answers
     process.kill(pids()[n - 1], "SIGKILL");
   }
+  assert.equal(run().lost, true);
   await editor.until("the log says so", () => editor.lines.some((line) => /ended 5 times in 3 minutes/.test(line)));
   assert.equal(pids().length, 5);
   assert.deepEqual(editor.errors, []);

@@ -109,7 +109,7 @@ const window = open({
   },
   createStatusBarItem: () => (editor.status = { show() {}, hide() {}, dispose() {} }),
   createTerminal: (options) => {
-    const t = { ...options, text: "", shown: 0, show() { if (!t.shown++) options.pty.open(); }, dispose() {} };
+    const t = { ...options, text: "", shown: 0, show() { if (!t.shown++) options.pty.open(); }, dispose() { t.disposed = true; } };
     options.pty.onDidWrite((text) => { t.text += text; editor.changed.fire(); });
     editor.terminals.push(t);
     return t;

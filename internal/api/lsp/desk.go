@@ -2,6 +2,7 @@ package lsp
 
 import (
 	"context"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -55,6 +56,15 @@ func (s *desk) didOpen(p openParams) {
 	d := p.TextDocument
 	name, _ := fileOf(d.URI)
 	s.docs[d.URI] = &document{uri: d.URI, path: name, language: d.LanguageID, version: d.Version, text: d.Text, edited: unsaved(name, d.Text)}
+	// What was shown of the file before it was open may be at another spelling of its URI.
+	if other := uriOf(name); name != "" && other != d.URI && len(s.shown[other]) > 0 {
+		list := s.shown[other]
+		maps.Copy(list, s.shown[d.URI])
+		delete(s.shown, other)
+		s.publish(other)
+		s.shown[d.URI] = list
+		s.publish(d.URI)
+	}
 }
 
 // uriOf returns the URI of a file as the editor spells it. Of a file that is not open that is not known.
@@ -113,9 +123,12 @@ func (s *desk) didChangeFiles(p filesChanged) {
 		if slices.Contains(buildFiles(), path.Base(c.URI)) {
 			s.refreshLenses()
 		}
-		if _, open := s.docs[c.URI]; !open && len(s.shown[c.URI]) > 0 {
-			delete(s.shown, c.URI)
-			s.publish(c.URI)
+		name, _ := fileOf(c.URI)
+		for _, uri := range []string{c.URI, uriOf(name)} {
+			if _, open := s.docs[uri]; !open && len(s.shown[uri]) > 0 {
+				delete(s.shown, uri)
+				s.publish(uri)
+			}
 		}
 	}
 }

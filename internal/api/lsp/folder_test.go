@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -99,6 +100,45 @@ func TestSentInPart(t *testing.T) {
 	}
 	prints("a", "cat", "old/a")
 	prints("b\nold\n", "ls")
+}
+
+// The mark in a file that is not open goes with its line when the editor opens the file, and when the file changes on disk, also if the
+// editor spells the URI of the file another way.
+func TestSpelling(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"a+b/main.py": "import helper\nhelper.f()\n", "a+b/helper.py": "def f():\n    return 1 / 0\n"}) + "/a+b"
+	own, editors := "file://"+dir+"/helper.py", "file://"+strings.ReplaceAll(dir, "+", "%2B")+"/helper.py"
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	shows := func(uri string, n int) {
+		t.Helper()
+		if d := e.diagnostics(uri); len(d) != n {
+			t.Errorf("%s: %v", uri, d)
+		}
+	}
+	e.run(map[string]any{"uri": "file://" + dir + "/main.py"})
+	shows(own, 1)
+	e.open(editors, "python", "def f():\n    return 1 / 0\n")
+	shows(own, 0)
+	shows(editors, 1)
+	e.change(editors, 2, []int{1, 11, 1, 16}, "1")
+	shows(editors, 0)
+	e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": editors}})
+	e.run(map[string]any{"uri": "file://" + dir + "/main.py"})
+	shows(own, 1)
+	e.notify("workspace/didChangeWatchedFiles", map[string]any{"changes": []any{map[string]any{"uri": editors, "type": 2}}})
+	shows(own, 0)
+}
+
+// A program starts in the folder that cwd names, also if the name begins with a dot.
+func TestCwd(t *testing.T) {
+	e := start(t, with(service(t)))
+	e.initialize([]string{makeFolder(t, map[string]string{".tools/x": "", "etc/x": ""})}, nil)
+	for cwd, want := range map[string]string{".tools": "/workspace/.tools\n", "./etc": "/workspace/etc\n", ".tools/../etc/": "/workspace/etc\n", "./": "/workspace\n"} {
+		got := e.run(map[string]any{"command": []string{"pwd"}, "cwd": cwd})
+		if out := e.printed(got["run_id"], "stdout"); out != want {
+			t.Errorf("%s: %q %v", cwd, out, got["message"])
+		}
+	}
 }
 
 // A file takes the place of a folder in the sandbox, and a folder that of a file or a link, no matter which program made them.

@@ -143,10 +143,12 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 		}
 		args.Files[i] = clean
 	}
-	if args.Cwd != "" && args.Cwd != "." {
-		if _, err := cleanName("cwd", args.Cwd); err != nil {
+	if args.Cwd != "" && path.Clean(args.Cwd) != "." {
+		clean, err := cleanName("cwd", args.Cwd)
+		if err != nil {
 			return nil, err
 		}
+		p.args.Cwd = clean
 	}
 	if args.Archive != "" && len(args.Files) > 0 {
 		return nil, refuse("archive", "archive and files exclude each other", "")
@@ -193,11 +195,14 @@ func (s *Server) planFolder(p *plan) error {
 		env["GOPATH"] = path.Join(belljar.WorkspaceDir, ".cache/go") // not go/ of the home folder, which is the workspace
 	}
 	maps.Copy(env, args.Env)
-	if does.language != "" && does.cwd != "" && does.cwd != "." && len(args.Command) == 0 {
+	if does.cwd = path.Clean(does.cwd); does.cwd == "." {
+		does.cwd = ""
+	}
+	if does.language != "" && does.cwd != "" && len(args.Command) == 0 {
 		does.command = slices.Clone(does.command)
 		does.command[0] = path.Join(belljar.WorkspaceDir, does.command[0]) // the file's path counts from the folder
 	}
-	p.spec.Command, p.spec.Language, p.spec.Cwd, p.spec.Env = does.command, does.language, strings.TrimPrefix(does.cwd, "."), env
+	p.spec.Command, p.spec.Language, p.spec.Cwd, p.spec.Env = does.command, does.language, does.cwd, env
 	p.spec.TimeoutSec = cmp.Or(args.TimeoutSec, c.TimeoutSec)
 	if len(args.CapturePatterns) == 0 {
 		p.spec.CapturePatterns = c.CapturePatterns

@@ -28,7 +28,7 @@ const mostUnparsed = 4 << 20;
 
 export class Link {
   state: "connecting" | "open" | "waiting" | "lost" | "exited" = $state("connecting");
-  /** The first thing that went wrong since the user last acted. */
+  /** The first thing that went wrong since the user last acted, or what has ended it for good. */
   problem: Ending | undefined = $state.raw();
   exitCode = $state(0);
   /** When it is tried again, while it is waiting. */
@@ -123,11 +123,12 @@ export class Link {
       this.#terminal = undefined;
       if (signal.aborted || ending === "over") return;
       if (ending === "behind") continue;
-      this.problem ??= ending;
       if (!ending.again) {
+        this.problem = ending; // in place of what it was tried again for
         this.state = "lost";
         return;
       }
+      this.problem ??= ending;
       const pause = pauseMs(failures++);
       this.state = "waiting";
       this.nextTry = Date.now() + pause;

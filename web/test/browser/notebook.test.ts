@@ -15,7 +15,7 @@ x = 41
 print("drawn")
 Plot()`;
 
-const hostile = `table = {"schema": {"fields": [{"name": "<i>name</i>"}, {"name": "n"}]}, "data": [{"<i>name</i>": "<script>", "n": 1}], "total_rows": 70}
+const hostile = `table = {"schema": {"fields": [{"name": "<i>name</i>"}, {"name": "n"}]}, "data": [{"<i>name</i>": "<script>", "n": 9007199254740993}], "total_rows": 70}
 display({"application/vnd.dataresource+json": table, "text/plain": "a table", "text/html": "<table>"}, raw=True)
 display({"image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='20'><script>parent.document.title='owned'</script><rect width='40' height='20' fill='teal'/></svg>"}, raw=True)
 display({"text/html": "<img src=x onerror=alert(1)>"}, raw=True)
@@ -58,6 +58,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await type(3, hostile);
   await cell(3).getByRole("columnheader", { name: "<i>name</i>" }).waitFor();
   await cell(3).getByText("1 of 70 rows").waitFor();
+  await cell(3).getByRole("cell", { name: "9007199254740993", exact: true }).waitFor(); // which JavaScript's numbers do not have
   await cell(3).locator("pre").getByText("<img src=x onerror=alert(1)>").waitFor();
   await cell(3).locator("pre").getByText("no picture").waitFor();
   await cell(3).getByText("The browser cannot show this picture").waitFor();
@@ -117,9 +118,14 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   // So does a hibernation without the processes. It would end a save that is in progress, and may end what the page asks after one.
   await page.getByText("● not saved").waitFor({ state: "detached" });
   v.allow(/status of 409 .*\/fs\//);
+  // A page that looks at the session meanwhile shows that it hibernates, in place of the notebook.
+  let look = () => {};
+  const awake = new Promise<void>((resolve) => (look = resolve));
+  await page.route((url) => url.pathname.endsWith(`/sessions/${session.id}`), (route) => void awake.then(() => route.continue()));
   await session.hibernate({ force: true });
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await page.getByText("The variables were lost while the session hibernated.").waitFor();
+  look();
   await page.getByText("Executing …").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Delete cell 5" }).click();
   await page.keyboard.press("Control+s");
@@ -127,7 +133,9 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
 
   // The file is Jupyter's, and has the outputs after a reload.
   type File = { nbformat: number; nbformat_minor: number; metadata: { kernelspec: object }; cells: { cell_type: string; id: string; source: string[]; outputs: Record<string, unknown>[] }[] };
-  const file = JSON.parse(await session.files.text("notebook.ipynb")) as File;
+  const text = await session.files.text("notebook.ipynb");
+  assert.match(text, /9007199254740993/);
+  const file = JSON.parse(text) as File;
   assert.deepEqual([file.nbformat, file.nbformat_minor, file.metadata.kernelspec], [4, 5, { display_name: "Python", language: "python", name: "python3" }]);
   assert.deepEqual(file.cells.map((one) => one.outputs.map((output) => output["output_type"])), [
     ["stream", "execute_result"], ["execute_result"], ["display_data", "display_data", "display_data", "display_data", "display_data", "execute_result"], ["error"], ["error"], [],

@@ -44,6 +44,7 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("src/deep/run.sh"), "echo 3\r\necho 4\r\n");
   assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0755");
+  await session.exec("chmod 700 src/deep/run.sh"); // as in a terminal below
   // The second time is read out, too.
   const said = page.locator("[aria-live=polite]").last();
   const first = await said.textContent();
@@ -52,6 +53,7 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
   await page.keyboard.press("Control+s");
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.notEqual(await said.textContent(), first);
+  assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0700");
   await page.reload();
   await editor(page).getByText("echo 3").waitFor();
   assert.equal(await row("run.sh").getAttribute("aria-level"), "3");
@@ -95,6 +97,12 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await page.getByRole("dialog", { name: "The file is gone" }).getByRole("button", { name: "Save it again" }).click();
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("a.txt"), "last\n");
+
+  await retype(page, "of no use\n");
+  await session.files.delete("a.txt");
+  await named(page, "Save").click();
+  await named(page, "Close it, without my changes").click(); // which is not asked again
+  await editor(page).waitFor({ state: "detached" });
 });
 
 test("what is typed while a file is read again stays", soak, async (t) => {
@@ -205,6 +213,26 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await editor(page).waitFor({ state: "detached" });
   assert.deepEqual((await session.files.list()).entries, []);
   assert.equal(await page.getByRole("tree").evaluate((e) => e === document.activeElement), true);
+});
+
+test("a question that is closed does not stop what was asked for", async (t) => {
+  const { page, row } = await begin(t);
+  let go = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/raw/, async (route) => {
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.continue();
+  }, { times: 1 }));
+  await named(page, "+ File").click();
+  await page.getByRole("dialog").getByLabel("Name").fill("x.py");
+  await page.keyboard.press("Enter");
+  await within("the request", asked);
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  go();
+  await row("x.py").waitFor();
+  await editor(page).waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0);
 });
 
 test("the tree has what programs have written, and keeps the place of what is deleted", async (t) => {
@@ -532,6 +560,10 @@ test("a session that has ended says so, and offers another", async (t) => {
   await until("another session is shown", () => /sessions\/[0-9a-f-]{36}/.test(page.url()) && !page.url().includes(session.id));
   await page.getByText("The workspace is empty.").waitFor();
   assert.equal((await v.api.sessions.use(page.url().split("/").at(-1)!).get()).limits.memory_mb, 300);
+
+  const nameless = await v.api.sessions.create({ base_image: "host", labels: { name: "" } });
+  await v.open(`sandbox/sessions/${nameless.id}`);
+  await page.getByRole("heading", { level: 1, name: /^Session …/ }).waitFor();
 
   v.allow(/404/);
   await v.open("sandbox/sessions/01990000-0000-7000-8000-000000000000");

@@ -155,6 +155,12 @@ test("pasting many lines asks; Ctrl+C copies what is selected, and interrupts el
   await v.page.keyboard.press("Enter");
   await screen.shows(/pasted 42/);
   const many = Array.from({ length: 6 }, (_, i) => `echo line $((${i}*10))`).join("\n");
+  // What turns the text around is seen before it is pasted.
+  await paste(`# \u202Eeman\r\n${many}`);
+  const hidden = v.page.getByRole("dialog", { name: "Paste 7 lines?" });
+  assert.match(await hidden.locator("pre").innerText(), /^# ⟨202E⟩eman\necho/);
+  await hidden.getByRole("button", { name: "Do not paste" }).click();
+  await hidden.waitFor({ state: "detached" });
   await paste(many);
   const dialog = v.page.getByRole("dialog", { name: "Paste 6 lines?" });
   await dialog.getByRole("button", { name: "Do not paste" }).click();
@@ -213,6 +219,28 @@ test("a server that is killed and started again: the first error stays, and noth
   await screen.strip.waitFor({ state: "detached" });
   await screen.run("echo still $x");
   await screen.shows(/still alive/);
+});
+
+test("a terminal that is gone when the page comes back says so", async (t) => {
+  const { v, id, screen, open } = await begin(t);
+  let [leave, admit] = [() => {}, () => {}];
+  const admitted = new Promise<void>((resolve) => (admit = resolve));
+  let connections = 0;
+  await v.page.routeWebSocket(/terminal/, (socket) => {
+    if (++connections > 1) return void admitted.then(() => socket.connectToServer());
+    const server = socket.connectToServer();
+    leave = () => {
+      void server.close();
+      void socket.close({ code: 1001, reason: "server is shutting down" });
+    };
+  });
+  await open();
+  leave();
+  await screen.strip.getByText("The server stops.").waitFor();
+  const [terminal] = await v.api.terminals.list(id);
+  await v.api.terminals.end(terminal!.terminal_id);
+  admit();
+  await screen.strip.getByText("There is no such terminal or session.").waitFor();
 });
 
 test("a screen that falls behind leaves, and comes back for the history", soak, async (t) => {

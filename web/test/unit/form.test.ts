@@ -46,6 +46,11 @@ test("an earlier run brings what the server knows of it", () => {
   const spec = specOf(formOfRun(run as unknown as Run));
   assert.deepEqual([spec.command, spec.network_policy, spec.egress], [["a", "b c"], "allowlist", run.network.egress]);
   assert.deepEqual([spec.packages, spec.git], [{ pip: ["numpy==2.1.0"], npm: ["left-pad@1.3.0"] }, { url: "https://git.example.com/x", ref: "c0ffee" }]);
+  // Code that was executed in a context can be run apart, in its language.
+  for (const [language, name] of [["javascript", "javascript"], ["bash", "shell"], ["ipython", "python"]]) {
+    const apart = { ...formOfRun({ id: "r", command: ["x"], session_id: "s", context: { name: "c", language } } as unknown as Run), context: "" };
+    assert.deepEqual([specOf(apart).language, specOf(apart).code], [name, "x"]);
+  }
 });
 
 test("a language brings its example, and leave to execute what is compiled", () => {

@@ -109,13 +109,17 @@ function envOf(text: string): Record<string, string> {
   return env;
 }
 
+// Languages of contexts that the form calls by other names.
+const others: Record<string, string> = { bash: "shell", ipython: "python" };
+const languageOf = (name: string | undefined): string => others[name ?? ""] || name || languages[0]!.name;
+
 /** formOf fills a form with what a run was sent with. */
 export function formOf(spec: RunSpec): Form {
   const form = emptyForm();
   return {
     ...form,
     kind: spec.code !== undefined ? "code" : "command",
-    language: spec.language ?? form.language,
+    language: languageOf(spec.language),
     code: spec.code ?? "",
     command: shellLine(spec.command ?? []),
     image: spec.base_image ?? "", runtime: spec.runtime ?? "", session: spec.session_id ?? "", context: spec.context ?? "",
@@ -135,7 +139,7 @@ export function formOfRun(run: Run): Form {
   const limits = run.resource_usage?.limits;
   const { egress, packages, git } = repeatOf(run, undefined).spec;
   return {
-    ...emptyForm(),
+    ...emptyForm(), language: languageOf(run.context?.language),
     ...(run.context ? { kind: "code", code: run.command?.[0] ?? "", context: run.context.name } as const : { kind: "command", command: shellLine(run.command ?? []) } as const),
     image: run.session_id ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
     interactive: run.interactive ?? false,

@@ -1,5 +1,6 @@
 // Notebooks as files: nbformat 4.5, which Jupyter reads, and what of them is shown. All of it may come from a hostile program.
 import type { Result } from "belljar-sdk";
+import { parse as asWritten } from "../../run/json.ts";
 
 /** A part of what a cell has shown, as the file has it. */
 export type Output = Record<string, unknown> & { output_type: string };
@@ -49,7 +50,7 @@ export function parse(text: string): SavedBook {
   if (text.trim() === "") return { cells: [emptyCell()], language: "python", rest: {} };
   let file: unknown;
   try {
-    file = JSON.parse(text);
+    file = asWritten(text) ?? JSON.parse(text);
   } catch (error) {
     throw new Error(`This is not a notebook: ${(error as Error).message}.`);
   }
@@ -98,7 +99,7 @@ export function serialize({ cells, language, rest }: SavedBook): string {
 /** resultIn is the result that a line has; undefined if a program has sent something else. */
 function resultIn(line: string): Result | undefined {
   try {
-    const result: unknown = JSON.parse(line);
+    const result: unknown = asWritten(line) ?? JSON.parse(line);
     return isObject(result) ? (result as unknown as Result) : undefined;
   } catch {
     return undefined;
