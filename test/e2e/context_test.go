@@ -34,14 +34,7 @@ x + 1`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, err := range c.Runs().Frames(t.Context(), run.ID, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Type == belljar.FrameStdout {
-			break
-		}
-	}
+	awaitOutput(t, c, run)
 	s.kill()
 	s = serve(t, data)
 	c = s.client()
@@ -101,14 +94,7 @@ signal.pause()`},
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, err := range c.Runs().Frames(t.Context(), run.ID, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Type == belljar.FrameStdout {
-			break
-		}
-	}
+	awaitOutput(t, c, run)
 	for n := 0; err == nil && n < 20; n++ { // what started the run may have left room for one
 		_, err = c.Contexts().Create(t.Context(), id, belljar.ContextSpec{Language: "bash", Name: fmt.Sprint("b", n)})
 	}
@@ -124,6 +110,20 @@ signal.pause()`},
 	if made, err := c.Contexts().Create(t.Context(), id, belljar.ContextSpec{Language: "bash"}); err != nil || made.State != belljar.ContextIdle {
 		t.Errorf("later: %+v, %v", made, err)
 	}
+}
+
+// awaitOutput waits until a run has printed something.
+func awaitOutput(t *testing.T, c belljar.Service, run belljar.Run) {
+	t.Helper()
+	for f, err := range c.Runs().Frames(t.Context(), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			return
+		}
+	}
+	t.Fatal("it ended without output")
 }
 
 func finished(t *testing.T, c belljar.Service, req belljar.RunRequest) (belljar.Run, belljar.Output, error) {

@@ -34,15 +34,24 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// A signal at the prompt ends the input, and the terminal is as it was before.
-func TestSignalRestoresTheTerminal(t *testing.T) {
+// openTerminal opens a terminal until the end of a test. ours is slave as a file.
+func openTerminal(t *testing.T) (master, slave int, ours *os.File) {
+	t.Helper()
 	master, slave, err := pty.Open(wire.Size{Cols: 80, Rows: 25})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := os.NewFile(uintptr(slave), "terminal")
-	defer ours.Close()
-	defer unix.Close(master)
+	ours = os.NewFile(uintptr(slave), "terminal")
+	t.Cleanup(func() {
+		unix.Close(master)
+		ours.Close()
+	})
+	return master, slave, ours
+}
+
+// A signal at the prompt ends the input, and the terminal is as it was before.
+func TestSignalRestoresTheTerminal(t *testing.T) {
+	_, slave, ours := openTerminal(t)
 	before, err := term.GetState(slave)
 	if err != nil {
 		t.Fatal(err)
@@ -88,13 +97,7 @@ func (y typist) Write(p []byte) (int, error) {
 
 // A line that a program asks for is no code: it does not get into the history, and Tab completes nothing in it.
 func TestAnswerIsNoCode(t *testing.T) {
-	master, slave, err := pty.Open(wire.Size{Cols: 80, Rows: 25})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours := os.NewFile(uintptr(slave), "terminal")
-	defer ours.Close()
-	defer unix.Close(master)
+	master, slave, ours := openTerminal(t)
 	in := &typed{fd: slave, keys: &keys{r: ours}, history: openHistory("")}
 	in.terminal = term.NewTerminal(struct {
 		io.Reader

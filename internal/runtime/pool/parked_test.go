@@ -11,13 +11,7 @@ import (
 // An interpreter that fails while it comes to wait ends, and a script in its place does not begin: it may start another interpreter
 // without our file. None of them executes the program, which no caller has started.
 func TestPlainParkedFails(t *testing.T) {
-	spec := nativeSpec()
-	spec.Limits.Pids = 200
-	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
-	info, err := box.agent.Ping(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	box, info := newSessionBox(t)
 	box.write("main.py", "open('executed', 'a').write('x')")
 	box.write("fork/sitecustomize.py", "import os\ndef fail(): raise BlockingIOError(11, 'no process is left')\nos.fork = fail") // the image's own file
 	box.write("site/sitecustomize.py", "1 / 0")

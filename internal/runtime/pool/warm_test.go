@@ -49,6 +49,19 @@ func newWarmBox(t testing.TB, r runtime.Runtime, spec runtime.Spec) *warmBox {
 	return &warmBox{TB: t, box: box, agent: agent.New(box.Dial)}
 }
 
+// newSessionBox returns the sandbox of a session, and what its agent says of itself.
+func newSessionBox(t testing.TB) (*warmBox, wire.Info) {
+	t.Helper()
+	spec := nativeSpec()
+	spec.Limits.Pids = 200
+	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
+	info, err := box.agent.Ping(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box, info
+}
+
 // write writes a file of the workspace.
 func (b *warmBox) write(path, text string) {
 	b.Helper()
@@ -152,13 +165,7 @@ func (b *warmBox) alike(name string, cold, warm said) {
 
 // A program in a session does the same with an interpreter that had waited as without one.
 func TestPlainWarmIsAsCold(t *testing.T) {
-	spec := nativeSpec()
-	spec.Limits.Pids = 200
-	box := newWarmBox(t, openNative(t, t.TempDir()), spec)
-	info, err := box.agent.Ping(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	box, info := newSessionBox(t)
 	t.Log("each command has a cgroup:", info.Cgroup)
 	programs := warmPrograms()
 	if len(programs) < 300 {
