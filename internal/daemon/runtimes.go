@@ -99,7 +99,7 @@ func (d *server) cleanUp(ctx context.Context, u unit) {
 	}
 	if u.others != nil {
 		d.background(func(ctx context.Context) {
-			if n, err := u.others(ctx); err != nil || n > 0 {
+			if n, err := u.others(ctx); n > 0 || err != nil && ctx.Err() == nil {
 				d.log.Info("removed what dead sandboxes of other installations left", "runtime", u.Name(), "sandboxes", n, "err", err)
 			}
 		})
