@@ -49,7 +49,17 @@ func (r *Roster) Sibling(name string) *Roster {
 	return &other
 }
 
-func (r *Roster) make() error {
+// make makes the folders. Other processes remove at their end those that they find empty, also between two steps of ours.
+func (r *Roster) make() (err error) {
+	for range 100 {
+		if err = r.tryMake(); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
+func (r *Roster) tryMake() error {
 	for _, dir := range r.above {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

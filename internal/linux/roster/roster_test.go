@@ -95,6 +95,32 @@ func TestFolderIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A process that ends removes empty folders while another one opens them.
+func TestOpenWhileOthersEnd(t *testing.T) {
+	top := t.TempDir()
+	over := make(chan struct{})
+	var others sync.WaitGroup
+	others.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_ = os.Remove(filepath.Join(top, "kind", "here"))
+				_ = os.Remove(filepath.Join(top, "kind"))
+			}
+		}
+	})
+	for range 3000 {
+		if _, err := roster.Open(top, []string{"kind", "here"}, valid); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(over)
+	others.Wait()
+}
+
 func TestSomebodyElsesFolder(t *testing.T) {
 	top := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(top, "kind"), 0o777); err != nil {
