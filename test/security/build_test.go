@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), runTime)
 				defer cancel()
-				args := append([]string{"run", "--json", "--quiet", "--memory", "40m"}, flags...)
+				args := append([]string{"run", "--json", "--quiet", "--memory", "40m", "--build-timeout", "5m"}, flags...)
 				return tr.run(ctx, append(append(args, tr.where()...), file, holds))
 			}
 			if !l.enforces(runtime.ProtectMemory) {
