@@ -189,8 +189,8 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 	w.Close()
 	e := &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
-		Message: fmt.Sprintf("the logs of your runs take up %v of %d MiB", Hundredths(float64(used)/(1<<20)), q.LogMB),
-		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": Hundredths(float64(used) / (1 << 20))},
+		Message: fmt.Sprintf("the logs of your runs take up %v of %d MiB", MiB(used), q.LogMB),
+		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": MiB(used)},
 		Hint:    a.Wait + "; an operator can allow more with log_mb in your quota",
 	}
 	if t, known := a.nextSweep(ctx, user); known {
@@ -201,3 +201,6 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 
 // Hundredths is f to two places.
 func Hundredths(f float64) float64 { return math.Round(f*100) / 100 }
+
+// MiB is bytes in MiB, as messages and details of quotas have them.
+func MiB(bytes int64) float64 { return Hundredths(float64(bytes) / (1 << 20)) }

@@ -109,8 +109,8 @@ func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, cla
 		used, most := claim.Left()
 		e := &belljar.Error{
 			Code:    belljar.CodeQuotaExceeded,
-			Message: fmt.Sprintf("the snapshot takes up %v MiB, and your snapshots, artifacts and volumes %v of %v MiB already", mib(p.held), mib(used), mib(most)),
-			Details: map[string]any{"quota": "artifact_mb", "asked": mib(p.held), "used": mib(used), "limit": mib(most)},
+			Message: fmt.Sprintf("the snapshot takes up %v MiB, and your snapshots, artifacts and volumes %v of %v MiB already", admission.MiB(p.held), admission.MiB(used), admission.MiB(most)),
+			Details: map[string]any{"quota": "artifact_mb", "asked": admission.MiB(p.held), "used": admission.MiB(used), "limit": admission.MiB(most)},
 			Hint: "remove snapshots (belljar snapshot ls, belljar snapshot rm) or volumes (belljar volume rm); " +
 				"an operator can allow more with artifact_mb in your quota",
 		}
@@ -137,8 +137,6 @@ func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, cla
 	}
 	return 0, fault.Record("keep the bytes of a snapshot", err)
 }
-
-func mib(bytes int64) float64 { return admission.Hundredths(float64(bytes) / (1 << 20)) }
 
 // open returns the archive of a snapshot, until ctx ends. Its end fails unless all of it has the digest.
 func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, error) {

@@ -162,8 +162,6 @@ func (v *Volumes) allowed(field string, mb int) error {
 	return nil
 }
 
-func mib(bytes int64) float64 { return admission.Hundredths(float64(bytes) / (1 << 20)) }
-
 // make makes a disk in a folder whose name says that it is not whole.
 func (v *Volumes) make(ctx context.Context, user string, mb int) (d *disk, err error) {
 	d = &disk{Volume: belljar.Volume{MB: mb, UserID: user, CreatedAt: v.opts.Now()}, uses: map[string]bool{}}
@@ -177,8 +175,8 @@ func (v *Volumes) make(ctx context.Context, user string, mb int) (d *disk, err e
 		used, most := d.room.Left()
 		d.room.Close()
 		e := &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d MiB on disk would exceed what you may keep: %v of %v MiB are in use", mb, mib(used), mib(most)),
-			Details: map[string]any{"quota": "artifact_mb", "asked": mb, "used": mib(used), "limit": mib(most)},
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d MiB on disk would exceed what you may keep: %v of %v MiB are in use", mb, admission.MiB(used), admission.MiB(most)),
+			Details: map[string]any{"quota": "artifact_mb", "asked": mb, "used": admission.MiB(used), "limit": admission.MiB(most)},
 			Hint:    "remove volumes (belljar volume rm) or snapshots; an operator can allow more with artifact_mb in your quota",
 		}
 		if d.bytes() > most {
