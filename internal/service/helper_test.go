@@ -49,6 +49,18 @@ type bench struct {
 	fake      *fake.Runtime
 }
 
+// claiming is a runtime that says more of itself than is true.
+type claiming struct {
+	runtime.Runtime
+	claim func(*runtime.Capabilities)
+}
+
+func (c claiming) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	caps, err := c.Runtime.Probe(ctx)
+	c.claim(&caps)
+	return caps, err
+}
+
 // newBench returns a service over the fake runtime. The options may be changed; its end checks that nothing is left.
 func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 	t.Helper()

@@ -3,7 +3,6 @@
 package service_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -14,20 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// relaying is a runtime whose agents should have a relay, and have none.
-type relaying struct{ runtime.Runtime }
-
-func (r relaying) Probe(ctx context.Context) (runtime.Capabilities, error) {
-	caps, err := r.Runtime.Probe(ctx)
-	caps.Relay = true
-	return caps, err
-}
+// relays is the claim of a runtime whose agents should have a relay, and have none.
+func relays(caps *runtime.Capabilities) { caps.Relay = true }
 
 // A change of a session's network that is on record is in the audit trail, with the caller who made it, also if the call fails after that.
 func TestNetworkChangeIsRecorded(t *testing.T) {
 	var told diary
 	b := newBench(t, func(o *service.Options) {
-		o.Runtimes[0], o.Events, o.Policy = relaying{o.Runtimes[0]}, &told, service.DefaultPolicy()
+		o.Runtimes[0], o.Events, o.Policy = claiming{o.Runtimes[0], relays}, &told, service.DefaultPolicy()
 		o.Policy.EgressAllow = []string{"*"}
 	})
 	sessions := b.service.As(service.Local()).Sessions()
@@ -52,7 +45,7 @@ func TestNetworkQuota(t *testing.T) {
 	var o service.Options
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) {
-		o.Runtimes[0], o.Clock, o.Policy = relaying{o.Runtimes[0]}, clock, service.DefaultPolicy()
+		o.Runtimes[0], o.Clock, o.Policy = claiming{o.Runtimes[0], relays}, clock, service.DefaultPolicy()
 		o.Policy.EgressAllow, o.Quota.EgressMBPerDay = []string{"*"}, 1
 	}, parts(&o))
 	sessions := b.service.As(ann).Sessions()

@@ -3,7 +3,6 @@
 package service_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,21 +14,15 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// overlaid is a runtime that says it can make overlays, and finds only then that it cannot.
-type overlaid struct{ runtime.Runtime }
-
-func (o overlaid) Probe(ctx context.Context) (runtime.Capabilities, error) {
-	caps, err := o.Runtime.Probe(ctx)
-	caps.Overlay = true
-	return caps, err
-}
+// overlays is the claim of a runtime that finds only later that it cannot make overlays.
+func overlays(caps *runtime.Capabilities) { caps.Overlay = true }
 
 // TestOverlayFallsBack holds that files are copied where an overlay turns out not to be possible, and that the unpacked ones go.
 func TestOverlayFallsBack(t *testing.T) {
 	t.Parallel()
 	kept := &shelf.Shelf{Dir: t.TempDir(), Max: 1 << 20}
 	b := newBench(t, func(o *service.Options) {
-		o.Runtimes = []runtime.Runtime{overlaid{o.Runtimes[0]}}
+		o.Runtimes = []runtime.Runtime{claiming{o.Runtimes[0], overlays}}
 		o.Snapshots.Shelf = kept
 	})
 	ctx, sessions := b.context(), b.service.As(service.Local()).Sessions()
@@ -66,7 +59,7 @@ func TestOverlayFallsBack(t *testing.T) {
 // unpacking has a service unpack snapshots into a folder.
 func unpacking(dir string) func(*service.Options) {
 	return func(o *service.Options) {
-		o.Runtimes = []runtime.Runtime{overlaid{o.Runtimes[0]}}
+		o.Runtimes = []runtime.Runtime{claiming{o.Runtimes[0], overlays}}
 		o.Snapshots.Shelf = &shelf.Shelf{Dir: dir, Keep: 1 << 30, Max: 1 << 30}
 	}
 }
