@@ -73,13 +73,13 @@ func (s *Shared) Restore(c store.Charge) {
 	s.charged.EgressBytes -= c.EgressBytes
 }
 
-// dying bounds asking a sandbox whose agent is gone why: that comes a moment later, which on a machine that has much to do is
+// Dying bounds asking a sandbox whose agent is gone why: that comes a moment later, which on a machine that has much to do is
 // long, and makes the difference between out of memory and no reason at all.
-const dying = 10 * time.Second
+const Dying = 10 * time.Second
 
 // ExitOf is how a sandbox ended whose agent is gone, or nil if that is not known.
 func ExitOf(ctx context.Context, sandbox runtime.Sandbox) *runtime.Exit {
-	ctx, cancel := context.WithTimeout(ctx, dying)
+	ctx, cancel := context.WithTimeout(ctx, Dying)
 	defer cancel()
 	exit, err := sandbox.Wait(ctx)
 	if err != nil {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // fault is the error that a caller gets for an operation on a path that failed. It quotes nothing that the agent says: a
@@ -39,14 +39,15 @@ func (u *use) fault(path string, err error) error {
 	return u.fail(path, err, refusal{belljar.CodeInternal, "", "the sandbox's agent failed", ""})
 }
 
-// gone distinguishes a sandbox that died from an agent that only closed its stream.
+// gone distinguishes a sandbox that died from an agent that only closed its stream: that one still answers.
 func (u *use) gone(err error) error {
-	late := time.NewTimer(time.Second)
-	defer late.Stop()
-	select {
-	case <-u.Context().Done(): // the end of the session was noticed
+	ctx, cancel := context.WithTimeout(u.ctx, box.Dying)
+	defer cancel()
+	if _, dead := u.Agent.Ping(ctx); dead != nil {
+		<-ctx.Done() // with the session, whose end is noticed a moment later
+	}
+	if u.Context().Err() != nil {
 		return u.ended()
-	case <-late.C:
 	}
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "the sandbox's agent broke off", Details: map[string]any{"session_id": u.Session().ID},

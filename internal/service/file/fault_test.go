@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,48 @@ func using(op, session context.Context) *use {
 	files := New(Options{Ended: func(belljar.Session) *belljar.Error {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the session has ended"}
 	}})
-	return &use{Workspace: place{session, belljar.Session{ID: "s1"}}, files: files, ctx: op}
+	return &use{Workspace: place{session, belljar.Session{ID: "s1"}}, Box: &box.Box{Agent: agent.New(answering)}, files: files, ctx: op}
+}
+
+// answering dials an agent that answers pings.
+func answering(context.Context) (net.Conn, error) {
+	host, guest := net.Pipe()
+	go func() {
+		defer guest.Close()
+		r, w := wire.NewReader(guest), wire.NewWriter(guest)
+		for range 2 { // hello and the request
+			if _, err := r.Read(); err != nil {
+				return
+			}
+		}
+		if w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version}) == nil {
+			_ = w.JSON(wire.KindReply, wire.Reply{Info: &wire.Info{}}) // until the host closes
+		}
+	}()
+	return host, nil
+}
+
+// An operation whose sandbox has died ends with the session, also if that takes a while. Without such an end the agent is to blame.
+func TestFaultOfADeadSandbox(t *testing.T) {
+	for name, tt := range map[string]struct {
+		notice time.Duration // when the end is noticed
+		code   belljar.Code
+	}{"soon": {box.Dying - 1, belljar.CodeConflict}, "never": {time.Hour, belljar.CodeRuntimeUnavailable}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				session, end := context.WithTimeout(t.Context(), tt.notice)
+				defer end()
+				op, stop := context.WithCancel(t.Context())
+				defer stop()
+				defer context.AfterFunc(session, stop)() // as in stream
+				u := using(op, session)
+				u.Agent = agent.New(func(context.Context) (net.Conn, error) { return nil, runtime.ErrGone })
+				if err := u.fault("a", agent.ErrDisconnected); belljar.CodeOf(err) != tt.code {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 func TestFaultOfTheAgent(t *testing.T) {
