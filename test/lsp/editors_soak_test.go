@@ -18,11 +18,12 @@ import (
 
 	"github.com/belljar/belljar/internal/trace"
 	"github.com/belljar/belljar/test/need"
+	"github.com/belljar/belljar/test/npm"
 )
 
 // The scenario in editors that know nothing of Belljar, set up as docs/ide.md says.
 func TestSoakEditors(t *testing.T) {
-	p := ready(t)
+	p := npm.Ready(t)
 	raw, err := os.ReadFile("../../docs/ide.md")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestSoakEditors(t *testing.T) {
 			if err := os.WriteFile(setup, []byte(snippet), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out := p.scenario(t, c.program, c.args(setup)); !strings.Contains(out, "PASSED") {
+			if out := scenario(t, p, c.program, c.args(setup)); !strings.Contains(out, "PASSED") {
 				t.Error(out)
 			}
 		})
@@ -78,15 +79,15 @@ func TestSoakEditors(t *testing.T) {
 
 // The promises of docs/specification.md: the log has one table. Times are not held to their budgets, since a busy machine may take any.
 func TestSoakFigures(t *testing.T) {
-	p := ready(t)
+	p := npm.Ready(t)
 	if _, err := os.Stat("../../editors/vscode/dist/extension.js"); err != nil {
 		need.Missing(t, "the extension for VS Code: make vscode")
 	}
 	type row = [3]any // a name, what was measured, and the budget
 	var rows, more []row
-	activation, err := exec.CommandContext(t.Context(), p.node, "../../editors/vscode/test/figures.mjs").Output()
+	activation, err := exec.CommandContext(t.Context(), p.Node, "../../editors/vscode/test/figures.mjs").Output()
 	if err == nil {
-		err = errors.Join(json.Unmarshal([]byte(p.check(t, []string{"FIGURES=1"})), &rows), json.Unmarshal(activation, &more))
+		err = errors.Join(json.Unmarshal([]byte(p.Check(t, []string{"FIGURES=1"}, p.Belljar)), &rows), json.Unmarshal(activation, &more))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -132,13 +133,13 @@ func parsed(t *testing.T) float64 {
 
 // The scenario with pytest-lsp, whose packages come into a folder of the test's own.
 func TestSoakPytest(t *testing.T) {
-	p := ready(t)
+	p := npm.Ready(t)
 	here, err := filepath.Abs("testdata/pytest")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := pip(t, "-r", "testdata/pytest/requirements.txt")
-	p.scenario(t, python, []string{"-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto", here}, "PYTHONPATH="+dir)
+	scenario(t, p, python, []string{"-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto", here}, "PYTHONPATH="+dir)
 }
 
 const python = "/usr/bin/python3"
@@ -155,7 +156,7 @@ func pip(t *testing.T, what ...string) (dir string) {
 }
 
 // scenario runs a client with a folder that has a failing program, and returns what it printed.
-func (p programs) scenario(t *testing.T, program string, args []string, env ...string) string {
+func scenario(t *testing.T, p npm.Programs, program string, args []string, env ...string) string {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -165,11 +166,11 @@ func (p programs) scenario(t *testing.T, program string, args []string, env ...s
 	if err := os.WriteFile(filepath.Join(folder, "main.py"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), npm.Patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = folder
-	cmd.Env = append(append(os.Environ(), "BELLJAR_BIN="+p.belljar, "PATH="+filepath.Dir(p.belljar)+":"+os.Getenv("PATH"), "FOLDER="+folder, "SANDBOX_IMAGE_PULL=never", "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
+	cmd.Env = append(append(os.Environ(), "BELLJAR_BIN="+p.Belljar, "PATH="+filepath.Dir(p.Belljar)+":"+os.Getenv("PATH"), "FOLDER="+folder, "SANDBOX_IMAGE_PULL=never", "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
 		"XDG_STATE_HOME=", "XDG_DATA_HOME="), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

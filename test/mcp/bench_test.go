@@ -12,6 +12,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/npm"
 )
 
 // talk is a host's half of a belljar mcp, as thin as can be: what it measures is the server.
@@ -25,8 +27,8 @@ type talk struct {
 
 func begin(b *testing.B, args ...string) *talk {
 	b.Helper()
-	p := ready(b)
-	t := &talk{b: b, cmd: exec.Command(p.belljar, append([]string{"mcp"}, args...)...)}
+	p := npm.Ready(b)
+	t := &talk{b: b, cmd: exec.Command(p.Belljar, append([]string{"mcp"}, args...)...)}
 	t.cmd.Env = append(os.Environ(), "SANDBOX_IMAGE_PULL=never")
 	t.cmd.Stderr = os.Stderr
 	var err error

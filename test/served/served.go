@@ -34,12 +34,17 @@ const (
 	stopTime  = 2 * time.Minute
 )
 
-// Start starts a server of the given belljar and returns when it is ready. It ends with the test, and everything in it.
-func Start(t testing.TB, program string) *Server {
+// Start starts a server of the given belljar, with settings as "name=value", and returns when it is ready. It ends with the test, and
+// everything in it.
+func Start(t testing.TB, program string, settings ...string) *Server {
 	t.Helper()
 	s := &Server{Data: t.TempDir()}
-	cmd := exec.Command(program, "serve", "--json", "--listen", "127.0.0.1:0", "--data", s.Data,
-		"--set", "log_level=warn", "--set", "image_pull=never", "--set", "default_startup_timeout_sec=300", "--set", "queue_ttl_sec=900", "--set", "pool_size=1")
+	args := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", s.Data}
+	usual := []string{"log_level=warn", "image_pull=never", "default_startup_timeout_sec=300", "queue_ttl_sec=900", "pool_size=1"}
+	for _, setting := range append(usual, settings...) { // the last of a name holds
+		args = append(args, "--set", setting)
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Stderr = &s.said
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -3,47 +3,34 @@ package rest_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/belljar/belljar/test/transcript"
 )
 
 // TestTranscripts replays the transcripts in testdata: requests in wire format, after the caller's name, each followed by
-// the expected response: its status, some headers, and JSON that the body must contain. "*" matches any value, and other
-// properties are ignored.
+// the expected response: its status, some headers, and JSON that the body must contain, as [transcript.Pattern] has it.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts: ", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			talk, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
+	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
+		b := newBench(t)
+		b.world.ports = harbour{}
+		b.world.artifacts = map[string]string{"results.json": `{"ok": true}`, "out/a b.txt": "hello"}
+		for i := 0; i+1 < len(parts); i += 2 {
+			as, ok := strings.CutPrefix(parts[i].Name, "asks ")
+			if !ok || parts[i+1].Name != "hears" {
+				t.Fatalf("%q, %q are not a request and its answer", parts[i].Name, parts[i+1].Name)
 			}
-			b := newBench(t)
-			b.world.ports = harbour{}
-			b.world.artifacts = map[string]string{"results.json": `{"ok": true}`, "out/a b.txt": "hello"}
-			for i := 0; i+1 < len(talk.Files); i += 2 {
-				as, ok := strings.CutPrefix(talk.Files[i].Name, "asks ")
-				if !ok || talk.Files[i+1].Name != "hears" {
-					t.Fatalf("%q, %q are not a request and its answer", talk.Files[i].Name, talk.Files[i+1].Name)
-				}
-				if as == "nobody" {
-					as = ""
-				}
-				b.play(as, talk.Files[i].Data, talk.Files[i+1].Data)
+			if as == "nobody" {
+				as = ""
 			}
-		})
-	}
+			b.play(as, parts[i].Data, parts[i+1].Data)
+		}
+	})
 }
 
 func (b *bench) play(as string, request, answer []byte) {
@@ -67,14 +54,7 @@ func (b *bench) play(as string, request, answer []byte) {
 	if !strings.HasPrefix(want, "{") {
 		return // prose
 	}
-	var g, w any
-	if err := json.NewDecoder(strings.NewReader(want)).Decode(&w); err != nil {
-		b.t.Fatalf("%s: the transcript's answer: %v", line, err)
-	}
-	if err := json.Unmarshal(got, &g); err != nil {
-		b.t.Fatalf("%s: %v in %.300q", line, err, got)
-	}
-	if at := differs(g, w, ""); at != "" {
+	if at := (transcript.Pattern{}).Differs(got, []byte(want)); at != "" {
 		b.t.Errorf("%s: %s\nin %.1000s", line, at, got)
 	}
 }
@@ -97,43 +77,4 @@ func message(t *testing.T, raw []byte) (first string, header http.Header, body s
 		body = strings.TrimSuffix(string(after), "\n")
 	}
 	return first, header, body
-}
-
-// differs returns where got does not contain want, or "".
-func differs(got, want any, at string) string {
-	switch w := want.(type) {
-	case string:
-		if w == "*" {
-			return ""
-		}
-	case map[string]any:
-		g, ok := got.(map[string]any)
-		if !ok {
-			return fmt.Sprintf("%s is %v, want an object", at, got)
-		}
-		for name, value := range w {
-			if _, there := g[name]; !there && value != nil {
-				return fmt.Sprintf("%s.%s is missing", at, name)
-			}
-			if d := differs(g[name], value, at+"."+name); d != "" {
-				return d
-			}
-		}
-		return ""
-	case []any:
-		g, ok := got.([]any)
-		if !ok || len(g) != len(w) {
-			return fmt.Sprintf("%s is %v, want %d entries", at, got, len(w))
-		}
-		for i := range w {
-			if d := differs(g[i], w[i], fmt.Sprintf("%s[%d]", at, i)); d != "" {
-				return d
-			}
-		}
-		return ""
-	}
-	if !reflect.DeepEqual(got, want) {
-		return fmt.Sprintf("%s is %v, want %v", at, got, want)
-	}
-	return ""
 }

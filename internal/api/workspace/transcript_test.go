@@ -3,15 +3,14 @@
 package workspace_test
 
 import (
-	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/belljar/belljar/test/transcript"
 )
 
 // transcripts replays the transcripts in testdata: the same answers with every source, to the last field. A part is named
@@ -21,27 +20,17 @@ import (
 //	ws NAME PATH          opens a WebSocket; a later part "ws NAME" goes on with it. > is sent, < is the next message, ~ is text that a
 //	                      terminal prints, ! is the close code
 //
-// In what is sent, $name is what an earlier answer had: "=name" keeps a value, "*" is any value.
+// In what is sent, $name is what an earlier answer had where it is "=name".
 func transcripts(t *testing.T, s source) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts: ", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			talk, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := newWorld(t, s)
-			w.vars["root"], w.vars["mode"] = w.open().Root, w.source.Mode()
-			w.vars["isolated"] = strconv.FormatBool(s.name != "local")
-			conns := map[string]*websocket.Conn{}
-			for _, part := range talk.Files {
-				w.part(conns, part.Name, string(part.Data))
-			}
-		})
-	}
+	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
+		w := newWorld(t, s)
+		w.vars["root"], w.vars["mode"] = w.open().Root, w.source.Mode()
+		w.vars["isolated"] = strconv.FormatBool(s.name != "local")
+		conns := map[string]*websocket.Conn{}
+		for _, part := range parts {
+			w.part(conns, part.Name, string(part.Data))
+		}
+	})
 }
 
 func (w *world) fill(text string) string {
@@ -109,57 +98,7 @@ func (w *world) part(conns map[string]*websocket.Conn, title, text string) {
 // match compares an answer with what a transcript has.
 func (w *world) match(title string, raw []byte, want string) {
 	w.Helper()
-	var got, wanted any
-	if err := json.Unmarshal([]byte(w.fill(want)), &wanted); err != nil {
-		w.Fatalf("%s: the transcript's %s: %v", title, want, err)
-	}
-	if err := json.Unmarshal(raw, &got); err != nil {
-		w.Fatalf("%s: %v in %s", title, err, raw)
-	}
-	if at := w.differs(got, wanted, ""); at != "" {
+	if at := (transcript.Pattern{Exact: true, Keep: w.vars}).Differs(raw, []byte(w.fill(want))); at != "" {
 		w.Fatalf("%s: %s\nin   %s\nwant %s", title, at, raw, want)
 	}
-}
-
-// differs returns where got is not want, or "".
-func (w *world) differs(got, want any, at string) string {
-	switch is := want.(type) {
-	case string:
-		if is == "*" {
-			return ""
-		}
-		if name, ok := strings.CutPrefix(is, "="); ok {
-			w.vars[name] = fmt.Sprint(got)
-			return ""
-		}
-	case map[string]any:
-		g, ok := got.(map[string]any)
-		if !ok || len(g) != len(is) {
-			return fmt.Sprintf("%s is %v", at, got)
-		}
-		for name, value := range is {
-			if _, there := g[name]; !there {
-				return at + "." + name + " is missing"
-			}
-			if d := w.differs(g[name], value, at+"."+name); d != "" {
-				return d
-			}
-		}
-		return ""
-	case []any:
-		g, ok := got.([]any)
-		if !ok || len(g) != len(is) {
-			return fmt.Sprintf("%s is %v, want %d elements", at, got, len(is))
-		}
-		for i := range is {
-			if d := w.differs(g[i], is[i], fmt.Sprintf("%s[%d]", at, i)); d != "" {
-				return d
-			}
-		}
-		return ""
-	}
-	if got != want {
-		return fmt.Sprintf("%s is %v, want %v", at, got, want)
-	}
-	return ""
 }
