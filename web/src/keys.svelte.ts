@@ -8,8 +8,9 @@ export interface Shortcut {
   run: () => void;
   /** Whether it works while the focus is in a field. */
   inFields?: boolean;
+  /** Whether it works while a dialog is over the page. */
+  inDialogs?: boolean;
 }
-
 
 let all: Shortcut[] = [];
 let first = "";
@@ -31,7 +32,8 @@ document.addEventListener("keydown", (event) => {
   const target = event.target as HTMLElement;
   const inField = target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
   const whole = first ? `${first} ${pressed}` : pressed;
-  const hit = all.findLast((one) => one.keys === whole && (!inField || one.inFields));
+  const inDialog = document.querySelector("dialog[open]") !== null;
+  const hit = all.findLast((one) => one.keys === whole && (!inField || one.inFields) && (!inDialog || one.inDialogs));
   first = !hit && !inField && all.some((one) => one.keys.startsWith(`${pressed} `)) ? pressed : "";
   if (!hit) return;
   event.preventDefault();

@@ -23,8 +23,18 @@ export function asked(answered: boolean): void {
   waitMs = Math.min(waitMs * 2, 30_000);
 }
 
+/** answers asks the server whether it is there. */
+export const answers = (): Promise<boolean> =>
+  fetch(new URL("../healthz", document.baseURI), { cache: "no-store", signal: AbortSignal.timeout(5000) }).then((r) => r.ok, () => false);
+
+// How long a request may take before the server is asked whether it is there. Some take longer: what is large, or waits.
+const patienceMs = 10_000;
+
 /** watchedFetch is fetch, with every failure to reach the server noted. */
 export const watchedFetch: typeof fetch = async (input, init) => {
+  const late = setTimeout(async () => {
+    if (!away.since && !(await answers()) && !away.since) asked(false);
+  }, patienceMs);
   try {
     const answer = await send(input, init);
     if (away.since) asked(true);
@@ -34,5 +44,7 @@ export const watchedFetch: typeof fetch = async (input, init) => {
   } catch (error) {
     if (!init?.signal?.aborted && !away.since) asked(false);
     throw error;
+  } finally {
+    clearTimeout(late);
   }
 };

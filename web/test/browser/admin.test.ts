@@ -46,6 +46,12 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   await alsoAccessible(v.page, "admin-key");
   await dialog.getByRole("button", { name: "Copy" }).click();
   await v.page.waitForFunction(() => "copied" in window);
+  await v.page.mouse.click(5, 5);
+  await v.page.keyboard.press("Escape");
+  await v.page.keyboard.press("Escape"); // a browser may obey the second one
+  await v.page.keyboard.press("g");
+  await v.page.keyboard.press("r");
+  assert.ok(await dialog.isVisible(), "what cannot be shown again stays");
   const secret = await v.page.evaluate(() => (window as unknown as { copied: string }).copied);
   const me = () => fetch(`${v.place.url}/api/v1/sandbox/me`, { headers: { "X-API-KEY": secret } });
   assert.equal(((await (await me()).json()) as { user_id: string }).user_id, user);

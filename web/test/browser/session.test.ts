@@ -313,8 +313,11 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await until("two are on their way", () => waiting >= 2);
   await page.evaluate(() => fetch(location.href)); // after them
   assert.equal(waiting, 2);
+  const leave = () => page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
+  assert.ok(!(await leave()), "the browser asks before it gives them up");
   send();
   await page.getByText("3 files of 3 uploaded").waitFor();
+  assert.ok(await leave());
   await page.unroute(/overwrite=true/);
   assert.equal(await session.files.text("in/3.txt"), "all");
   await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
