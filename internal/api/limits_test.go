@@ -280,6 +280,9 @@ func TestCORS(t *testing.T) {
 			if c.origin != "" && !strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
 				t.Error("Vary does not name Origin")
 			}
+			if exposed := h.Get("Access-Control-Expose-Headers"); c.status == 200 && c.allow != "" && !strings.Contains(exposed, "X-Belljar-Mode") {
+				t.Errorf("exposed: %s", exposed)
+			}
 			if c.status == 204 && c.allow != "" && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
 				t.Errorf("headers: %v", h)
 			}
