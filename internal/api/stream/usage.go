@@ -141,7 +141,8 @@ func (u *usageWriter) serve(ctx context.Context, cancel func(), samples iter.Seq
 				return
 			case v.err != nil:
 				e, _ := api.Explain(u.r.Context(), v.err)
-				u.event("error", map[string]any{"error": e})
+				_, body := api.Body("", e)
+				u.event("error", body)
 				cause = causeError
 				return
 			case v.over:
