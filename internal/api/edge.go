@@ -129,13 +129,13 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 		defer e.recoverPanic(w, r)
 		if own {
 			setHeaders(w, r, rec)
+			if e.origins.cors(w, r) { // before the limits: a page can read a refusal only with these headers
+				Route(r.Context(), "OPTIONS preflight")
+				return
+			}
 		}
 		if err := e.admit(r, rec); err != nil {
 			Fail(w, r, err)
-			return
-		}
-		if own && e.origins.cors(w, r) {
-			Route(r.Context(), "OPTIONS preflight")
 			return
 		}
 		next.ServeHTTP(w, r)

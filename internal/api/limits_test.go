@@ -280,9 +280,31 @@ func TestCORS(t *testing.T) {
 			if c.origin != "" && !strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
 				t.Error("Vary does not name Origin")
 			}
+			if exposed := h.Get("Access-Control-Expose-Headers"); c.status == 200 && c.allow != "" && !strings.Contains(exposed, "X-Belljar-Mode") {
+				t.Errorf("exposed: %s", exposed)
+			}
 			if c.status == 204 && c.allow != "" && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
 				t.Errorf("headers: %v", h)
 			}
 		})
+	}
+}
+
+// TestRefusedPages checks that a page can read that it called too often, and when to call again, and that its preflights pass.
+func TestRefusedPages(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{
+		AllowedOrigins: []string{"https://ide.example"}, Limits: api.NewLimits(api.LimitsOptions{PerAddress: 1, Now: newClock().now}),
+	})
+	h := edge.Wrap(api.Guard(keyIsUser{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	page := map[string]string{"Origin": "https://ide.example", "X-API-KEY": "ann"}
+	for i, want := range []int{200, 429} {
+		got := ask(h, "GET", "/", page)
+		if got.Code != want || got.Header().Get("Access-Control-Allow-Origin") != page["Origin"] {
+			t.Errorf("request %d: %d %v", i, got.Code, got.Header())
+		}
+	}
+	preflight := map[string]string{"Origin": "https://ide.example", "Access-Control-Request-Method": "GET"}
+	if got := ask(h, "OPTIONS", "/", preflight); got.Code != 204 || got.Header().Get("Access-Control-Allow-Origin") == "" {
+		t.Errorf("preflight: %d %v", got.Code, got.Header())
 	}
 }

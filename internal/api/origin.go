@@ -37,7 +37,7 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 		if allowed {
 			h.Set("Access-Control-Expose-Headers",
 				"Accept-Ranges, Belljar-Run-Id, Content-Disposition, Content-Range, ETag, Location, Mcp-Session-Id, Retry-After, "+
-					"X-Workspace-Api-Version, "+RequestIDHeader)
+					"X-Belljar-Mode, X-Workspace-Api-Version, "+RequestIDHeader)
 		}
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/belljar/belljar"
 )
@@ -21,17 +22,20 @@ func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (
 		return nil, nil, err
 	}
 	LimitBody(w, r, limit)
-	give = func() {}
+	user, n := CallerOf(r.Context()).ID, int64(0)
 	if s != nil {
-		if give, err = s.Take(r.Context(), CallerOf(r.Context()).ID, BodySize(r.ContentLength, limit)); err != nil {
+		n = min(BodySize(r.ContentLength, limit), s.limit)
+		if err := s.reserve(r.Context(), user, n); err != nil {
 			return nil, nil, err
 		}
 	}
 	if data, err = io.ReadAll(r.Body); err != nil {
-		give()
+		s.release(user, n)
 		return nil, nil, BodyError(err, limit)
 	}
-	return data, give, nil
+	kept := min(int64(len(data)), n)
+	s.release(user, n-kept) // a body without a length has reserved the limit
+	return data, sync.OnceFunc(func() { s.release(user, kept) }), nil
 }
 
 // CheckEncoding refuses a body that is compressed as a whole: it would be stored, or decoded, as it came.

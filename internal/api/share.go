@@ -31,11 +31,19 @@ func NewShares(limit int64, maxWait time.Duration) *Shares {
 // [belljar.CodeRateLimited], or that of ctx.
 func (s *Shares) Take(ctx context.Context, user string, n int64) (give func(), err error) {
 	n = min(max(n, 0), s.limit)
+	if err := s.reserve(ctx, user, n); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { s.release(user, n) }), nil
+}
+
+// reserve is [Shares.Take] without a function that releases.
+func (s *Shares) reserve(ctx context.Context, user string, n int64) error {
 	var timeout <-chan time.Time
 	for {
 		freed, ok := s.try(user, n)
 		if ok {
-			return sync.OnceFunc(func() { s.release(user, n) }), nil
+			return nil
 		}
 		if timeout == nil {
 			timer := time.NewTimer(s.maxWait)
@@ -45,9 +53,9 @@ func (s *Shares) Take(ctx context.Context, user string, n int64) (give func(), e
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-timeout:
-			return nil, &belljar.Error{
+			return &belljar.Error{
 				Code: belljar.CodeRateLimited, Message: "too much is being sent at once",
 				Details: map[string]any{"maximum": s.limit, "scope": "bodies"},
 				Hint:    "let some of your requests end, then send this one again",
@@ -67,7 +75,11 @@ func (s *Shares) try(user string, n int64) (freed <-chan struct{}, ok bool) {
 	return nil, true
 }
 
+// release gives n bytes back. A nil Shares has none.
 func (s *Shares) release(user string, n int64) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[user] -= n; s.used[user] == 0 {

@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,5 +64,24 @@ func TestAnnounced(t *testing.T) {
 		if got := BodySize(c[0], c[1]); got != c[2] {
 			t.Errorf("%d of %d: %d", c[0], c[1], got)
 		}
+	}
+}
+
+// TestChunkedBodies checks that a body without a length keeps no more of the share than it has, once it is read.
+func TestChunkedBodies(t *testing.T) {
+	s := NewShares(10, 0)
+	for i := range 3 {
+		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("abc")))
+		data, give, err := s.ReadBody(httptest.NewRecorder(), r, 4)
+		if err != nil || string(data) != "abc" || r.ContentLength != -1 {
+			t.Fatalf("body %d: %q, %v", i, data, err)
+		}
+		defer func() {
+			give()
+			give() // does nothing
+			if i == 0 && len(s.used) > 0 {
+				t.Errorf("left: %v", s.used)
+			}
+		}()
 	}
 }

@@ -44,7 +44,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	tag := etag(found)
 	h := w.Header()
 	h.Set("Accept-Ranges", "bytes")
-	h.Set("Vary", "Accept-Encoding")
+	h.Add("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "private, no-cache")
 	if tag != "" {
 		h.Set("ETag", tag)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,6 +135,9 @@ func TestCompression(t *testing.T) {
 	resp, body := b.fetch("GET", "a.txt", zipped)
 	if resp.Header.Get("Content-Encoding") != "gzip" || len(body) >= len(text)/2 || resp.Header.Get("ETag") == plain.Header.Get("ETag") || resp.Header.Get("Vary") != "Accept-Encoding" {
 		t.Fatalf("%d bytes, %v", len(body), resp.Header)
+	}
+	if resp, _ := b.fetch("GET", "a.txt", http.Header{"Origin": {"https://ide.example"}}); !slices.Equal(resp.Header.Values("Vary"), []string{"Origin", "Accept-Encoding"}) {
+		t.Errorf("to a page: %v", resp.Header)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {

@@ -53,6 +53,11 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 	if err := api.CheckEncoding(r, "send the bytes as they are"); err != nil {
 		return none, err
 	}
+	if r.Header.Get("Content-Range") != "" { // a part in place of the whole file would lose the rest
+		e := api.Refuse("Content-Range", "a part of a file cannot be written")
+		e.Hint = "send the whole file without Content-Range"
+		return none, e
+	}
 	id := r.PathValue("session_id")
 	// Check the session and the size before the body: a client should not send 100 MB in vain.
 	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)

@@ -212,6 +212,10 @@ func TestRawFiles(t *testing.T) {
 	if read(t, resp); resp.StatusCode != 400 {
 		t.Errorf("an encoded body answers %d", resp.StatusCode)
 	}
+	resp = b.send("PUT", at+"raw?path=empty&overwrite=true", "alice", http.Header{"Content-Range": {"bytes 1-1/2"}}, "x")
+	if got := read(t, resp); resp.StatusCode != 400 || !strings.Contains(string(got), `"field":"Content-Range"`) {
+		t.Errorf("a part answers %d: %s", resp.StatusCode, got)
+	}
 	for _, c := range []struct {
 		method, query, ranged string
 		status                int

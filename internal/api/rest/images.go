@@ -200,7 +200,8 @@ func serveImage(w http.ResponseWriter, r *http.Request, read *atomic.Bool, do fu
 		api.Fail(w, r, err)
 	case err != nil:
 		e, _ := api.Explain(r.Context(), err)
-		out.last("error", failure{*e})
+		_, body := api.Body("", e)
+		out.last("error", body)
 	default:
 		out.last("done", got)
 	}

@@ -71,11 +71,23 @@ func (d *Door) Register(mux *http.ServeMux) {
 		{"POST " + session + "/exec", (*call).exec}, {"POST " + session + "/exec/stream", (*call).execStream},
 		{"POST " + session + "/fs/write", (*call).write}, {"GET " + session + "/fs/read", (*call).read},
 		{"GET " + session + "/fs/list", (*call).files}, {"DELETE " + session + "/fs/delete", (*call).remove},
-		{"POST " + api.Prefix + "/sessions/{id}/shell", (*call).shell},
 	} {
-		mux.Handle(r.pattern, api.Guard(d.opts.Auth, d.handle(r.handler)))
+		mux.Handle(r.pattern, api.Guard(sourced{d.opts.Auth}, d.handle(r.handler)))
 	}
+	mux.Handle("POST "+api.Prefix+"/sessions/{id}/shell", api.Guard(d.opts.Auth, d.handle((*call).shell)))
 	mux.Handle(Prefix+"/", api.Guard(d.opts.Auth, api.NoRoute(mux, "")))
+}
+
+// sourced names the shell API as the source of the requests that name none.
+type sourced struct{ api.Authenticator }
+
+// Authenticate implements [api.Authenticator].
+func (s sourced) Authenticate(r *http.Request) (belljar.Caller, error) {
+	caller, err := s.Authenticator.Authenticate(r)
+	if caller.Source == "" && r.Header.Get("X-Belljar-Source") == "" {
+		caller.Source = "shell"
+	}
+	return caller, err
 }
 
 // call is one authenticated request.
@@ -90,12 +102,7 @@ type call struct {
 // handle responds with the error of handler, which writes all other responses itself.
 func (d *Door) handle(handler func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller := api.CallerOf(r.Context())
-		if caller.Source == "" {
-			caller.Source = "shell"
-			r = r.WithContext(api.WithCaller(r.Context(), caller))
-		}
-		c := &call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r, id: r.PathValue("id")}
+		c := &call{Service: d.opts.Engine.As(api.CallerOf(r.Context())), door: d, w: w, r: r, id: r.PathValue("id")}
 		if err := handler(c); err != nil {
 			api.Fail(w, r, err)
 		}

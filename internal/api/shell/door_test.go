@@ -280,3 +280,19 @@ func TestStreamIsReal(t *testing.T) {
 		}
 	}
 }
+
+// TestSource checks that the source of a request is the shell API unless the request names another, and that the route of the sandbox API
+// has the source of that.
+func TestSource(t *testing.T) {
+	w := newWorld(t, func(o *service.Options) { o.Policy = policy(); o.Policy.Approval = []string{"source=shell"} })
+	for source, want := range map[string]belljar.SessionState{"": belljar.SessionStarting, "IDE": belljar.SessionActive} {
+		id := w.ask(201, "POST", "/v1/sessions", "{}", "X-Belljar-Source", source).body["id"].(string)
+		s, err := w.engine.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Sessions().Get(t.Context(), id)
+		if err != nil || s.State != want {
+			t.Errorf("source %q: %s, %v", source, s.State, err)
+		}
+		if want == belljar.SessionActive {
+			w.ask(200, "POST", canonical+id+"/shell", `{"cmd":"true"}`)
+		}
+	}
+}

@@ -110,6 +110,7 @@ func (c *call) follow(in shellCommand) error {
 // broken sends the error that ends a stream before its command has ended.
 func (c *call) broken(out *sse, err error) error {
 	e, _ := api.Explain(c.r.Context(), err)
-	_ = out.event(0, "error", map[string]any{"error": e})
+	_, body := api.Body("", e)
+	_ = out.event(0, "error", body)
 	return nil
 }

@@ -141,7 +141,8 @@ func (u *usageWriter) serve(ctx context.Context, cancel func(), samples iter.Seq
 				return
 			case v.err != nil:
 				e, _ := api.Explain(u.r.Context(), v.err)
-				u.event("error", map[string]any{"error": e})
+				_, body := api.Body("", e)
+				u.event("error", body)
 				cause = causeError
 				return
 			case v.over:
@@ -164,14 +165,14 @@ func (u *usageWriter) event(name string, data any) bool {
 	return u.send(appendEvent(nil, message{kind: belljar.FrameType(name), data: raw, note: true}))
 }
 
-// send writes a piece; false if that fails.
+// send writes a piece; false if that fails, or nothing more is to be sent: a HEAD has all of its answer with the first piece.
 func (u *usageWriter) send(piece []byte) bool {
 	if !u.begun {
 		h := u.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("X-Accel-Buffering", "no")
 	}
-	return u.push(piece)
+	return u.push(piece) && u.r.Method != http.MethodHead
 }
 
 func (u *usageWriter) record(e event.Event) {

@@ -1,10 +1,14 @@
 package stream
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"iter"
+	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -48,5 +52,27 @@ func TestUsageEndsBeforeItBegins(t *testing.T) {
 				t.Errorf("%d %q", resp.StatusCode, body)
 			}
 		})
+	}
+}
+
+// TestUsageHead checks that HEAD ends: another request of its connection is answered, while nothing has ended.
+func TestUsageHead(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.PingEvery = time.Millisecond })
+	b.engine.watched = make(chan struct{}, 2)
+	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for range 2 {
+		fmt.Fprintf(conn, "HEAD %s HTTP/1.1\r\nHost: x\r\nX-User: ann\r\nAccept: text/event-stream\r\n\r\n", b.path("r", "usage"))
+		answer, err := http.ReadResponse(in, &http.Request{Method: "HEAD"})
+		if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatal(answer, err)
+		}
 	}
 }

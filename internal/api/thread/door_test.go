@@ -229,6 +229,7 @@ func TestApproval(t *testing.T) {
 	w.run(id, "ls").want(t, 409, map[string]any{"error": text, "code": "conflict"})
 	w.upload(field{"session_id", "", id}, field{"file", "f", "x"}).want(t, 409, map[string]any{"error": text})
 	w.get("list_files?session_id="+id).want(t, 409, map[string]any{"error": text})
+	w.post("download_file", `{"session_id":"`+id+`","filename":"f"}`).want(t, 409, map[string]any{"error": text})
 	w.post("cleanup", `{"session_id":"`+id+`"}`).want(t, 200, nil)
 	w.run(id, "ls").want(t, 404, map[string]any{"error": "Invalid or expired session"})
 }

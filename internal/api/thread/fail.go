@@ -59,10 +59,18 @@ func ended(err error) bool {
 		return false
 	}
 	_, session := e.Details["session_id"]
-	_, file := e.Details["path"]
 	state, _ := e.Details["state"].(string)
 	over := state != "" && belljar.SessionState(state).Ended()
-	return session && !file && (e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict && over)
+	return session && !aboutFile(err) && (e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict && over)
+}
+
+func aboutFile(err error) bool {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	_, file := e.Details["path"]
+	return file
 }
 
 // decode decodes a JSON body. If it is invalid, decode responds and returns false.

@@ -65,7 +65,7 @@ func attachment(name string) string {
 func (c *call) downloadFailed(session, name string, err error) {
 	switch {
 	case c.gone(err, session):
-	case belljar.CodeOf(err) == belljar.CodeNotFound, belljar.CodeOf(err) == belljar.CodeConflict:
+	case aboutFile(err) && (belljar.CodeOf(err) == belljar.CodeNotFound || belljar.CodeOf(err) == belljar.CodeConflict):
 		api.WriteJSON(c.w, http.StatusNotFound, fault{
 			"error": "File not found in workspace", "filename": name, "workspace_dir": belljar.WorkspaceDir,
 		})

@@ -116,12 +116,15 @@ func (w *walk) run(name string, r runner, args []*syntax.Word) error {
 			return unknowable(args[i])
 		case text == "--":
 		case name == "env" && assignment().MatchString(text):
-		case name == "env" && (text == "-S" || strings.HasPrefix(text, "--split-string") || strings.HasPrefix(text, "-S")):
+		case name == "env" && strings.HasPrefix(text, "--s"): // --split-string, which may be shortened
 			return unknowable(args[i])
 		case strings.HasPrefix(text, "--"):
 			// An option without = has no value here.
 		case strings.HasPrefix(text, "-") && len(text) > 1:
-			if strings.ContainsRune(r.takes, rune(text[len(text)-1])) {
+			switch at := 1 + strings.IndexAny(text[1:], r.takes); { // the first that takes a value has all that follows
+			case name == "env" && text[at] == 'S':
+				return unknowable(args[i])
+			case at == len(text)-1:
 				i++
 			}
 		case skip > 0:

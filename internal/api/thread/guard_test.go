@@ -120,6 +120,7 @@ func TestPlainGuardLooksIntoRunners(t *testing.T) {
 	for _, command := range []string{
 		"env X=1 ls", "env -u X ls -l", "ls | xargs cat", "xargs -n 1 -I {} grep x {}", "bash -c 'ls | wc -l'", "eval 'ls; date'",
 		"timeout 5 ls", "timeout -k 1 5 ls", "nice -n 5 sort x", "nohup cat x", "command ls", "env", "xargs --max-args=1 cat", "timeout --signal=KILL 5 ls",
+		"xargs -Id cat d", "xargs -0I {} cat {}", "nice -n5 sort x", "env -iu X ls",
 	} {
 		if err := g.Check(command); err != nil {
 			t.Errorf("%s\n%v", command, err)
@@ -130,6 +131,7 @@ func TestPlainGuardLooksIntoRunners(t *testing.T) {
 		"bash script", "bash", "bash -s", "bash -c \"$X\"", "eval \"$X\"", "eval touch x", "timeout 5 touch", "timeout -k 1 5 touch x",
 		"nice touch x", "nohup -- touch x", "command touch", "env -S 'touch x'", "xargs --null touch", "env env env touch x",
 		"bash -c 'bash -c \"touch x\"'", "bash -c 'touch() { ls; }'; touch x", "touch() { ls; }; bash -c 'touch x'", "xargs bash -c 'touch x'", "time timeout 5 touch x",
+		"xargs -IE touch cat", "env -iS 'touch x'", "env -vS'touch x'", "env --split='touch x'",
 	} {
 		if err := g.Check(command); err == nil {
 			t.Errorf("%s is allowed", command)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -245,7 +246,11 @@ func (c *call) gitShow(p string) (any, error) {
 		size := int64(len(g.out))
 		text := g.out[:min(size, c.door.maxFile)]
 		if g.truncated {
-			size++
+			whole, err := c.run(ctx, "cat-file", "-s", "HEAD:./"+p)
+			if err != nil || whole.code != 0 {
+				return content{Path: p, Error: whole.why()}, err
+			}
+			size, _ = strconv.ParseInt(strings.TrimSpace(string(whole.out)), 10, 64) // git prints a number
 		}
 		return contentOf(p, text, size), nil
 	})

@@ -308,3 +308,14 @@ func TestInterruptWithinQuotas(t *testing.T) {
 		}
 	}
 }
+
+// TestSizeInHead checks that a file in HEAD of which the answer has the beginning has its size there.
+func TestSizeInHead(t *testing.T) {
+	w := newWorld(t, sources()[0])
+	w.sh(`git init -q -b main . && git config user.name t && git config user.email t@t
+head -c 9000000 /dev/zero | tr '\0' a > big && git add big && git commit -qm big`)
+	got := w.ask(w.key, "GET", "/api/git/show?path=big", "")
+	if want := `"path":"big","truncated":true,"size":9000000}`; got.status != 200 || !strings.HasSuffix(got.body, want) {
+		t.Errorf("%d with %d bytes: …%s", got.status, len(got.body), got.body[max(0, len(got.body)-80):])
+	}
+}
