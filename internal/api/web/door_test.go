@@ -178,8 +178,10 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for encoding, tag := range map[string]string{"": tag, "gzip": packedTag} {
-		if got := send(t, h, "GET", "/webui/assets/main-1a.js", "If-None-Match", tag, "Accept-Encoding", encoding); got.Code != http.StatusNotModified || got.Body.Len() > 0 {
-			t.Errorf("unchanged %q: %d", encoding, got.Code)
+		for _, given := range []string{tag, "W/" + tag, `"other", ` + tag, "*"} {
+			if got := send(t, h, "GET", "/webui/assets/main-1a.js", "If-None-Match", given, "Accept-Encoding", encoding); got.Code != http.StatusNotModified || got.Body.Len() > 0 {
+				t.Errorf("unchanged %q: %d", encoding, got.Code)
+			}
 		}
 	}
 	for path, want := range map[string]string{

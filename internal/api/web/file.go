@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,7 +106,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 		tag = `"` + hash + `-plain"`
 	}
 	h.Set("ETag", tag)
-	if slices.Contains(strings.Split(strings.ReplaceAll(r.Header.Get("If-None-Match"), " ", ""), ","), tag) {
+	if api.Matches(r.Header.Get("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
