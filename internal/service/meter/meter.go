@@ -100,11 +100,16 @@ func (m *Meter) Watch(ctx context.Context, user, id string, over <-chan struct{}
 func (m *Meter) join(user, id string) (*watcher, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.all >= mostWatchers || m.users[user] >= mostOfUser {
-		return nil, &belljar.Error{
-			Code: belljar.CodeRateLimited, Message: "too many clients watch the usage", Hint: "close some of them",
-			Details: map[string]any{"maximum": mostOfUser, "scope": "usage"},
-		}
+	full := &belljar.Error{
+		Code: belljar.CodeRateLimited, Message: "too many clients watch the usage", Hint: "close some of them",
+		Details: map[string]any{"maximum": mostOfUser, "scope": "usage"},
+	}
+	switch {
+	case m.users[user] >= mostOfUser:
+		return nil, full
+	case m.all >= mostWatchers: // most are of others
+		full.Hint, full.Details["maximum"] = "try again in a moment", mostWatchers
+		return nil, full
 	}
 	s := m.sources[id]
 	if s == nil {

@@ -201,6 +201,8 @@ func TestWatchers(t *testing.T) {
 		}
 		if err == nil {
 			all = append(all, x)
+		} else if most := err.(*belljar.Error).Details["maximum"]; most != mostOfUser && user != "one more" || most != mostWatchers && user == "one more" {
+			t.Errorf("%s: of %v", user, most)
 		}
 	}
 	for i := range mostWatchers / mostOfUser {
