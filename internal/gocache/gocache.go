@@ -106,6 +106,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 	defer func() { err = errors.Join(err, svc.Sessions().Delete(context.WithoutCancel(ctx), x.ID)) }()
 	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: "1.0", SessionID: x.ID, Command: []string{"sh", "-c", script}, TimeoutSec: timeout,
+		Cwd: ".", // where the archive is taken from, and not the image's WORKDIR
 	}})
 	if err != nil {
 		return err
