@@ -248,7 +248,12 @@ func unpack(archive io.Reader, dir string) error {
 }
 
 func write(root *os.Root, name string, from io.Reader) error {
-	if err := root.Mkdir(filepath.Dir(name), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	dir := filepath.Dir(name)
+	err := root.Mkdir(dir, 0o755)
+	if err == nil {
+		err = root.Chmod(dir, 0o755) // whatever the umask
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -256,5 +261,5 @@ func write(root *os.Root, name string, from io.Reader) error {
 		return err
 	}
 	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Chmod(0o644), f.Close())
 }
