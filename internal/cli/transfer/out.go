@@ -24,6 +24,9 @@ func (c *Copy) out(ctx context.Context, sources []string, to string) (Copied, er
 	info, err := os.Stat(to)
 	into := len(sources) > 1 || strings.HasSuffix(to, "/") || err == nil && info.IsDir()
 	result := Copied{To: to}
+	if err == nil && !into && !info.Mode().IsRegular() { // as /dev/null, which would be replaced
+		return result, mistake.New("name a file or a folder", "%s: is neither a file nor a folder", to)
+	}
 	for _, source := range sources {
 		from, remote := placeOf(source)
 		if !remote {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +92,7 @@ func (keptFiles) Archive(_ context.Context, _, _ string, _ belljar.UploadFormat,
 	return errors.Join(err, out.Close())
 }
 
-// What is copied out is as old as it is in the workspace: make looks at that.
+// What is copied out is as old as it is in the workspace: make looks at that. A device in its place stays.
 func TestCopyOut(t *testing.T) {
 	dir := t.TempDir()
 	c := Copy{Service: kept{}, Notice: &notice.Writer{Stderr: io.Discard}, Session: func(context.Context, string) (string, error) { return "s", nil }}
@@ -102,5 +103,16 @@ func TestCopyOut(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.ModTime().Unix() != 1e9 {
 			t.Errorf("%s: %v, %v", name, info.ModTime(), err)
 		}
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := c.Run(t.Context(), []string{"s:file"}, filepath.Join(dir, "socket")); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
+		t.Errorf("into a socket: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "socket")); err != nil || info.Mode().Type() != os.ModeSocket {
+		t.Errorf("the socket is %v, %v", info.Mode(), err)
 	}
 }
