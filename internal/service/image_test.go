@@ -289,10 +289,6 @@ func TestImageFolder(t *testing.T) {
 	if r := g.run(in(s, "pwd")); r.stdout != "/usr\n" {
 		t.Errorf("a run in a session begins in %q", r.stdout)
 	}
-	g.run(with(in(s, "echo echo found >script"), func(r *belljar.RunSpec) { r.Cwd = "." })).want(t, belljar.PhaseCompleted, 0, "")
-	if r := g.run(with(in(s, ""), func(r *belljar.RunSpec) { r.Command, r.Language = []string{"script"}, "bash" })); r.stdout != "found\n" {
-		t.Errorf("a session's file in a language printed %q, %q", r.stdout, r.stderr)
-	}
 	if r := g.run(inShell(s.ID, "pwd")); r.Shell == nil || r.Shell.Cwd != belljar.WorkspaceDir || r.stdout == "/usr\n" {
 		t.Errorf("the shell begins in %+v, %q", r.Shell, r.stdout)
 	}
