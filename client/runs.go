@@ -34,6 +34,9 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 			return belljar.Run{}, err
 		}
 		spec.Files = append(files, spec.Files...)
+		if rest != nil && spec.Cwd == "" && spec.Shell == nil && spec.Context == "" {
+			spec.Cwd = "." // where the files are, as if they were in the request
+		}
 		switch {
 		case rest == nil:
 		case spec.SessionID != "":

@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 func session(t *testing.T, c belljar.Service) belljar.Session {
@@ -219,6 +220,28 @@ func TestStart(t *testing.T) {
 				t.Errorf("the artifacts went with the session: %v", err)
 			}
 		})
+	}
+}
+
+// TestStartInImageWithFolder: a program starts where its files are, however large they are, also in an image that names another folder.
+func TestStartInImageWithFolder(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
+	c := newWorld(t, nil, image).client()
+	s, err := c.Sessions().Create(within(t), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: ref}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", s.ID} {
+		for _, size := range []int{10, 3 << 20} {
+			req := inside(id, "wc -c <a")
+			if id == "" {
+				req.BaseImage = ref
+			}
+			req.Upload = archive(t, map[string]string{"a": strings.Repeat("x", size)})
+			if _, out := finish(t, c, req); strings.TrimSpace(out.Stdout) != fmt.Sprint(size) {
+				t.Errorf("session %q, %d bytes: %+v", id, size, out)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"io/fs"
 
 	"github.com/belljar/belljar"
@@ -99,6 +100,9 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 	if g.Path != "" {
 		if list, err = transfer.Only(list, id, g.Path); err != nil {
 			return err
+		}
+		if list[0].Skipped != "" || list[0].LinkTarget != "" {
+			return transfer.Artifact(ctx, s, id, g.Path, io.Discard) // an error, with the reason
 		}
 	}
 	out, err := transfer.OpenOutDir(g.Out)

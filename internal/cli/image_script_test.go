@@ -26,7 +26,7 @@ func registryScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		ts.Check(os.WriteFile(ts.MkAbs("busybox.tar"), tree, 0o644))
 		writeLayout(ts, tree)
 		hub := registry.New(t)
-		ref, digest := hub.Put(t, "busybox:1", registry.Image{Layer: tree, Config: map[string]any{"Env": []string{"GREETING=hello"}}})
+		ref, digest := hub.Put(t, "busybox:1", registry.Image{Layer: tree, Config: map[string]any{"Env": []string{"GREETING=hello"}, "WorkingDir": "/bin"}})
 		ts.Setenv("REGISTRY", hub.Host())
 		ts.Setenv("IMAGE", ref)
 		ts.Setenv("DIGEST", digest)

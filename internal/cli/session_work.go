@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/belljar/belljar"
@@ -147,7 +148,10 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	run := &runCommand{cwd: x.Cwd, shell: x.Shell}
+	run := &runCommand{cwd: cmp.Or(x.Cwd, "."), shell: x.Shell} // where the files are, and not the image's WORKDIR
+	if x.Shell {
+		run.cwd = ""
+	}
 	run.Args, run.inputFlags, run.timeFlags, run.outcomeFlags = append([]string{"--"}, args...), x.inputFlags, x.timeFlags, x.outcomeFlags
 	err := c.remote(func(s belljar.Service) (err error) {
 		if len(args) == 0 || args[0] == "" {

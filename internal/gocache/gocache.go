@@ -106,6 +106,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 	defer func() { err = errors.Join(err, svc.Sessions().Delete(context.WithoutCancel(ctx), x.ID)) }()
 	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: "1.0", SessionID: x.ID, Command: []string{"sh", "-c", script}, TimeoutSec: timeout,
+		Cwd: ".", // where the archive is taken from, and not the image's WORKDIR
 	}})
 	if err != nil {
 		return err
@@ -247,7 +248,12 @@ func unpack(archive io.Reader, dir string) error {
 }
 
 func write(root *os.Root, name string, from io.Reader) error {
-	if err := root.Mkdir(filepath.Dir(name), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	dir := filepath.Dir(name)
+	err := root.Mkdir(dir, 0o755)
+	if err == nil {
+		err = root.Chmod(dir, 0o755) // whatever the umask
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -255,5 +261,5 @@ func write(root *os.Root, name string, from io.Reader) error {
 		return err
 	}
 	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Chmod(0o644), f.Close())
 }

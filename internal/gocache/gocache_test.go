@@ -176,6 +176,40 @@ func (s littleSessions) Create(_ context.Context, req belljar.SessionRequest) (b
 	return belljar.Session{}, errRefused
 }
 
+// somewhere is a service whose sessions start nothing.
+type somewhere struct {
+	*little
+	cwd *string
+}
+
+func (s somewhere) Sessions() belljar.Sessions { return somewhereSessions{} }
+func (s somewhere) Runs() belljar.Runs         { return somewhereRuns{cwd: s.cwd} }
+
+type somewhereSessions struct{ belljar.Sessions }
+
+func (somewhereSessions) Create(context.Context, belljar.SessionRequest) (belljar.Session, error) {
+	return belljar.Session{ID: "s"}, nil
+}
+func (somewhereSessions) Delete(context.Context, string) error { return nil }
+
+type somewhereRuns struct {
+	belljar.Runs
+	cwd *string
+}
+
+func (s somewhereRuns) Start(_ context.Context, req belljar.RunRequest) (belljar.Run, error) {
+	*s.cwd = req.Cwd
+	return belljar.Run{}, errRefused
+}
+
+// A fill works in the workspace, from which it takes its archive, also in an image that has a WORKDIR, as golang's have.
+func TestFillInWorkspace(t *testing.T) {
+	var cwd string
+	if err := New(t.TempDir()).Fill(t.Context(), somewhere{&little{}, &cwd}, "golang:1.26"); !errors.Is(err, errRefused) || cwd != "." {
+		t.Errorf("%v: it starts in %q", err, cwd)
+	}
+}
+
 // A fill asks for no more than the server allows: it would be refused, and Go programs start slowly for good.
 func TestFillAllowed(t *testing.T) {
 	var l little

@@ -269,7 +269,7 @@ func TestImagesAreSwept(t *testing.T) {
 	wantCode(t, "one that is not", err, belljar.CodeNotFound)
 }
 
-// Terminals begin in the workspace, and so do the commands of a template, whatever the folder of their image is.
+// Terminals begin in the workspace, and so do files in a language and the commands of a template, whatever the folder of their image is.
 func TestImageFolderOfTerminalsAndTemplates(t *testing.T) {
 	g := newGallery(t)
 	i := simple()
@@ -286,5 +286,9 @@ func TestImageFolderOfTerminalsAndTemplates(t *testing.T) {
 	}
 	if r := g.run(with(in(s, "cat where"), func(r *belljar.RunSpec) { r.Cwd = "." })); !strings.HasSuffix(r.stdout, "/workspace\n") {
 		t.Errorf("PWD is %q", r.stdout)
+	}
+	g.run(with(in(s, "echo echo found >script"), func(r *belljar.RunSpec) { r.Cwd = "." })).want(t, belljar.PhaseCompleted, 0, "")
+	if r := g.run(with(in(s, ""), func(r *belljar.RunSpec) { r.Command, r.Language = []string{"script"}, "bash" })); r.stdout != "found\n" {
+		t.Errorf("a session's file in a language printed %q, %q", r.stdout, r.stderr)
 	}
 }

@@ -135,3 +135,19 @@ func TestPutTree(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// TestMask holds that the users of sandboxes read packages, whatever the umask of the server.
+func TestMask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	l, err := (&Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 100}).Put("a", nil, time.Now(), stream(t,
+		file{name: "dir/"}, file{name: "dir/a", text: "a"}, file{name: "deep/er/b", text: "b"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	for name, want := range map[string]os.FileMode{"": 0o755, "dir": 0o755, "dir/a": 0o644, "deep": 0o755, "deep/er": 0o755, "deep/er/b": 0o644} {
+		if info, err := os.Stat(filepath.Join(l.Dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%q: %v, %v", name, info.Mode(), err)
+		}
+	}
+}

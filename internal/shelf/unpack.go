@@ -33,7 +33,10 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 		head, err := r.Next()
 		if err == io.EOF {
 			_, err = io.Copy(io.Discard, files) // what reads it may find at the end that it is damaged
-			for name, at := range folders {     // what was made in them has changed them
+			for name := range made.folders {
+				err = errors.Join(err, root.Chmod(name, 0o755)) // whatever the umask
+			}
+			for name, at := range folders { // what was made in them has changed them
 				err = errors.Join(err, root.Chtimes(name, at, at))
 			}
 			return room, err

@@ -231,10 +231,25 @@ func (w *walk) link(name string, allowed bool) error {
 		w.skip(name, "it is a link that leads out of the folder, or nowhere")
 	case info.IsDir():
 		w.skip(name, "it is a link to a folder")
+	case w.controlled(name):
+		w.skip(name, "it is a link to what belongs to version control")
 	case info.Mode().IsRegular():
 		return w.file(name, allowed)
 	}
 	return nil
+}
+
+// controlled reports whether a path leads, through links, to what belongs to version control.
+func (w *walk) controlled(name string) bool {
+	top, err := filepath.EvalSymlinks(w.plan.root.Name())
+	if err != nil {
+		return true
+	}
+	to, err := filepath.EvalSymlinks(filepath.Join(top, filepath.FromSlash(name)))
+	if err == nil {
+		to, err = filepath.Rel(top, to)
+	}
+	return err != nil || slices.ContainsFunc(strings.Split(filepath.ToSlash(to), "/"), control)
 }
 
 func (w *walk) skip(name, reason string) { w.plan.Skipped = append(w.plan.Skipped, Skip{name, reason}) }
@@ -377,6 +392,8 @@ func (w *walk) named(name string) error {
 		return notSent(name, "it is a link that leads out of the folder, or cannot be read")
 	case !info.Mode().IsRegular():
 		return notSent(name, "it is not a file")
+	case w.controlled(name):
+		return notSent(name, "it belongs to version control")
 	}
 	if err := w.file(name, w.allow.judge(name, false) == ignored); err != nil {
 		return err

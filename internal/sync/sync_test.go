@@ -175,6 +175,29 @@ func TestWhatIsTaken(t *testing.T) {
 	}
 }
 
+// A repository may have links to its own version control's files, which may hold a password.
+func TestLinksToControl(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{".git/config": "[http]\n\textraheader = secret\n", "a/b": "x", "main.py": "x"})
+	for link, to := range map[string]string{"direct": ".git/config", "a/up": "../.git/config", "folder": ".git", "a/through": "../folder/config", "twice": "direct", "fine": "a/b"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := scan(t, dir, Options{Allow: []string{"*"}, Must: []string{"main.py"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"a/b", "fine", "main.py"}, names(plan.Next)); d != "" {
+		t.Error(d)
+	}
+	for _, name := range []string{"direct", "a/up", "a/through", "twice", "folder/config"} {
+		if _, err := scan(t, dir, Options{Only: []string{name}}, nil); err == nil || !strings.Contains(err.Error(), "version control") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A text that is not on disk yet is sent, unless a rule leaves its file out.
 func TestUnsaved(t *testing.T) {
 	dir := t.TempDir()

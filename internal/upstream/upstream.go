@@ -140,7 +140,8 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else if of := ofStatus(o.Status); of != nil {
 		o.Reason = of.Reason
 	}
-	g.opts.Breaker.Done(o.Reason != Unreachable)
+	// One that asks for fewer requests is there: with a key that callers share, one of them has reached a limit.
+	g.opts.Breaker.Done(o.Reason != Unreachable || o.Status == http.StatusTooManyRequests)
 	if g.opts.Observe != nil {
 		g.opts.Observe(o)
 	}

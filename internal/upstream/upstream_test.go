@@ -108,6 +108,16 @@ func TestAllowList(t *testing.T) {
 	}
 }
 
+// A limit that one caller has reached does not keep the others from the server.
+func TestLimitsOfOne(t *testing.T) {
+	g := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, nil)
+	for range 10 {
+		if _, err := g.Do(t.Context(), upstream.Call{Method: "POST", Path: "/a"}); upstream.ReasonOf(err) != upstream.Unreachable || g.Circuit() != upstream.Closed {
+			t.Fatalf("%v, and the circuit is %s", err, g.Circuit())
+		}
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	got := make(chan http.Header, 1)
 	g := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; json(w, "{}") }, nil)

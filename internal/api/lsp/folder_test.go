@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // A text that the editor opens without having saved it is what runs. The bytes of a file stay as they are if the editor only shows them in another
@@ -137,6 +138,22 @@ func TestCwd(t *testing.T) {
 		got := e.run(map[string]any{"command": []string{"pwd"}, "cwd": cwd})
 		if out := e.printed(got["run_id"], "stdout"); out != want {
 			t.Errorf("%s: %q %v", cwd, out, got["message"])
+		}
+	}
+}
+
+// A program starts where the folder's files are, also in an image that names another folder.
+func TestImageWithFolder(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
+	w := apitest.NewWorld(t, []string{"memory"}, image)
+	dir := makeFolder(t, map[string]string{"main.py": "print(open('note').read())\n", "note": "here"})
+	e := start(t, with(placed{w.Service.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})}))
+	e.initialize([]string{dir}, nil)
+	for _, what := range []map[string]any{{"uri": "file://" + dir + "/main.py"}, {"command": []string{"cat", "note"}}} {
+		what["base_image"] = ref
+		got := e.run(what)
+		if out := strings.TrimSpace(e.printed(got["run_id"], "stdout")); out != "here" {
+			t.Errorf("%v: %q %v %s", what, out, got["message"], e.printed(got["run_id"], "stderr"))
 		}
 	}
 }

@@ -195,10 +195,8 @@ func (s *Server) planFolder(p *plan) error {
 		env["GOPATH"] = path.Join(belljar.WorkspaceDir, ".cache/go") // not go/ of the home folder, which is the workspace
 	}
 	maps.Copy(env, args.Env)
-	if does.cwd = path.Clean(does.cwd); does.cwd == "." {
-		does.cwd = ""
-	}
-	if does.language != "" && does.cwd != "" && len(args.Command) == 0 {
+	does.cwd = path.Clean(does.cwd) // "." is where the files are, and not the image's WORKDIR
+	if does.language != "" && does.cwd != "." && len(args.Command) == 0 {
 		does.command = slices.Clone(does.command)
 		does.command[0] = path.Join(belljar.WorkspaceDir, does.command[0]) // the file's path counts from the folder
 	}

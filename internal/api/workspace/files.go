@@ -115,9 +115,13 @@ func (c *call) write(p string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.Engine.Files().Write(c.r.Context(), c.Session, belljar.FileWrite{
-		Path: p, Content: strings.NewReader(in["content"]), Size: int64(len(in["content"])), Overwrite: true,
-	})
+	file := belljar.FileWrite{Path: p, Size: int64(len(in["content"])), Overwrite: true, IfMatch: "*"} // a file that is there keeps its mode
+	file.Content = strings.NewReader(in["content"])
+	_, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
+	if belljar.CodeOf(err) == belljar.CodePrecondition { // none is there
+		file.Content, file.IfMatch = strings.NewReader(in["content"]), ""
+		_, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
+	}
 	return c.changed(done{Path: p}, c.explain(err, p))
 }
 

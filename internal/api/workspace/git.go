@@ -39,7 +39,7 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 	ctx, stop := context.WithTimeout(ctx, timeout+5*time.Second)
 	defer stop()
 	run, err := c.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: c.Session, Command: command, Env: env, TimeoutSec: timeout.Seconds(), Labels: map[string]string{label: kind},
+		SpecVersion: belljar.SpecVersion, SessionID: c.Session, Command: command, Cwd: ".", Env: env, TimeoutSec: timeout.Seconds(), Labels: map[string]string{label: kind},
 	}})
 	if err != nil {
 		return o, err

@@ -106,6 +106,33 @@ func edgeCases(t *testing.T, s source) {
 	}
 }
 
+// Git and chats start where the files are, also in an image that names another folder.
+func TestImageWithFolder(t *testing.T) {
+	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
+	w := newWorld(t, source{key: "alice", open: func(t *testing.T) workspace.Source {
+		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, unbounded, image).Service, Image: ref}
+	}}, func(o *door.Options) {
+		o.Templates = door.Templates{"claude": {Kind: "chat", Command: []string{"/bin/sh", "-c", `printf '{"type":"files","names":"%s"}\n' "$(echo *)"; cat`}}}
+	})
+	at := w.open()
+	run, err := at.Engine.Runs().Start(w.context(), belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: at.Session, Command: []string{"git", "init", "-q"}, Cwd: ".",
+	}})
+	if err == nil {
+		_, _, err = belljar.Collect(w.context(), at.Engine.Runs(), run.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ask(w.key, "PUT", "/api/file?path=new", `{"content":"x"}`)
+	if got := w.ask(w.key, "GET", "/api/git/status", ""); !strings.Contains(got.body, `"files":{"new":"U"}`) {
+		t.Errorf("git: %s", got.body)
+	}
+	if m := w.await(w.socket("/ws/claude-stream"), "files", ""); m["names"] != "new" {
+		t.Errorf("a chat: %v", m)
+	}
+}
+
 // Tokens are of one user and one workspace: theft and replay find nothing.
 func TestTokensAreTheCallers(t *testing.T) {
 	w := newWorld(t, sources()[0])

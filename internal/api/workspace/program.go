@@ -59,7 +59,7 @@ func (x *chat) start(ctx context.Context, again bool) (*program, error) {
 	env := map[string]string{chatEnv: x.id}
 	maps.Copy(env, template.Env)
 	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: x.Session, Command: command, Env: env, Interactive: true,
+		SpecVersion: belljar.SpecVersion, SessionID: x.Session, Command: command, Cwd: ".", Env: env, Interactive: true,
 		TimeoutSec: x.door.opts.ChatLifetime.Seconds(), StdinIdleTimeoutSec: chatIdle.Seconds(), StdinMaxBytes: chatInput,
 		Labels: map[string]string{label: "chat", chatLabel: x.id, templateLabel: x.template, optionsLabel: string(had)},
 	}})

@@ -1,11 +1,16 @@
 package transfer
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/interrupt"
@@ -62,5 +67,52 @@ func TestCopyInterrupted(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// kept is a service with a file and a folder, both of an age.
+type kept struct{ belljar.Service }
+
+func (kept) Files() belljar.Files { return keptFiles{} }
+
+type keptFiles struct{ belljar.Files }
+
+func (keptFiles) Stat(_ context.Context, _, name string) (belljar.FileEntry, error) {
+	return belljar.FileEntry{Type: map[bool]string{true: "dir", false: "file"}[name == "dir"], Mode: "0644", MtimeUnix: 1e9}, nil
+}
+
+func (keptFiles) Read(context.Context, string, string, int64, int64) (belljar.FileEntry, io.ReadCloser, error) {
+	return belljar.FileEntry{}, io.NopCloser(strings.NewReader("text")), nil
+}
+
+func (keptFiles) Archive(_ context.Context, _, _ string, _ belljar.UploadFormat, w io.Writer) error {
+	out := tar.NewWriter(w)
+	err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "inner", Mode: 0o644, Size: 4, ModTime: time.Unix(1e9, 0)})
+	_, _ = out.Write([]byte("text"))
+	return errors.Join(err, out.Close())
+}
+
+// What is copied out is as old as it is in the workspace: make looks at that. A device in its place stays.
+func TestCopyOut(t *testing.T) {
+	dir := t.TempDir()
+	c := Copy{Service: kept{}, Notice: &notice.Writer{Stderr: io.Discard}, Session: func(context.Context, string) (string, error) { return "s", nil }}
+	for source, name := range map[string]string{"s:file": "file", "s:dir": "dir/inner"} {
+		if _, err := c.Run(t.Context(), []string{source}, dir); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.ModTime().Unix() != 1e9 {
+			t.Errorf("%s: %v, %v", name, info.ModTime(), err)
+		}
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := c.Run(t.Context(), []string{"s:file"}, filepath.Join(dir, "socket")); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
+		t.Errorf("into a socket: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "socket")); err != nil || info.Mode().Type() != os.ModeSocket {
+		t.Errorf("the socket is %v, %v", info.Mode(), err)
 	}
 }

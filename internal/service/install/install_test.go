@@ -280,6 +280,13 @@ func TestTools(t *testing.T) {
 	if err != nil || len(lock) != 2 || lock[0].Name != "@s/a" || lock[1] != (belljar.Package{Name: "b", Version: "2", Hash: "sha512-x"}) {
 		t.Errorf("%+v, %v", lock, err)
 	}
+	lock, err = npmLocked([]byte(`{"packages":{"short":{},"some/where/else":{"version":"3"}}}`)) // as an image's own npm may write it
+	if err != nil || len(lock) != 2 || lock[0].Name != "short" || lock[1] != (belljar.Package{Name: "some/where/else", Version: "3"}) {
+		t.Errorf("%+v, %v", lock, err)
+	}
+	if !tooMuch([]belljar.Package{{Name: strings.Repeat("n", maxKept)}, {Version: "1"}}) || !tooMuch(make([]belljar.Package, maxLocked+1)) || tooMuch(make([]belljar.Package, maxLocked)) {
+		t.Error("a lock has another bound")
+	}
 	lock, err = pipLocked([]byte(`{"install":[{"metadata":{"name":"a","version":"1"},"download_info":{"archive_info":{"hash":"sha256=ab"}}}]}`))
 	if err != nil || len(lock) != 1 || lock[0] != (belljar.Package{Name: "a", Version: "1", Hash: "sha256:ab"}) {
 		t.Errorf("%+v, %v", lock, err)

@@ -131,6 +131,17 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestManyIndexes holds that an image does not have the server ask any number of indexes.
+func TestManyIndexes(t *testing.T) {
+	a := answer{NetworkPreset: belljar.NetworkPreset{Name: "pip", Source: fromImage}, urls: make([]*url.URL, maxIndexes+1)}
+	for i := range a.urls {
+		a.urls[i], _ = url.Parse("https://pip.example.com/" + strings.Repeat("x", i))
+	}
+	if err := New(Options{}).locate(t.Context(), Order{}, &a); belljar.CodeOf(err) != belljar.CodeImageInvalid || !strings.Contains(err.Error(), "33 indexes") {
+		t.Error(err)
+	}
+}
+
 // TestAnswers holds what answers are kept by, and for how long.
 func TestAnswers(t *testing.T) {
 	now := time.Unix(2e9, 0)

@@ -32,6 +32,9 @@ const (
 // toolTime is how long tools of an image may take to say what they are set to.
 const toolTime = time.Minute
 
+// maxIndexes is how many indexes a preset may stand for: the server asks each, and a run has them on record.
+const maxIndexes = 32
+
 // presetField is the field of errors about presets.
 const presetField = "egress.presets"
 
@@ -196,6 +199,9 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 	}
 	if len(a.urls) == 0 {
 		return presetError(a.Name, belljar.CodePolicyDenied, "the image does not say from where it gets packages", "an operator sets an index in SANDBOX_PACKAGE_MIRRORS: "+a.Name+"=https://packages.example.com/")
+	}
+	if a.Source == fromImage && len(a.urls) > maxIndexes {
+		return presetError(a.Name, belljar.CodeImageInvalid, fmt.Sprintf("its tool is set to %d indexes, and at most %d are used", len(a.urls), maxIndexes), "take another image")
 	}
 	hosts := map[string]bool{}
 	for _, u := range a.urls {

@@ -27,6 +27,7 @@ import (
 const (
 	maxLock    = 32 << 20 // bytes of what was installed
 	maxLocked  = 5000     // packages
+	maxKept    = 1 << 20  // bytes of their names, versions and hashes, which each run with them has on record
 	maxPrinted = 256 << 10
 	maxTold    = 300 // lines
 	inodes     = 200_000
@@ -232,10 +233,19 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 		return nil, fmt.Errorf("read what was installed: %w", err)
 	}
 	lock, err := s.tool.locked(text)
-	if err != nil || len(text) > maxLock || len(lock) > maxLocked {
+	if err != nil || len(text) > maxLock || tooMuch(lock) {
 		return nil, &belljar.Error{Code: belljar.CodeImageInvalid, Message: s.tool.name + ": what it says of the installation cannot be read", Err: err}
 	}
 	return lock, nil
+}
+
+// tooMuch reports whether a lock is larger than that of any installation.
+func tooMuch(lock []belljar.Package) bool {
+	kept := 0
+	for _, p := range lock {
+		kept += len(p.Name) + len(p.Version) + len(p.Hash)
+	}
+	return len(lock) > maxLocked || kept > maxKept
 }
 
 // missing says that the image has no such tool.

@@ -223,7 +223,10 @@ func npmLocked(text []byte) (list []belljar.Package, err error) {
 		}
 		name := p.Name
 		if name == "" {
-			name = place[strings.LastIndex(place, folder)+len(folder):]
+			name = place
+			if i := strings.LastIndex(place, folder); i >= 0 { // an image's own npm may write any
+				name = place[i+len(folder):]
+			}
 		}
 		list = append(list, belljar.Package{Name: name, Version: p.Version, Hash: p.Integrity})
 	}

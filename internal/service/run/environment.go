@@ -31,13 +31,14 @@ func (p *plan) command(id string, b *box.Box) wire.Exec {
 }
 
 // cwd is the directory in which the command starts: the request's, else the image's, else the workspace, which is the agent's default. A
-// run with files starts where they are, and so do a session's shell and contexts.
+// run with files or a volume starts where they are, and so do a file in a language, a session's shell and contexts.
 func (p *plan) cwd() string {
 	clean, err := belljar.CleanPath(p.request.Cwd)
 	if err == nil && clean != "." {
 		return path.Join(belljar.WorkspaceDir, clean)
 	}
-	if err == nil || p.request.Shell != nil || p.request.Context != "" || len(p.files) > 0 || p.request.Upload != nil || p.request.Git != nil || p.request.Template != "" || p.build != nil {
+	r := p.request
+	if err == nil || r.Shell != nil || r.Context != "" || r.Language != "" || len(p.files) > 0 || r.Upload != nil || r.Git != nil || r.Template != "" || r.Workspace.Volume != "" {
 		return ""
 	}
 	return p.Image.WorkingDir

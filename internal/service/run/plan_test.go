@@ -63,6 +63,22 @@ func TestEnvironmentOrder(t *testing.T) {
 	}
 }
 
+// A program whose files are in the workspace starts there, also in an image that names another folder.
+func TestWorkingFolder(t *testing.T) {
+	for what, change := range map[string]func(*plan){
+		"a volume":         func(p *plan) { p.request.Workspace.Volume = "data" },
+		"a file in Python": func(p *plan) { p.request.Language = "python" },
+		"a file in C":      func(p *plan) { p.request.Language, p.build = "c", &build{} },
+		"a repository":     func(p *plan) { p.request.Git = &belljar.GitSpec{} },
+	} {
+		p := planned(change)
+		p.Image.WorkingDir = "/srv"
+		if got := p.cwd() + p.forBuild().cwd(); got != "" {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+}
+
 // Several cores use CPU time faster than the clock runs; the rlimit must not end what the clock allows.
 func TestCPURlimit(t *testing.T) {
 	for _, test := range []struct {
