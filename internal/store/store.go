@@ -89,6 +89,8 @@ type Run struct {
 	LogGone, ArtifactsGone bool
 	// Image is that of the run's own sandbox; nil for host, and for a run in a session.
 	Image *Image
+	// Below is the folder of the files that its own sandbox's workspace began with; "" for none.
+	Below string
 
 	// Charge is what the end of a run in a session adds to its owner's usage of the day. It is not stored with the run.
 	Charge Charge

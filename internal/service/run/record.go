@@ -47,7 +47,7 @@ func (s *recorder) row(r *Run) store.Run {
 		}
 		spec.Secrets = nil
 		row.Spec, row.Secrets = &spec, p.sealed
-		row.Image = r.notedImage()
+		row.Image, row.Below = r.noted()
 	}
 	return row
 }
