@@ -93,7 +93,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	}
 	u := Use{b, x, ctx}
 	cwd, err := from.Fill(ctx, u, layer)
-	if err == nil && cwd != "" {
+	if err == nil {
 		x.mu.Lock()
 		x.state.Cwd = cwd
 		x.mu.Unlock()
