@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -173,6 +174,8 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 	was := x.place
 	p.Why, p.Limits, p.Egress, p.Env, p.Broker, p.Image.Layers = was.Why, was.Limits, was.Egress, was.Env, was.Broker, was.Image.Layers
 	x.place = &p
+	x.state.RuntimeVersion, x.state.Isolation, x.state.LimitsEnforced = p.Caps.Version, string(p.Caps.Isolation), placement.Enforced(p.Caps)
+	x.state.Limits = p.InForce()
 	return nil
 }
 
