@@ -29,11 +29,31 @@ func TestSaved(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		if keep {
-			is.Keep()
+			is.Keep(was.Save())
 		}
 		if first, second := is.Lost("data"), is.Lost("data"); first == keep || second {
 			t.Errorf("kept %v: lost %v, %v", keep, first, second)
 		}
+	}
+}
+
+// A context that no run has used since its session woke without its variables still lacks them after a hibernation that keeps all that is there.
+func TestSavedWithoutVariables(t *testing.T) {
+	is, now := NewTable(Limits{}, func() *queue.Queue { return nil }), time.Unix(1e9, 0)
+	for _, name := range []string{"used", "unused"} {
+		if err := is.Use(name, "bash", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is.Restore(is.Save(), now)
+	if !is.Lost("used") {
+		t.Error("the variables are there after a hibernation without them")
+	}
+	saved := is.Save()
+	is.Restore(saved, now)
+	is.Keep(saved)
+	if used, unused := is.Lost("used"), is.Lost("unused"); used || !unused {
+		t.Errorf("used lost: %v, unused lost: %v", used, unused)
 	}
 }
 

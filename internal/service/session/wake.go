@@ -91,7 +91,7 @@ func (h *hibernation) wake(ctx context.Context) error {
 		return err
 	}
 	x.mu.Lock()
-	how := x.state.Hibernated
+	how, contexts := x.state.Hibernated, h.saved.Contexts
 	x.mu.Unlock()
 	live := how != nil && how.Live
 	err := h.wakeWith(ctx, live)
@@ -106,7 +106,7 @@ func (h *hibernation) wake(ctx context.Context) error {
 	case err != nil:
 		s.opts.Memory.Drop(x.id)
 	case live:
-		x.Contexts.Keep()
+		x.Contexts.Keep(contexts)
 	}
 	return err
 }
