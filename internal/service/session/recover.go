@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -94,7 +95,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	switch {
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
 		return nil, nil, &ending{belljar.SessionLost, "its sandbox ended while belljar was not running"}
-	case err == nil && s.lapsed(row) && !anyRuns(known):
+	case err == nil && s.lapsed(row) && !used(known):
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
 		if x, err = s.revive(ctx, row, p); err == nil {
@@ -112,20 +113,19 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
 	b.Shared.Charge(b.Network, 0) // the former process has
+	if used(known) {
+		x.Touch() // the runs are recovered later
+	}
 	x.begin(b)
 	go x.watch(b)
 	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)
 	return x, known, nil
 }
 
-// anyRuns reports whether one of those commands runs, terminals apart.
-func anyRuns(known []wire.ExecInfo) bool {
-	for _, e := range known {
-		if e.Running && !terminal.IsTerminal(e.ID) {
-			return true
-		}
-	}
-	return false
+// used reports whether a session is in use by one of those commands, terminals apart. Those that have ended are not on record, or the agent
+// would have forgotten them.
+func used(known []wire.ExecInfo) bool {
+	return slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) })
 }
 
 // reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not
