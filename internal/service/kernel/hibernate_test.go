@@ -1,11 +1,13 @@
 package kernel
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
@@ -95,8 +97,17 @@ func TestRecoverSaved(t *testing.T) {
 	if e, _, err := table.enter(belljar.ContextSpec{Name: "used", Language: "python"}, now.Add(time.Hour)); err != nil || !e.since.Equal(now.Add(time.Minute)) {
 		t.Errorf("made again: %+v, %v", e, err)
 	}
-	table = NewTable(Limits{}, branch)
-	if table.Recover(nil, errors.New("an older agent"), saved, now); len(table.all()) != 0 {
-		t.Errorf("%+v", table.all())
+	for _, test := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"an older agent", fmt.Errorf("shells: %w", agent.ErrProtocol), 0}, {"an older agent refuses", &wire.Error{Code: wire.CodeInvalid}, 0},
+		{"an agent that does not answer in time", context.DeadlineExceeded, len(saved)},
+	} {
+		table = NewTable(Limits{}, branch)
+		if table.Recover(nil, test.err, saved, now); len(table.all()) != test.want {
+			t.Errorf("%s: %+v", test.name, table.all())
+		}
 	}
 }
