@@ -204,8 +204,8 @@ type SavedContext struct {
 type Sessions interface {
 	// Insert works like Runs.Insert. ErrExists also if another open session of the owner has the scope key.
 	Insert(ctx context.Context, s Session, key *Key) (prior *Key, err error)
-	// Update replaces a session, ended or not, except for its id, owner and creation time; ErrNotFound. An empty scope key
-	// releases the stored one for another session. Update ignores any other change of the scope key.
+	// Update replaces a session, ended or not, except for its id, owner and creation time, durably if it hibernates; ErrNotFound. An
+	// empty scope key releases the stored one for another session. Update ignores any other change of the scope key.
 	Update(ctx context.Context, s Session) error
 	// Get returns a session; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Session, error)
