@@ -196,24 +196,30 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	s.dropOrphans(ctx)
 	for x, known := range s.found {
-		for _, e := range known {
-			if s.opts.Runs.Orphaned(e.ID) {
-				s.endCommand(x, e.ID)
-			}
+		known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.opts.Runs.Orphaned(e.ID) })
+		if len(known) > 0 {
+			s.endCommands(x, known)
 		}
 	}
 }
 
-// endCommand ends an orphaned command in the background, and has the agent forget it.
-func (s *Recovery) endCommand(x *Session, id string) {
+// endCommands ends orphaned commands in the background, one after the other, and has the agent forget them. It stops at one that cannot be
+// ended: a program that has taken over its agent can name thousands.
+func (s *Recovery) endCommands(x *Session, orphans []wire.ExecInfo) {
 	b, err := x.Acquire(context.Background())
 	if err != nil {
-		return // it ended with its session
+		return // they ended with their session
 	}
 	s.opts.Work.Go(func() {
 		defer x.Release()
-		if err := b.End(id, s.opts.Slack); err != nil {
-			s.opts.Log.Warn("orphaned command cannot be ended", "run_id", id, "session_id", x.id, "err", err)
+		for _, e := range orphans {
+			if x.ctx.Err() != nil {
+				return
+			}
+			if err := b.End(e.ID, s.opts.Slack); err != nil {
+				s.opts.Log.Warn("orphaned command cannot be ended", "run_id", e.ID, "session_id", x.id, "err", err)
+				return
+			}
 		}
 	})
 }
