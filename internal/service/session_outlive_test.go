@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -125,6 +126,24 @@ func TestExpiryBehindARestart(t *testing.T) {
 		t.Error(err)
 	}
 	next.gone("")
+}
+
+// A sandbox isolates as it did, though its runtime has been set to make stronger ones since.
+func TestIsolationOutlivesItsProcess(t *testing.T) {
+	isolating := func(by runtime.Isolation) func(*service.Options) {
+		return func(o *service.Options) {
+			o.Runtimes[0] = claiming{o.Runtimes[0], func(caps *runtime.Capabilities) { caps.Isolation = by }}
+		}
+	}
+	w := newWorld(t)
+	p := w.boot(isolating(runtime.IsolationNamespace))
+	s := p.open()
+	p.kill()
+	p = w.boot(isolating(runtime.IsolationMicroVM))
+	_, err := p.Start(p.context(), with(in(s, "true"), func(r *belljar.RunSpec) { r.Isolation = string(runtime.IsolationMicroVM) }))
+	refusedAs(t, "a run that asks for more", err, belljar.CodeInvalidRequest)
+	p.run(with(in(s, "true"), func(r *belljar.RunSpec) { r.Isolation = string(runtime.IsolationNamespace) })).want(t, belljar.PhaseCompleted, 0, "")
+	p.end(s)
 }
 
 // slow is a store that runs what is due before it looks for unfinished runs.

@@ -143,6 +143,7 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Caps.Isolation = cmp.Or(runtime.Isolation(row.Isolation), p.Caps.Isolation) // whatever sandboxes the runtime makes now
 	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
 	return b, p, err
 }
