@@ -146,6 +146,25 @@ func TestIsolationOutlivesItsProcess(t *testing.T) {
 	p.end(s)
 }
 
+// A copy has the runtime of its session, though it is no longer the default.
+func TestCopyHasTheRuntimeOfItsSession(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot(func(o *service.Options) {
+		o.Runtimes = append([]runtime.Runtime{renamed{o.Runtimes[0], "second"}}, o.Runtimes...)
+	})
+	s := p.open()
+	p.kill()
+	p = w.boot(func(o *service.Options) { o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0], "second"}) })
+	fork, err := p.snapshots().Fork(p.context(), s.ID, belljar.ForkSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fork.Sessions[0]; s.Runtime != "second" || got.Runtime != s.Runtime || got.RuntimeReason != "it is the session's" {
+		t.Errorf("the copy of a session on %s is on %s, as %s", s.Runtime, got.Runtime, got.RuntimeReason)
+	}
+	p.end(s, fork.Sessions[0])
+}
+
 // slow is a store that runs what is due before it looks for unfinished runs.
 type slow struct {
 	store.Store

@@ -124,6 +124,7 @@ func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot.Source) (belljar.Session, error) {
 	x.mu.Lock()
 	spec := x.spec
+	spec.Runtime = x.state.Runtime // whatever a request without one gets by now
 	x.mu.Unlock()
 	if w := x.Placement().Workspace; w.OnDisk() { // the copy has a disk of its own
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
