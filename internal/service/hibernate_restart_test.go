@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -53,6 +54,29 @@ func TestHibernatedWithoutItsRuntime(t *testing.T) {
 
 	p = w.boot(with)
 	wantText(t, p.in(x.ID, "cat file").stdout, "text\n")
+	p.end(x)
+}
+
+// A session that wakes on another version of its runtime reports that.
+func TestHibernatedMeetsAnotherRuntime(t *testing.T) {
+	w := newWorld(t)
+	version := func(text string) func(*service.Options) {
+		return func(o *service.Options) {
+			o.Runtimes[0] = claiming{o.Runtimes[0], func(caps *runtime.Capabilities) {
+				caps.Version = text
+				caps.Protections = append(caps.Protections, runtime.Protection{Name: runtime.ProtectDisk, By: text})
+			}}
+		}
+	}
+	p := w.boot(version("one"))
+	x := p.open()
+	p.sleeping(x.ID)
+	p.kill()
+	p = w.boot(version("two"))
+	p.in(x.ID, "true")
+	if got := p.state(x.ID, belljar.SessionActive); got.RuntimeVersion != "two" || got.LimitsEnforced[runtime.ProtectDisk] != "two" {
+		t.Errorf("version %s, enforced by %s; it was made with version %s", got.RuntimeVersion, got.LimitsEnforced, x.RuntimeVersion)
+	}
 	p.end(x)
 }
 

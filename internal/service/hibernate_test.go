@@ -222,6 +222,10 @@ func TestHibernateRefused(t *testing.T) {
 	if _, err := b.hibernate(x.ID, true); err != nil {
 		t.Error(err)
 	}
+	b.in(x.ID, "true")
+	if got := b.state(x.ID, belljar.SessionActive).Cwd; got != "" {
+		t.Errorf("its new shell is in %q before its first command", got)
+	}
 	if r := b.run(shellIn(x.ID, `echo [$large]`)); r.stdout != "[]\n" {
 		t.Errorf("%.100q", r.stdout)
 	}

@@ -89,3 +89,25 @@ func TestCancelOverABrokenStream(t *testing.T) {
 	p.state(s.ID, belljar.SessionActive)
 	p.end(s)
 }
+
+// The limits of a run that has begun stay what they were, whatever the defaults of the next process are.
+func TestLimitsOutliveTheirProcess(t *testing.T) {
+	w := newWorld(t)
+	want := unhurried()
+	want.CPU, want.MemoryMB, want.LogBytes, want.TimeoutSec = 0.5, 300, 1000, 1234
+	p := w.boot(limited(func(l *belljar.Limits) { *l = want }))
+	gate := filepath.Join(t.TempDir(), "gate")
+	run := p.start(shell("echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done; seq 100"))
+	p.waitFor(run.ID, "up\n")
+	p.kill()
+	p = w.boot(limited(func(l *belljar.Limits) { l.CPU, l.MemoryMB, l.LogBytes, l.TimeoutSec = 0.25, 100, 10, 500 }))
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.follow(run.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	wantText(t, r.stdout, "up\n"+seq(100))
+	if got := r.ResourceUsage.Limits; got == nil || got.LogBytes != want.LogBytes || got.TimeoutSec != want.TimeoutSec {
+		t.Errorf("%+v", got)
+	}
+}

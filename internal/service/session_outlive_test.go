@@ -3,12 +3,17 @@
 package service_test
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // ways are how a process can end whose sessions go on.
@@ -121,4 +126,97 @@ func TestExpiryBehindARestart(t *testing.T) {
 		t.Error(err)
 	}
 	next.gone("")
+}
+
+// A sandbox isolates as it did, though its runtime has been set to make stronger ones since.
+func TestIsolationOutlivesItsProcess(t *testing.T) {
+	isolating := func(by runtime.Isolation) func(*service.Options) {
+		return func(o *service.Options) {
+			o.Runtimes[0] = claiming{o.Runtimes[0], func(caps *runtime.Capabilities) { caps.Isolation = by }}
+		}
+	}
+	w := newWorld(t)
+	p := w.boot(isolating(runtime.IsolationNamespace))
+	s := p.open()
+	p.kill()
+	p = w.boot(isolating(runtime.IsolationMicroVM))
+	_, err := p.Start(p.context(), with(in(s, "true"), func(r *belljar.RunSpec) { r.Isolation = string(runtime.IsolationMicroVM) }))
+	refusedAs(t, "a run that asks for more", err, belljar.CodeInvalidRequest)
+	p.run(with(in(s, "true"), func(r *belljar.RunSpec) { r.Isolation = string(runtime.IsolationNamespace) })).want(t, belljar.PhaseCompleted, 0, "")
+	p.end(s)
+}
+
+// A copy has the runtime of its session, though it is no longer the default.
+func TestCopyHasTheRuntimeOfItsSession(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot(func(o *service.Options) {
+		o.Runtimes = append([]runtime.Runtime{renamed{o.Runtimes[0], "second"}}, o.Runtimes...)
+	})
+	s := p.open()
+	p.kill()
+	p = w.boot(func(o *service.Options) { o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0], "second"}) })
+	fork, err := p.snapshots().Fork(p.context(), s.ID, belljar.ForkSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fork.Sessions[0]; s.Runtime != "second" || got.Runtime != s.Runtime || got.RuntimeReason != "it is the session's" {
+		t.Errorf("the copy of a session on %s is on %s, as %s", s.Runtime, got.Runtime, got.RuntimeReason)
+	}
+	p.end(s, fork.Sessions[0])
+}
+
+// slow is a store that runs what is due before it looks for unfinished runs.
+type slow struct {
+	store.Store
+	clock *hourglass
+}
+
+func (s slow) Runs() store.Runs { return slowRuns{s.Store.Runs(), s.clock} }
+
+type slowRuns struct {
+	store.Runs
+	clock *hourglass
+}
+
+func (r slowRuns) Unfinished(ctx context.Context) ([]store.Run, error) {
+	r.clock.pass(0)
+	return r.Runs.Unfinished(ctx)
+}
+
+// A run is a use of its session, also while no process was there for longer than the session's TTL, and if it has ended meanwhile.
+func TestRunOutlivesTheTimeOfItsSession(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		clock := newHourglass()
+		w := newWorld(t, func(o *service.Options) { o.Clock, o.Store = clock, slow{o.Store, clock} })
+		p := w.boot()
+		s := p.open(func(r *belljar.SessionRequest) { r.TTLSec = 60 })
+		gate := filepath.Join(t.TempDir(), "gate")
+		run := p.start(in(s, "echo up; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo over"))
+		p.waitFor(run.ID, "up\n")
+		p.kill()
+		end := func() {
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ends {
+			end()
+			box, err := w.runtime().Attach(t.Context(), s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitExit(t, box, run.ID)
+		}
+		clock.pass(time.Hour)
+
+		next := w.boot()
+		end()
+		r := next.follow(run.ID)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		wantText(t, r.stdout, "up\nover\n")
+		next.service.WaitIdle()
+		clock.pass(time.Minute)
+		next.state(s.ID, belljar.SessionExpired)
+		next.gone("")
+	}
 }

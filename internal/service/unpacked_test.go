@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/shelf"
+	"github.com/belljar/belljar/test/need"
 )
 
 // overlays is the claim of a runtime that finds only later that it cannot make overlays.
@@ -151,4 +153,53 @@ func TestUnpackedGo(t *testing.T) {
 	b.in(x.ID, "cat f61")
 	woken()
 	end("awake", x.ID)
+}
+
+// bare is a runtime that makes a workspace without the files that it is to begin with.
+type bare struct{ runtime.Runtime }
+
+func (r bare) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	spec.Workspace.Below = runtime.Below{}
+	return r.Runtime.Create(ctx, spec)
+}
+
+// TestUnpackedOutliveTheirProcess holds that the files below the workspace of a run stay while it runs, also in the next process.
+func TestUnpackedOutliveTheirProcess(t *testing.T) {
+	need.Root(t) // which makes files of another user
+	dir, gate := filepath.Join(t.TempDir(), "shelf"), filepath.Join(t.TempDir(), "gate")
+	w := newWorld(t, func(o *service.Options) { o.Runtimes[0] = bare{o.Runtimes[0]} }, unpacking(dir))
+	folders := func() []string {
+		found, err := filepath.Glob(filepath.Join(dir, "layer-*[0-9]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	p := w.boot()
+	p.template(belljar.TemplateSpec{Name: "data", BaseImage: "host", Run: []string{"for i in $(seq 60); do echo $i >f$i; done"}})
+	run := p.start(onTemplate("data", "echo up; while [ ! -e "+gate+" ]; do sleep 0.01; done"))
+	p.waitFor(run.ID, "up\n")
+	if _, err := p.List(p.context(), belljar.RunQuery{}); err != nil { // which puts on record what runs
+		t.Fatal(err)
+	}
+	p.kill()
+	former := dir + "-former" // with the locks of the dead process
+	if err := os.Rename(dir, former); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(former)); err != nil {
+		t.Fatal(err)
+	}
+	p = w.boot()
+	if err := p.templates().Remove(p.context(), "data", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := folders(); len(got) != 1 {
+		t.Errorf("while the run has them: %q", got)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
+	p.until(func() bool { return len(folders()) == 0 })
 }

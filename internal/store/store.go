@@ -89,6 +89,8 @@ type Run struct {
 	LogGone, ArtifactsGone bool
 	// Image is that of the run's own sandbox; nil for host, and for a run in a session.
 	Image *Image
+	// Below is the folder of the files that its own sandbox's workspace began with; "" for none.
+	Below string
 
 	// Charge is what the end of a run in a session adds to its owner's usage of the day. It is not stored with the run.
 	Charge Charge
@@ -202,8 +204,8 @@ type SavedContext struct {
 type Sessions interface {
 	// Insert works like Runs.Insert. ErrExists also if another open session of the owner has the scope key.
 	Insert(ctx context.Context, s Session, key *Key) (prior *Key, err error)
-	// Update replaces a session, ended or not, except for its id, owner and creation time; ErrNotFound. An empty scope key
-	// releases the stored one for another session. Update ignores any other change of the scope key.
+	// Update replaces a session, ended or not, except for its id, owner and creation time, durably if it hibernates; ErrNotFound. An
+	// empty scope key releases the stored one for another session. Update ignores any other change of the scope key.
 	Update(ctx context.Context, s Session) error
 	// Get returns a session; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Session, error)

@@ -39,12 +39,14 @@ func (t *Table) restore(c store.SavedContext) *entry {
 	return e
 }
 
-// Keep notes that the contexts of a session that woke are as they were, with their variables.
-func (t *Table) Keep() {
+// Keep notes that the contexts of a session that woke are as they were saved, with their variables unless these were gone by then.
+func (t *Table) Keep(list []store.SavedContext) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, e := range t.list {
-		e.lost = false
+	for _, c := range list {
+		if e := t.list[c.Name]; e != nil {
+			e.lost = c.Lost
+		}
 	}
 }
 

@@ -1,11 +1,13 @@
 package kernel
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
@@ -29,11 +31,31 @@ func TestSaved(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		if keep {
-			is.Keep()
+			is.Keep(was.Save())
 		}
 		if first, second := is.Lost("data"), is.Lost("data"); first == keep || second {
 			t.Errorf("kept %v: lost %v, %v", keep, first, second)
 		}
+	}
+}
+
+// A context that no run has used since its session woke without its variables still lacks them after a hibernation that keeps all that is there.
+func TestSavedWithoutVariables(t *testing.T) {
+	is, now := NewTable(Limits{}, func() *queue.Queue { return nil }), time.Unix(1e9, 0)
+	for _, name := range []string{"used", "unused"} {
+		if err := is.Use(name, "bash", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is.Restore(is.Save(), now)
+	if !is.Lost("used") {
+		t.Error("the variables are there after a hibernation without them")
+	}
+	saved := is.Save()
+	is.Restore(saved, now)
+	is.Keep(saved)
+	if used, unused := is.Lost("used"), is.Lost("unused"); used || !unused {
+		t.Errorf("used lost: %v, unused lost: %v", used, unused)
 	}
 }
 
@@ -75,8 +97,17 @@ func TestRecoverSaved(t *testing.T) {
 	if e, _, err := table.enter(belljar.ContextSpec{Name: "used", Language: "python"}, now.Add(time.Hour)); err != nil || !e.since.Equal(now.Add(time.Minute)) {
 		t.Errorf("made again: %+v, %v", e, err)
 	}
-	table = NewTable(Limits{}, branch)
-	if table.Recover(nil, errors.New("an older agent"), saved, now); len(table.all()) != 0 {
-		t.Errorf("%+v", table.all())
+	for _, test := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"an older agent", fmt.Errorf("shells: %w", agent.ErrProtocol), 0}, {"an older agent refuses", &wire.Error{Code: wire.CodeInvalid}, 0},
+		{"an agent that does not answer in time", context.DeadlineExceeded, len(saved)},
+	} {
+		table = NewTable(Limits{}, branch)
+		if table.Recover(nil, test.err, saved, now); len(table.all()) != test.want {
+			t.Errorf("%s: %+v", test.name, table.all())
+		}
 	}
 }

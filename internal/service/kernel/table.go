@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
@@ -57,11 +59,12 @@ func NewTable(limits Limits, branch func() *queue.Queue) *Table {
 const prefix = "context/"
 
 // Recover notes the contexts that an agent knows from a former process, and those on record: the agent of a session that woke knows only those
-// that were used since. An error says that it is an older agent, which has none.
+// that were used since. err is why the agent does not name any: an older one has none.
 func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedContext, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.old, t.from = err != nil, now; t.old {
+	var refused *wire.Error
+	if t.old, t.from = errors.Is(err, agent.ErrProtocol) || errors.As(err, &refused), now; t.old {
 		return
 	}
 	first := map[string]bool{} // no run has ended in them

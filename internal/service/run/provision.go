@@ -30,7 +30,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 			return nil, err
 		}
 		r.setImage(p.session.Placement().Image)
-		r.setFiles(p.session.Snapshot().SnapshotDigest)
+		r.setFiles(p.session.Snapshot().SnapshotDigest, "")
 	} else {
 		if p.LacksGoCache {
 			s.rules.GoCache(p.Image, true) // for later runs
@@ -46,6 +46,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 		b, err = s.boxes.Make(ctx, order)
 		if b == nil && p.Below.Dir != "" && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
 			from.On(&p.Placement, nil)
+			r.setFiles(from.Digest(), "")
 			b, err = s.boxes.Make(ctx, order)
 		}
 		if b == nil {

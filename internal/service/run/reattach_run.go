@@ -157,7 +157,8 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 	}
 	if p.session == nil {
-		var dirs []string
+		r.below = row.Below
+		dirs := []string{row.Below}
 		for _, l := range p.Image.Layers {
 			dirs = append(dirs, l.Dir)
 		}

@@ -42,11 +42,25 @@ func (s *recorder) row(r *Run) store.Run {
 	row := store.Run{Run: r.Snapshot(), NodeID: s.node}
 	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
 		spec := p.request.RunSpec
+		if row.Phase != belljar.PhaseQueued {
+			spec = limited(spec, p.Limits)
+		}
 		spec.Secrets = nil
 		row.Spec, row.Secrets = &spec, p.sealed
-		row.Image = r.notedImage()
+		row.Image, row.Below = r.noted()
 	}
 	return row
+}
+
+// limited is a request that asks for the limits in force. A run that has left the queue keeps them after a restart, whatever the defaults
+// are then.
+func limited(spec belljar.RunSpec, l belljar.Limits) belljar.RunSpec {
+	spec.Resources = belljar.Resources{
+		CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, NoFile: l.NoFile, NProc: l.NProc,
+		WorkspaceMB: l.WorkspaceMB, LogBytes: l.LogBytes, ArtifactMB: l.ArtifactMB,
+	}
+	spec.TimeoutSec, spec.CPUTimeSec, spec.BuildMemoryMB = l.TimeoutSec, l.CPUTimeSec, l.BuildMemoryMB
+	return spec
 }
 
 // note has the run put on record as it is within noteAfter, unless that is due already.

@@ -47,6 +47,7 @@ type Run struct {
 	mu        sync.Mutex
 	state     belljar.Run
 	image     *store.Image // of a sandbox of its own, for the record
+	below     string       // folder of the files that its workspace began with, for the record; "" for none
 	input     *stdin.Input // standard input of an interactive run; nil until it is needed
 	fault     error        // why a frame of Belljar's is missing from the log; nil if none is
 	recordErr error        // why its end could not be recorded at first
@@ -135,18 +136,19 @@ func (r *Run) setImage(root runtime.Root) {
 	}
 }
 
-// setFiles notes the digest of the files that its workspace began with: a template may have been built again since the run was admitted.
-func (r *Run) setFiles(digest string) {
+// setFiles notes the digest of the files that its workspace began with, since a template may have been built again since the run was admitted,
+// and the folder of them, unless they are copied.
+func (r *Run) setFiles(digest, below string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.SnapshotDigest = digest
+	r.state.SnapshotDigest, r.below = digest, below
 }
 
-// notedImage is what goes on record of its image.
-func (r *Run) notedImage() *store.Image {
+// noted is what goes on record of its image, and the folder of the files that its workspace began with.
+func (r *Run) noted() (image *store.Image, below string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.image
+	return r.image, r.below
 }
 
 // releaseRequest stops counting the run's request. It may be called twice.

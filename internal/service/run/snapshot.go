@@ -69,7 +69,7 @@ func (c *execution) layTemplate(packages *install.Ready) (*snapshot.Source, *ins
 		packages.Release()
 		return nil, nil, err
 	}
-	c.run.setFiles(from.Digest())
 	from.On(&p.Placement, layer)
+	c.run.setFiles(from.Digest(), p.Below.Dir)
 	return from, packages.Holding(layer), nil
 }

@@ -58,7 +58,7 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 	}
 	if err == nil {
 		if x.from = from; from != nil {
-			x.state.SnapshotDigest = from.Digest()
+			x.state.SnapshotDigest, x.state.RuntimeReason = from.Digest(), "it is the session's"
 		}
 		err = x.Approval.take()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -94,7 +95,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	switch {
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
 		return nil, nil, &ending{belljar.SessionLost, "its sandbox ended while belljar was not running"}
-	case err == nil && s.lapsed(row) && !anyRuns(known):
+	case err == nil && s.lapsed(row) && !used(known):
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
 		if x, err = s.revive(ctx, row, p); err == nil {
@@ -112,20 +113,19 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
 	b.Shared.Charge(b.Network, 0) // the former process has
+	if used(known) {
+		x.Touch() // the runs are recovered later
+	}
 	x.begin(b)
 	go x.watch(b)
 	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)
 	return x, known, nil
 }
 
-// anyRuns reports whether one of those commands runs, terminals apart.
-func anyRuns(known []wire.ExecInfo) bool {
-	for _, e := range known {
-		if e.Running && !terminal.IsTerminal(e.ID) {
-			return true
-		}
-	}
-	return false
+// used reports whether a session is in use by one of those commands, terminals apart. Those that have ended are not on record, or the agent
+// would have forgotten them.
+func used(known []wire.ExecInfo) bool {
+	return slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) })
 }
 
 // reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not
@@ -143,6 +143,7 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Caps.Isolation = cmp.Or(runtime.Isolation(row.Isolation), p.Caps.Isolation) // whatever sandboxes the runtime makes now
 	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
 	return b, p, err
 }
@@ -196,24 +197,30 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	s.dropOrphans(ctx)
 	for x, known := range s.found {
-		for _, e := range known {
-			if s.opts.Runs.Orphaned(e.ID) {
-				s.endCommand(x, e.ID)
-			}
+		known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.opts.Runs.Orphaned(e.ID) })
+		if len(known) > 0 {
+			s.endCommands(x, known)
 		}
 	}
 }
 
-// endCommand ends an orphaned command in the background, and has the agent forget it.
-func (s *Recovery) endCommand(x *Session, id string) {
+// endCommands ends orphaned commands in the background, one after the other, and has the agent forget them. It stops at one that cannot be
+// ended: a program that has taken over its agent can name thousands.
+func (s *Recovery) endCommands(x *Session, orphans []wire.ExecInfo) {
 	b, err := x.Acquire(context.Background())
 	if err != nil {
-		return // it ended with its session
+		return // they ended with their session
 	}
 	s.opts.Work.Go(func() {
 		defer x.Release()
-		if err := b.End(id, s.opts.Slack); err != nil {
-			s.opts.Log.Warn("orphaned command cannot be ended", "run_id", id, "session_id", x.id, "err", err)
+		for _, e := range orphans {
+			if x.ctx.Err() != nil {
+				return
+			}
+			if err := b.End(e.ID, s.opts.Slack); err != nil {
+				s.opts.Log.Warn("orphaned command cannot be ended", "run_id", e.ID, "session_id", x.id, "err", err)
+				return
+			}
 		}
 	})
 }

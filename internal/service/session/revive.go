@@ -13,7 +13,7 @@ import (
 )
 
 // lapsed reports whether the time of a session of a former process was over before this one began, though the record of its
-// expiry may lag ([Sessions.lag]). A command that still runs is a use that no record shows.
+// expiry may lag ([Sessions.lag]). A command of a run is a use that no record shows.
 func (s *Recovery) lapsed(row store.Session) bool {
 	now := s.now()
 	if retained(row) {

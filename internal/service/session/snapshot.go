@@ -93,7 +93,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	}
 	u := Use{b, x, ctx}
 	cwd, err := from.Fill(ctx, u, layer)
-	if err == nil && cwd != "" {
+	if err == nil {
 		x.mu.Lock()
 		x.state.Cwd = cwd
 		x.mu.Unlock()
@@ -124,6 +124,7 @@ func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot.Source) (belljar.Session, error) {
 	x.mu.Lock()
 	spec := x.spec
+	spec.Runtime = x.state.Runtime // whatever a request without one gets by now
 	x.mu.Unlock()
 	if w := x.Placement().Workspace; w.OnDisk() { // the copy has a disk of its own
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}

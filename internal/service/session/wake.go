@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -90,7 +91,7 @@ func (h *hibernation) wake(ctx context.Context) error {
 		return err
 	}
 	x.mu.Lock()
-	how := x.state.Hibernated
+	how, contexts := x.state.Hibernated, h.saved.Contexts
 	x.mu.Unlock()
 	live := how != nil && how.Live
 	err := h.wakeWith(ctx, live)
@@ -105,7 +106,7 @@ func (h *hibernation) wake(ctx context.Context) error {
 	case err != nil:
 		s.opts.Memory.Drop(x.id)
 	case live:
-		x.Contexts.Keep()
+		x.Contexts.Keep(contexts)
 	}
 	return err
 }
@@ -173,6 +174,8 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 	was := x.place
 	p.Why, p.Limits, p.Egress, p.Env, p.Broker, p.Image.Layers = was.Why, was.Limits, was.Egress, was.Env, was.Broker, was.Image.Layers
 	x.place = &p
+	x.state.RuntimeVersion, x.state.Isolation, x.state.LimitsEnforced = p.Caps.Version, string(p.Caps.Isolation), placement.Enforced(p.Caps)
+	x.state.Limits = p.InForce()
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -31,6 +32,26 @@ func (u *unlocked) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
+// keep keeps a folder of a workspace on disk from being removed, until the test ends.
+func keep(t *testing.T, w *world, dir string) {
+	t.Helper()
+	held := filepath.Join(dir, "held")
+	if err := os.Mkdir(held, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("held", held, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		left, _ := filepath.Glob(filepath.Join(w.opts.Dir, "*", "held"))
+		for _, path := range left {
+			if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // The bytes of a volume are removed without the lock that all admissions need. That they cannot be removed shows when that is.
 func TestRemoveWithoutLock(t *testing.T) {
 	need.Root(t)
@@ -38,21 +59,7 @@ func TestRemoveWithoutLock(t *testing.T) {
 	w := open(t, t.TempDir(), func(o *Options) { o.Log = slog.New(log) })
 	log.of = w.Volumes
 	make1(t, w, alice, "a", 10)
-	held := filepath.Join(w.folder(alice.ID, "a"), "held")
-	if err := os.Mkdir(held, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("held", held, "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		left, _ := filepath.Glob(filepath.Join(w.opts.Dir, "*", "held"))
-		for _, path := range left {
-			if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
+	keep(t, w, w.folder(alice.ID, "a"))
 	if err := w.As(alice).Remove(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
@@ -60,4 +67,25 @@ func TestRemoveWithoutLock(t *testing.T) {
 		t.Errorf("%d errors, locked: %v", log.logged, log.locked)
 	}
 	make1(t, w, alice, "a", 10)
+}
+
+// So are those of a volume that another request was faster to make.
+func TestDiscardWithoutLock(t *testing.T) {
+	need.Root(t)
+	log := &unlocked{Handler: slog.DiscardHandler}
+	w := open(t, t.TempDir(), func(o *Options) { o.Log = slog.New(log) })
+	log.of = w.Volumes
+	made := w.opts.Make
+	w.opts.Make = func(path string, bytes, inodes int64) error {
+		w.opts.Make = made
+		keep(t, w, filepath.Dir(path))
+		make1(t, w, alice, "a", 10)
+		return made(path, bytes, inodes)
+	}
+	if _, err := w.As(alice).Create(t.Context(), belljar.VolumeSpec{Name: "a", MB: 10}); code(err) != belljar.CodeConflict {
+		t.Error(err)
+	}
+	if log.logged != 1 || log.locked {
+		t.Errorf("%d errors, locked: %v", log.logged, log.locked)
+	}
 }

@@ -228,24 +228,32 @@ func (v *Volumes) create(ctx context.Context, caller belljar.Caller, field strin
 		err = writeSynced(filepath.Join(d.dir, recordName), raw)
 	}
 	if err != nil {
-		v.discard(d)
-		return nil, fault.Record("record a volume", err)
+		err = fault.Record("record a volume", err)
+	} else {
+		err = v.name(d)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.another(caller.ID, spec.Name); err != nil { // it was made meanwhile
-		v.discard(d)
+	if err != nil {
+		v.discard(d) // without the lock, as in Remove
 		return nil, err
 	}
-	dir := v.folder(caller.ID, spec.Name)
+	v.record(event.VolumeMade, caller, d)
+	return d, nil
+}
+
+// name gives a volume that is whole its name, unless another was made meanwhile.
+func (v *Volumes) name(d *disk) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.another(d.UserID, d.Name); err != nil {
+		return err
+	}
+	dir := v.folder(d.UserID, d.Name)
 	if err := rename(d.dir, dir); err != nil {
-		v.discard(d)
-		return nil, fault.Record("record a volume", err)
+		return fault.Record("record a volume", err)
 	}
 	d.dir = dir
 	v.all[dir] = d
-	v.record(event.VolumeMade, caller, d)
-	return d, nil
+	return nil
 }
 
 // another refuses a volume to a user who has one of that name, or as many as one may have. The caller holds mu.

@@ -43,6 +43,7 @@ type runDetail struct {
 	belljar.Run
 	Failure json.RawMessage `json:"failure,omitempty"`
 	Image   *store.Image    `json:"image,omitempty"`
+	Below   string          `json:"below,omitempty"`
 	Secrets []byte          `json:"sealed_secrets,omitempty"`
 }
 
@@ -55,7 +56,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	if err != nil {
 		return row, err
 	}
-	detail, err := marshal(runDetail{rest, failure, r.Image, r.Secrets})
+	detail, err := marshal(runDetail{rest, failure, r.Image, r.Below, r.Secrets})
 	if err != nil {
 		return row, err
 	}

@@ -94,7 +94,7 @@ func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (
 	})
 }
 
-// Update replaces a session.
+// Update replaces a session. One that hibernates is durable: its sandbox is destroyed right after.
 func (q sessions) Update(ctx context.Context, s store.Session) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (q sessions) Update(ctx context.Context, s store.Session) error {
 	}
 	id := s.ID
 	args := append(row, s.Key, id)
-	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+	return q.s.writer.do(ctx, write{durable: s.State == belljar.SessionHibernated, do: func(t *tx) error {
 		n, err := t.exec("UPDATE sandbox_sessions SET state = ?, message = ?, runtime = ?, base_image = ?, expires_at = ?, ended_at = ?, "+
 			"tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?, spec = ?, "+
 			"scope_key = CASE ? WHEN '' THEN NULL ELSE scope_key END WHERE id = ?", args...)

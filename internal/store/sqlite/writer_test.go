@@ -248,6 +248,27 @@ func TestDurability(t *testing.T) {
 	}
 }
 
+// TestHibernationIsDurable checks that a session is on record as hibernated, also after a loss of power, before its sandbox goes.
+func TestHibernationIsDurable(t *testing.T) {
+	s := opened(t)
+	x := store.Session{Session: belljar.Session{ID: belljar.NewID(), UserID: "ann", State: belljar.SessionActive, CreatedAt: time.Now()}}
+	if _, err := s.Sessions().Insert(t.Context(), x, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		state belljar.SessionState
+		want  string
+	}{{belljar.SessionActive, "NORMAL"}, {belljar.SessionHibernated, "FULL"}} {
+		x.State = test.state
+		if err := s.Sessions().Update(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.writer.sync; got != test.want { // it does nothing now
+			t.Errorf("%s: synchronous %s, want %s", test.state, got, test.want)
+		}
+	}
+}
+
 func (w write) reading(pragma string, n *int) write {
 	w.do = func(t *tx) error { return t.row(pragma).Scan(n) }
 	return w
