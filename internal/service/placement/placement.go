@@ -156,7 +156,7 @@ func (p *Placement) Rlimits() map[string]uint64 {
 		"nproc":  uint64(l.NProc),
 		"core":   0,
 		"cpu":    uint64(math.Ceil(l.TimeoutSec*max(1, l.CPU))) + 2,
-		"fsize":  uint64(max(l.WorkspaceMB, l.TmpMB)) << 20,
+		"fsize":  uint64(max(l.WorkspaceMB, l.TmpMB))<<20 + 1, // a file that fills the workspace meets its end first, which is ENOSPC and no signal
 	}
 	if p.Caps.Protection(runtime.ProtectMemory).By == runtime.ByRlimitData {
 		limits["data"] = dataFactor * uint64(l.MemoryMB) << 20

@@ -27,7 +27,7 @@ func TestExecution(t *testing.T) {
 	got := planned(nil).command("id", &box.Box{UID: 1, GID: 2})
 	want := wire.Exec{
 		ID: "id", Argv: []string{"x", "y"}, UID: 1, GID: 2, TimeoutMS: 60_000, GraceMS: 5000, OutputLimit: 10<<20 + 1, KillAll: true,
-		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256 << 20},
+		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256<<20 + 1},
 		Env: []string{
 			"HOME=/workspace", "LANG=C.UTF-8", "LOGNAME=sandbox", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
 			"PWD=/workspace", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
