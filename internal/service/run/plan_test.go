@@ -16,6 +16,7 @@ import (
 
 func planned(change func(*plan)) *plan {
 	p := &plan{Placement: placement.Placement{Limits: belljar.DefaultLimits(), Image: runtime.Root{Ref: "host"}}}
+	p.Caps.Protections = []runtime.Protection{{Name: runtime.ProtectCPU, Enforced: true}, {Name: runtime.ProtectDisk, Enforced: true}}
 	p.argv = []string{"x", "y"}
 	if change != nil {
 		change(p)
@@ -41,7 +42,7 @@ func TestExecution(t *testing.T) {
 // A limit on processes that this host can keep is kept by the user's own count, so that the agent is left out of it.
 func TestProcessLimit(t *testing.T) {
 	p := planned(func(p *plan) {
-		p.Caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
+		p.Caps.Protections = append(p.Caps.Protections, runtime.Protection{Name: runtime.ProtectPids, Enforced: true})
 	})
 	p.Bind()
 	if got := p.Rlimits()["nproc"]; got != 256 || p.Limits.NProc != 256 {
@@ -72,6 +73,22 @@ func TestCPURlimit(t *testing.T) {
 		p := planned(func(p *plan) { p.Limits.CPU, p.Limits.TimeoutSec = test.cpu, test.timeout })
 		if got := p.Rlimits()["cpu"]; got != test.want {
 			t.Errorf("%v cores for %v s: %d, want %d", test.cpu, test.timeout, got, test.want)
+		}
+	}
+}
+
+// Where a host limits no cores, threads use CPU time faster than any clock; where it limits no workspace, files have no most.
+func TestLimitsOfWhatIsUnlimited(t *testing.T) {
+	for name, test := range map[string]struct {
+		change  func(*plan)
+		missing string
+	}{
+		"no limit of cores":       {func(p *plan) { p.Caps.Protections = p.Caps.Protections[1:] }, "cpu"},
+		"no limit of a workspace": {func(p *plan) { p.Caps.Protections = p.Caps.Protections[:1] }, "fsize"},
+	} {
+		got := planned(test.change).command("id", &box.Box{}).Rlimits
+		if _, has := got[test.missing]; has || len(got) != 4 {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
