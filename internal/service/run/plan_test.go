@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 func planned(change func(*plan)) *plan {
@@ -77,7 +78,8 @@ func TestCPURlimit(t *testing.T) {
 	}
 }
 
-// Where a host limits no cores, threads use CPU time faster than any clock; where it limits no workspace, files have no most.
+// Where a host limits no cores, threads use CPU time faster than any clock; where it limits no workspace, files have no most. What a run leaves
+// in its session may use more time than the run had.
 func TestLimitsOfWhatIsUnlimited(t *testing.T) {
 	for name, test := range map[string]struct {
 		change  func(*plan)
@@ -85,6 +87,7 @@ func TestLimitsOfWhatIsUnlimited(t *testing.T) {
 	}{
 		"no limit of cores":       {func(p *plan) { p.Caps.Protections = p.Caps.Protections[1:] }, "cpu"},
 		"no limit of a workspace": {func(p *plan) { p.Caps.Protections = p.Caps.Protections[:1] }, "fsize"},
+		"a run in a session":      {func(p *plan) { p.session = &session.Session{} }, "cpu"},
 	} {
 		got := planned(test.change).command("id", &box.Box{}).Rlimits
 		if _, has := got[test.missing]; has || len(got) != 4 {
