@@ -116,7 +116,8 @@ func ReadTable() map[int]Entry {
 func Children(parent int) (pids []int) {
 	name := strconv.Itoa(parent)
 	raw, err := ReadSmall("/proc/" + name + "/task/" + name + "/children")
-	if err != nil || len(raw) == smallFile { // unsupported by this kernel, or more than one read returns
+	// Unsupported by this kernel, or more than one read returns; or others may be those of further threads.
+	if err != nil || len(raw) == smallFile || Threads(name) > 1 {
 		for _, x := range ReadTable() {
 			if x.Parent == parent {
 				pids = append(pids, x.Pid)
@@ -132,10 +133,10 @@ func Children(parent int) (pids []int) {
 	return pids
 }
 
-// Threads returns the number of this process's threads.
-func Threads() int {
+// Threads returns the number of threads of a process by its name in /proc, such as self.
+func Threads(name string) int {
 	var info unix.Stat_t
-	if err := unix.Stat("/proc/self/task", &info); err != nil {
+	if err := unix.Stat("/proc/"+name+"/task", &info); err != nil {
 		return 0
 	}
 	return max(int(info.Nlink)-2, 0)
