@@ -73,6 +73,15 @@ func Open(x Entry) *Process {
 	return &Process{pid: x.Pid, start: x.Start, fd: fd}
 }
 
+// ByParent lists the processes of a table by their parents.
+func ByParent(table map[int]Entry) map[int][]Entry {
+	children := make(map[int][]Entry, len(table))
+	for _, x := range table {
+		children[x.Parent] = append(children[x.Parent], x)
+	}
+	return children
+}
+
 // Descendants lists the descendants of a process, without the subtrees of except.
 func Descendants(children map[int][]Entry, root int, except map[int]bool) []Entry {
 	var found []Entry
