@@ -53,11 +53,8 @@ func (e *exec) term(grace time.Duration) {
 // kill kills every process of the command and waits until none is left; false if it fails.
 func (e *exec) kill() bool {
 	if e.group != nil {
-		if e.group.Kill() != nil {
-			return false
-		}
-		// The kernel kills a process through its first thread, and misses a process that has lost it.
-		if e.group.WaitEmpty(headTime) != nil && !e.sweep() {
+		// Linux before 5.14 cannot. The kernel kills a process through its first thread, and misses a process that has lost it.
+		if (e.group.Kill() != nil || e.group.WaitEmpty(headTime) != nil) && !e.sweep() {
 			return false
 		}
 		return e.group.WaitEmpty(process.KillTime) == nil && e.await(process.KillTime)
