@@ -125,6 +125,7 @@ func (c *command) replace() *wire.Exit {
 	}
 	if !isClosed(c.proc.exec.exited) {
 		_ = unix.Kill(c.proc.exec.pid, unix.SIGKILL)
+		resume(c.proc.exec.keeper)
 	}
 	limit := time.NewTimer(process.KillTime)
 	defer limit.Stop()
