@@ -47,7 +47,6 @@ const (
 	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
 	helperHint    = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
 	idsHint       = "run \"belljar doctor\" to see the ids that this host offers"
-	folderHint    = "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own"
 )
 
 // explain turns the failure of a child into a step with a hint.
