@@ -22,7 +22,11 @@ func TestCacheOfHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := &Tree{Dir: "/", Parts: []Part{{Name: "etc/belljar-test", Kind: Bind, Source: shown[1:]}, {Name: "bin", Kind: Link, Target: "usr/bin"}}}
-	cache := Cache{trees: map[cacheKey]*Tree{{}: known}}
+	var etc unix.Stat_t
+	if err := unix.Lstat("/etc", &etc); err != nil {
+		t.Fatal(err)
+	}
+	cache := Cache{trees: map[cacheKey]*Tree{{dev: uint64(etc.Dev), ino: etc.Ino, changed: etc.Ctim}: known}}
 	open := func() *Tree {
 		held, err := cache.Open(t.Context(), "", "", User{})
 		if err != nil {
@@ -46,7 +50,8 @@ func TestCacheOfHost(t *testing.T) {
 	}
 }
 
-// Image host has the certificates of Arch, to which links in /etc/ssl lead, and of Alpine.
+// Image host has the certificates of Arch, to which links in /etc/ssl lead, and of Alpine. Programs that are installed while a server runs have
+// their part of /etc in the next sandbox.
 func TestHostOfOthers(t *testing.T) {
 	need.Root(t)
 	const private = "BELLJAR_TEST_PRIVATE_ETC"
@@ -81,5 +86,24 @@ func TestHostOfOthers(t *testing.T) {
 		if find(name) == nil {
 			t.Errorf("%s is not shown", name)
 		}
+	}
+	const later = "etc/java-21-openjdk"
+	if p := find(later); p != nil {
+		t.Fatalf("%+v", p)
+	}
+	changed := func() unix.Timespec {
+		var etc unix.Stat_t
+		if err := errors.Join(os.WriteFile("/etc/file", nil, 0o600), os.Remove("/etc/file"), unix.Lstat("/etc", &etc)); err != nil {
+			t.Fatal(err)
+		}
+		return etc.Ctim
+	}
+	for first := changed(); changed() == first; { // it goes in steps of milliseconds
+	}
+	if err := os.Mkdir("/"+later, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if find(later) == nil {
+		t.Error("what was installed since is not shown")
 	}
 }
