@@ -101,7 +101,7 @@ func checkStarted(st *wire.Started, from int64) error {
 
 // checkExit validates the agent's report of a command's end. It goes on record, which bounds no text and knows no infinity.
 func checkExit(e *wire.Exit) error {
-	const mostWord, mostCwd, longest = 100, 4096, 1e12
+	const mostWord, mostCwd, longest = 100, 3 * 4096, 1e12 // of a folder, bytes that are not UTF-8 arrive as three
 	texts := []string{string(e.Cause), e.Usage.Source}
 	if e.Shell != nil {
 		texts = append(texts, e.Shell.Program)

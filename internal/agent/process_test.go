@@ -96,7 +96,7 @@ func TestTinyFrames(t *testing.T) {
 func TestEndThatCannotBe(t *testing.T) {
 	for name, exit := range map[string]wire.Exit{
 		"time": {WallMS: 1e308}, "negative time": {WallMS: -1}, "status": {Code: 256}, "signal": {Signal: -129}, "dropped": {Dropped: -1},
-		"cause": {Cause: "\x1b[2J"}, "cwd": {Cwd: strings.Repeat("/x", 4096)}, "source": {Usage: wire.Usage{Source: strings.Repeat("x", 1<<20)}},
+		"cause": {Cause: "\x1b[2J"}, "cwd": {Cwd: strings.Repeat("/x", 8192)}, "source": {Usage: wire.Usage{Source: strings.Repeat("x", 1<<20)}},
 		"program": {Shell: &wire.ShellExit{Program: strings.Repeat("x", 1<<20)}},
 	} {
 		p := process(t, wire.Started{}, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
@@ -105,5 +105,16 @@ func TestEndThatCannotBe(t *testing.T) {
 		if _, err := p.Output(within(t), ignore); !errors.Is(err, agent.ErrProtocol) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A folder may have any name that the kernel allows. JSON has what is not UTF-8 as a character of three bytes.
+func TestEndInAFolderOfAnyName(t *testing.T) {
+	cwd := strings.Repeat("/"+strings.Repeat("\xff", 255), 15)
+	p := process(t, wire.Started{}, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
+		w.JSON(wire.KindReply, wire.Reply{Exit: &wire.Exit{Cause: wire.CauseExited, Cwd: cwd, Shell: &wire.ShellExit{Program: "bash"}}})
+	})
+	if exit, err := p.Output(within(t), ignore); err != nil || exit.Cwd != strings.ToValidUTF8(strings.ReplaceAll(cwd, "\xff", "\ufffd"), "") {
+		t.Errorf("%.100q, %v", exit.Cwd, err)
 	}
 }

@@ -75,7 +75,7 @@ func sweepClaims(servers *roster.Roster) {
 func unclaimed(err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: "the folder of sandboxes' sockets and locks, " + rundir.Default() + ", cannot be used", Err: err,
-		Hint: "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own",
+		Hint: rundir.Hint(),
 	}
 }
 

@@ -74,6 +74,27 @@ func TestPythonInterruptedTask(t *testing.T) {
 	n.wants("await asyncio.sleep(0, x)", "41")
 }
 
+// An interrupt leaves what earlier cells have started, also from a thread that waits for it.
+func TestPythonServerOfAThread(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants(`import subprocess, threading, time
+ready = threading.Event()
+def serve():
+  global server
+  server = subprocess.Popen(['sleep', '1000'])
+  ready.set()
+  server.wait()
+threading.Thread(target=serve, daemon=True).start()
+ready.wait()`, "True")
+	l := n.exec(n.cell("print('up', flush=True)\ntime.sleep(100)"))
+	n.follow(l, "up")
+	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
+	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	n.wants("open('/proc/%d/stat' % server.pid).read().split()[2] # it sleeps", "'S'")
+}
+
 // Each cell warns, also of what an earlier one has warned.
 func TestPythonWarnings(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)

@@ -6,8 +6,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/belljar/belljar/internal/agent/guest/process"
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
 // Limits for killing a command. A sweep that still finds new processes after all these rounds does not converge.
@@ -52,12 +54,10 @@ func (e *exec) term(grace time.Duration) {
 
 // kill kills every process of the command and waits until none is left; false if it fails.
 func (e *exec) kill() bool {
+	resume(e.keeper)
 	if e.group != nil {
-		if e.group.Kill() != nil {
-			return false
-		}
-		// The kernel kills a process through its first thread, and misses a process that has lost it.
-		if e.group.WaitEmpty(headTime) != nil && !e.sweep() {
+		// Linux before 5.14 cannot. The kernel kills a process through its first thread, and misses a process that has lost it.
+		if (e.group.Kill() != nil || e.group.WaitEmpty(headTime) != nil) && !e.sweep() {
 			return false
 		}
 		return e.group.WaitEmpty(process.KillTime) == nil && e.await(process.KillTime)
@@ -67,6 +67,9 @@ func (e *exec) kill() bool {
 	}
 	return e.sweep()
 }
+
+// resume resumes a keeper, which programs of its own user can stop.
+func resume(keeper forkexec.Child) { _ = unix.PidfdSendSignal(keeper.PidFD, unix.SIGCONT, nil, 0) }
 
 // await waits until the keeper has reported that no process is left, or has ended itself.
 func (e *exec) await(d time.Duration) bool {

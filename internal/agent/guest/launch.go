@@ -308,7 +308,7 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepRlimits)
 	for name, value := range e.spec.Rlimits {
 		if name == "nproc" && l.user == e.a.own.ID { // then it counts the agent's tasks, this command's keeper among them
-			value += uint64(process.Threads() + len(e.a.keepers()) + 1)
+			value += uint64(process.Threads("self") + len(e.a.keepers()) + 1)
 		}
 		p.Call(unix.SYS_PRLIMIT64, num(0), num(rlimits[name]), forkexec.Ptr(p, &unix.Rlimit{Cur: value, Max: value}), num(0))
 	}

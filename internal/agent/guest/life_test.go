@@ -206,6 +206,25 @@ func TestKeeperKilled(t *testing.T) {
 	})
 }
 
+// A program that shares the agent's user can stop its keeper, which then reports nothing. Its end is not held up by that.
+func TestKeeperStopped(t *testing.T) {
+	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
+		h := begin(t, config(t))
+		e := h.sh("a", "read x; kill -STOP $PPID; echo up")
+		e.Stdin = true
+		l := h.exec(e)
+		l.started()
+		if err := l.w.EOF(); err != nil { // the keeper has reported the start
+			t.Fatal(err)
+		}
+		l.await("up\n")
+		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true}})
+		if exit := l.exit(); exit.Cause != wire.CauseEnded {
+			t.Errorf("exit %+v", exit)
+		}
+	})
+}
+
 func TestCgroupUsage(t *testing.T) {
 	h := begin(t, guest.Config{CgroupFD: delegate(t)})
 	if !h.ask(wire.Request{Op: wire.OpPing}).reply().Info.Cgroup {

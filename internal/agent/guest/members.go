@@ -28,10 +28,7 @@ func (e *exec) processes() []*process.Process {
 
 // members selects the command's processes from the table.
 func (e *exec) members(table map[int]process.Entry) []process.Entry {
-	children := make(map[int][]process.Entry, len(table))
-	for _, x := range table {
-		children[x.Parent] = append(children[x.Parent], x)
-	}
+	children := process.ByParent(table)
 	switch {
 	case e.forker != nil:
 		return inGroup(e, table)

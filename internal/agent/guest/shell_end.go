@@ -4,6 +4,7 @@ package guest
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
@@ -124,6 +125,7 @@ func (c *command) replace() *wire.Exit {
 	}
 	if !isClosed(c.proc.exec.exited) {
 		_ = unix.Kill(c.proc.exec.pid, unix.SIGKILL)
+		resume(c.proc.exec.keeper)
 	}
 	limit := time.NewTimer(process.KillTime)
 	defer limit.Stop()
@@ -184,10 +186,6 @@ func (c *command) sweep() bool {
 func (c *command) processes() []*process.Process {
 	host := c.proc.exec
 	table := process.ReadTable()
-	children := make(map[int][]process.Entry, len(table))
-	for _, x := range table {
-		children[x.Parent] = append(children[x.Parent], x)
-	}
 	others := make(map[int]bool, len(c.survivors))
 	for pid, start := range c.survivors {
 		if x, ok := table[pid]; ok && x.Start == start {
@@ -195,7 +193,7 @@ func (c *command) processes() []*process.Process {
 		}
 	}
 	var found []*process.Process
-	for _, x := range process.Descendants(children, host.keeper.Pid, others) {
+	for _, x := range process.Descendants(process.ByParent(table), host.keeper.Pid, others) {
 		if x.Pid == host.pid || x.Zombie {
 			continue
 		}
@@ -206,19 +204,19 @@ func (c *command) processes() []*process.Process {
 	return found
 }
 
-// survivors are the processes left by earlier commands: children of the shell, and orphans adopted by its keeper.
+// survivors are the processes left by earlier commands: children of the shell, orphans adopted by its keeper, and all below, which may become
+// such orphans while a command runs.
 func (p *shellProcess) survivors() map[int]uint64 {
-	var found map[int]uint64
-	for _, parent := range []int{p.exec.pid, p.exec.keeper.Pid} {
-		for _, pid := range process.Children(parent) {
-			x, ok := process.ReadEntry(pid)
-			if !ok || pid == p.exec.pid || x.Parent != parent {
-				continue
-			}
-			if found == nil {
-				found = make(map[int]uint64)
-			}
-			found[pid] = x.Start
+	left := func(parent int) bool {
+		return slices.ContainsFunc(process.Children(parent), func(pid int) bool { return pid != p.exec.pid })
+	}
+	if !left(p.exec.pid) && !left(p.exec.keeper.Pid) {
+		return nil // mostly, and without a look at all processes
+	}
+	found := make(map[int]uint64)
+	for _, x := range process.Descendants(process.ByParent(process.ReadTable()), p.exec.keeper.Pid, nil) {
+		if x.Pid != p.exec.pid {
+			found[x.Pid] = x.Start
 		}
 	}
 	return found

@@ -78,6 +78,29 @@ func TestPlainShellTimeout(t *testing.T) {
 	})
 }
 
+// What an earlier job has started continues, also if that job ends while a command runs that is then ended.
+func TestShellKeepsWhatAJobLeaves(t *testing.T) {
+	shells(t, func(t *testing.T, s *term, _ string) {
+		for _, name := range []string{"go", "pid"} {
+			if err := unix.Mkfifo(filepath.Join(s.dir, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		early, _ := s.do("cd " + s.dir + "; (sleep 1000 & echo $! >pid; read x <go) & cat pid")
+		e := s.command("echo >go; wait; echo up; sleep 1000")
+		l := s.exec(e)
+		l.started()
+		l.await("up")
+		s.ask(wire.Request{Op: wire.OpSignal, ID: e.ID, Kill: &wire.Kill{End: true, GraceMS: enough}}).reply()
+		if _, _, exit := l.follow(nil); exit.Cause != wire.CauseEnded || exit.Shell.Replaced {
+			t.Errorf("%+v", exit)
+		}
+		if err := unix.Kill(number(t, early), 0); err != nil {
+			t.Errorf("what the job has left: %v", err)
+		}
+	})
+}
+
 // sleepers returns the sleep processes that have the workspace's environment.
 func sleepers(t *testing.T, s *term) (pids []string) {
 	t.Helper()

@@ -168,7 +168,11 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	}
 	child, err := p.StartContext(ctx, options)
 	if unmapped != nil {
-		return errs.Step(StepUserNS, unmapped, "")
+		hint := ""
+		if b.IDs.Mode == idmap.ModeSub {
+			hint = helperHint
+		}
+		return errs.Step(StepUserNS, unmapped, hint)
 	}
 	if failed != nil {
 		return failed

@@ -18,16 +18,21 @@ var budgets = map[int]uint64{
 	unix.RLIMIT_MEMLOCK:    8 << 20,   // locked bytes; the kernel's default
 }
 
-// bound sets the budgets, none above this process's own.
+// bound sets the budgets.
 func bound(p *forkexec.Program) {
 	for resource, most := range budgets {
-		var own unix.Rlimit
-		if unix.Getrlimit(resource, &own) == nil {
-			most = min(most, own.Max)
-		}
-		limit := &unix.Rlimit{Cur: most, Max: most}
-		p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(resource), forkexec.Ptr(p, limit), forkexec.Int(0))
+		Rlimit(p, resource, most)
 	}
+}
+
+// Rlimit sets a limit, not above this process's own, which a process in a user namespace cannot raise.
+func Rlimit(p *forkexec.Program, resource int, most uint64) {
+	var own unix.Rlimit
+	if unix.Getrlimit(resource, &own) == nil {
+		most = min(most, own.Max)
+	}
+	limit := &unix.Rlimit{Cur: most, Max: most}
+	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(resource), forkexec.Ptr(p, limit), forkexec.Int(0))
 }
 
 // watches are how many inotify instances and watches a sandbox may have where it shares a user with others: the kernel's

@@ -45,8 +45,8 @@ const (
 	// NamespaceHint is for one that may not make a user namespace.
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
 	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
+	helperHint    = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
 	idsHint       = "run \"belljar doctor\" to see the ids that this host offers"
-	folderHint    = "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own"
 )
 
 // explain turns the failure of a child into a step with a hint.

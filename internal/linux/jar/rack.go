@@ -111,7 +111,7 @@ const DefaultShare = 85
 // open takes what a rack has as long as it is open.
 func (r *Rack) open() (err error) {
 	if r.roster, err = roster.Open(r.o.RunDir, []string{r.o.Kind, r.o.Installation}, r.o.ValidID); err != nil {
-		return r.o.Errors.Step(StepState, err, folderHint)
+		return r.o.Errors.Step(StepState, err, rundir.Hint())
 	}
 	if r.null, err = os.OpenFile("/dev/null", os.O_RDWR, 0); err != nil {
 		return r.o.Errors.Step(StepDev, err, "")

@@ -3,6 +3,7 @@
 package rootfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,15 +64,15 @@ func (s *Cache) Open(ctx context.Context, dir, lock string, user User) (*LockedT
 	return h, nil
 }
 
-// look looks at a root, and only once at one that has not changed. The host changes with its packages.
+// look looks at a root, and only once at one that has not changed. The host changes with its packages, which put into /etc what their programs
+// need.
 func (s *Cache) look(dir string, user User) (*Tree, error) {
 	key := cacheKey{dir: dir, user: user}
-	if dir != "" {
-		var st unix.Stat_t
-		if err := unix.Lstat(dir, &st); err != nil {
-			return nil, &fs.PathError{Op: "lstat", Path: dir, Err: err}
-		}
+	var st unix.Stat_t
+	if err := unix.Lstat(cmp.Or(dir, "/etc"), &st); err == nil {
 		key.dev, key.ino, key.changed = uint64(st.Dev), st.Ino, st.Ctim
+	} else if dir != "" {
+		return nil, &fs.PathError{Op: "lstat", Path: dir, Err: err}
 	}
 	s.mu.Lock()
 	t, ok := s.trees[key]

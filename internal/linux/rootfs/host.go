@@ -20,7 +20,7 @@ var (
 // etcAllowed is all of the host's /etc that a sandbox sees: what programs in /usr need to find their own parts, and
 // nothing that reveals this machine or a user of it.
 var etcAllowed = []string{
-	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
+	"alternatives", "ld.so.cache", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted",
 	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "matplotlibrc", "crypto-policies",
 }
 

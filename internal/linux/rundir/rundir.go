@@ -33,6 +33,14 @@ func Default() string {
 	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(uid))
 }
 
+// Hint is for who cannot have the folder, or shares it with other users. No setting gives root another.
+func Hint() string {
+	if os.Geteuid() == 0 {
+		return "it must be possible to make the folder, and root alone may be able to write to it: move away what is there"
+	}
+	return "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own"
+}
+
 // inMemory reports whether a folder is on a file system that has no disk.
 func inMemory(path string) bool {
 	var s unix.Statfs_t

@@ -66,7 +66,7 @@ func (r *Runtime) landlock() runtime.Protection {
 	p := runtime.Protection{Name: runtime.ProtectLandlock, Enforced: r.abi > 0, By: fmt.Sprintf("Landlock ABI %d", r.abi)}
 	if r.abi == 0 {
 		p.By, p.Weaker = "", "file rules are enforced once instead of twice"
-		p.Hint = "boot a kernel with CONFIG_SECURITY_LANDLOCK and landlock in the lsm= list"
+		p.Hint = "boot Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK and landlock in the lsm= list"
 	}
 	return p
 }

@@ -102,8 +102,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.dropPrivileges(p)
 	pl.birth.Leave(p)
 	// Holds for everything inside, also where there is no cgroup; a command has a tighter one of its own.
-	nproc := &unix.Rlimit{Cur: uint64(pl.limits.pids), Max: uint64(pl.limits.pids)}
-	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NPROC), forkexec.Ptr(p, nproc), forkexec.Int(0))
+	jar.Rlimit(p, unix.RLIMIT_NPROC, uint64(pl.limits.pids))
 
 	pl.awaitInner(p, g)
 	p.Step(stepLandlock)

@@ -11,6 +11,10 @@ import (
 
 // command is the plan's command as the agent takes it.
 func (p *plan) command(id string, b *box.Box) wire.Exec {
+	limits := p.Rlimits()
+	if p.session != nil {
+		delete(limits, "cpu") // survivors have it as well, and may compute for longer than the run
+	}
 	return p.forShell(wire.Exec{
 		ID:        id,
 		Argv:      p.argv,
@@ -18,7 +22,7 @@ func (p *plan) command(id string, b *box.Box) wire.Exec {
 		Cwd:       p.cwd(),
 		UID:       b.UID,
 		GID:       b.GID,
-		Rlimits:   p.Rlimits(),
+		Rlimits:   limits,
 		Stdin:     p.request.Input != nil || p.request.Stdin != "" || p.request.Interactive,
 		TimeoutMS: int64(math.Ceil(p.Limits.TimeoutSec * 1000)),
 		CPUTimeMS: int64(math.Ceil(p.Limits.CPUTimeSec * 1000)),

@@ -12,10 +12,12 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 func planned(change func(*plan)) *plan {
 	p := &plan{Placement: placement.Placement{Limits: belljar.DefaultLimits(), Image: runtime.Root{Ref: "host"}}}
+	p.Caps.Protections = []runtime.Protection{{Name: runtime.ProtectCPU, Enforced: true}, {Name: runtime.ProtectDisk, Enforced: true}}
 	p.argv = []string{"x", "y"}
 	if change != nil {
 		change(p)
@@ -27,7 +29,7 @@ func TestExecution(t *testing.T) {
 	got := planned(nil).command("id", &box.Box{UID: 1, GID: 2})
 	want := wire.Exec{
 		ID: "id", Argv: []string{"x", "y"}, UID: 1, GID: 2, TimeoutMS: 60_000, GraceMS: 5000, OutputLimit: 10<<20 + 1, KillAll: true,
-		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256 << 20},
+		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256<<20 + 1},
 		Env: []string{
 			"HOME=/workspace", "LANG=C.UTF-8", "LOGNAME=sandbox", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
 			"PWD=/workspace", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
@@ -41,7 +43,7 @@ func TestExecution(t *testing.T) {
 // A limit on processes that this host can keep is kept by the user's own count, so that the agent is left out of it.
 func TestProcessLimit(t *testing.T) {
 	p := planned(func(p *plan) {
-		p.Caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
+		p.Caps.Protections = append(p.Caps.Protections, runtime.Protection{Name: runtime.ProtectPids, Enforced: true})
 	})
 	p.Bind()
 	if got := p.Rlimits()["nproc"]; got != 256 || p.Limits.NProc != 256 {
@@ -88,6 +90,24 @@ func TestCPURlimit(t *testing.T) {
 		p := planned(func(p *plan) { p.Limits.CPU, p.Limits.TimeoutSec = test.cpu, test.timeout })
 		if got := p.Rlimits()["cpu"]; got != test.want {
 			t.Errorf("%v cores for %v s: %d, want %d", test.cpu, test.timeout, got, test.want)
+		}
+	}
+}
+
+// Where a host limits no cores, threads use CPU time faster than any clock; where it limits no workspace, files have no most. What a run leaves
+// in its session may use more time than the run had.
+func TestLimitsOfWhatIsUnlimited(t *testing.T) {
+	for name, test := range map[string]struct {
+		change  func(*plan)
+		missing string
+	}{
+		"no limit of cores":       {func(p *plan) { p.Caps.Protections = p.Caps.Protections[1:] }, "cpu"},
+		"no limit of a workspace": {func(p *plan) { p.Caps.Protections = p.Caps.Protections[:1] }, "fsize"},
+		"a run in a session":      {func(p *plan) { p.session = &session.Session{} }, "cpu"},
+	} {
+		got := planned(test.change).command("id", &box.Box{}).Rlimits
+		if _, has := got[test.missing]; has || len(got) != 4 {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -35,8 +34,6 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 	e.Argv = nil
 	e.Shell = &wire.ShellRun{Cmd: []byte(p.request.Shell.Cmd), Separate: p.request.Shell.Separate}
 	e.Env = kernel.Unattended(e.Env)
-	e.Rlimits = maps.Clone(e.Rlimits)
-	delete(e.Rlimits, "cpu") // the shell outlives many commands; the clock ends each
 	return e
 }
 

@@ -73,6 +73,15 @@ func Open(x Entry) *Process {
 	return &Process{pid: x.Pid, start: x.Start, fd: fd}
 }
 
+// ByParent lists the processes of a table by their parents.
+func ByParent(table map[int]Entry) map[int][]Entry {
+	children := make(map[int][]Entry, len(table))
+	for _, x := range table {
+		children[x.Parent] = append(children[x.Parent], x)
+	}
+	return children
+}
+
 // Descendants lists the descendants of a process, without the subtrees of except.
 func Descendants(children map[int][]Entry, root int, except map[int]bool) []Entry {
 	var found []Entry
@@ -116,7 +125,8 @@ func ReadTable() map[int]Entry {
 func Children(parent int) (pids []int) {
 	name := strconv.Itoa(parent)
 	raw, err := ReadSmall("/proc/" + name + "/task/" + name + "/children")
-	if err != nil || len(raw) == smallFile { // unsupported by this kernel, or more than one read returns
+	// Unsupported by this kernel, or more than one read returns; or others may be those of further threads.
+	if err != nil || len(raw) == smallFile || Threads(name) > 1 {
 		for _, x := range ReadTable() {
 			if x.Parent == parent {
 				pids = append(pids, x.Pid)
@@ -132,10 +142,10 @@ func Children(parent int) (pids []int) {
 	return pids
 }
 
-// Threads returns the number of this process's threads.
-func Threads() int {
+// Threads returns the number of threads of a process by its name in /proc, such as self.
+func Threads(name string) int {
 	var info unix.Stat_t
-	if err := unix.Stat("/proc/self/task", &info); err != nil {
+	if err := unix.Stat("/proc/"+name+"/task", &info); err != nil {
 		return 0
 	}
 	return max(int(info.Nlink)-2, 0)

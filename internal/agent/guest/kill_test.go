@@ -1,0 +1,43 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/guest/process"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// A kernel that cannot kill a cgroup at once, as Linux before 5.14, has its processes killed one by one.
+func TestGroupWithoutKill(t *testing.T) {
+	a, err := New(Config{Workspace: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	e, _, err := a.start(wire.Exec{ID: "a", Argv: []string{"sh", "-c", "sleep 1000; true"}, Env: os.Environ(), UID: os.Getuid(), GID: os.Getgid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := &process.Groups{Dir: dir}
+	defer groups.Close()
+	group, err := groups.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Dir.Close()
+	if err := os.WriteFile(filepath.Join(dir.Name(), "exec-1", "cgroup.events"), []byte("populated 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := &exec{a: a, pid: e.pid, keeper: e.keeper, exited: e.exited, empty: e.empty, group: group}
+	if !in.kill() || !isClosed(e.empty) {
+		t.Error("what it has started lives on")
+	}
+}
