@@ -385,7 +385,7 @@ func (h *hibernation) rest(since time.Time) {
 	used := !x.life.alive.Equal(since)
 	x.life.tried = x.all.now()
 	x.mu.Unlock()
-	if used {
+	if used || x.ctx.Err() != nil { // its turn and its end may come together
 		return
 	}
 	ctx, cancel := context.WithTimeout(closing, hibernateTime)
