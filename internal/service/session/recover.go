@@ -92,10 +92,14 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	if err == nil {
 		known, err = b.Agent.List(ctx)
 	}
+	used := false
+	if err == nil {
+		used, err = s.used(ctx, row.ID, known)
+	}
 	switch {
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
 		return nil, nil, &ending{belljar.SessionLost, "its sandbox ended while belljar was not running"}
-	case err == nil && s.lapsed(row) && !used(known):
+	case err == nil && s.lapsed(row) && !used:
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
 		if x, err = s.revive(ctx, row, p); err == nil {
@@ -113,7 +117,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
 	b.Shared.Charge(b.Network, 0) // the former process has
-	if used(known) {
+	if used {
 		x.Touch() // the runs are recovered later
 	}
 	x.begin(b)
@@ -122,10 +126,13 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	return x, known, nil
 }
 
-// used reports whether a session is in use by one of those commands, terminals apart. Those that have ended are not on record, or the agent
-// would have forgotten them.
-func used(known []wire.ExecInfo) bool {
-	return slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) })
+// used reports whether a session is in use by a run, which its agent knows. Of those that have ended, the agent may not have been asked yet to
+// forget one whose end is on record.
+func (s *Recovery) used(ctx context.Context, id string, known []wire.ExecInfo) (bool, error) {
+	if !slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) }) {
+		return false, nil
+	}
+	return s.opts.Runs.UnfinishedIn(ctx, id)
 }
 
 // reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not
