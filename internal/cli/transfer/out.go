@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
@@ -102,7 +103,7 @@ func (f *fetch) file(ctx context.Context, entry belljar.FileEntry, clean, place 
 	shown := show.NewProgress(f.c.Notice, "copying "+clean, entry.Size)
 	defer shown.Stop()
 	mode, _ := strconv.ParseUint(entry.Mode, 8, 32) // an invalid mode counts as the default
-	return f.save(out, filepath.Base(place), uint32(mode), shown.Of(content))
+	return f.save(out, filepath.Base(place), uint32(mode), time.Unix(entry.MtimeUnix, 0), shown.Of(content))
 }
 
 // folder copies the contents of a folder to a local path.
@@ -153,7 +154,7 @@ func (f *fetch) unpack(archive *tar.Reader, out *OutDir) error {
 		case header.Typeflag == tar.TypeDir:
 			err = out.folder(name)
 		case header.Typeflag == tar.TypeReg:
-			err = f.save(out, name, uint32(header.Mode), archive)
+			err = f.save(out, name, uint32(header.Mode), header.ModTime, archive)
 		default:
 			f.c.Notice.Note("%s is a link or a device and was left out", name)
 		}
@@ -163,12 +164,13 @@ func (f *fetch) unpack(archive *tar.Reader, out *OutDir) error {
 	}
 }
 
-// save writes one file.
-func (f *fetch) save(out *OutDir, name string, mode uint32, content io.Reader) error {
+// save writes one file, as old as it was.
+func (f *fetch) save(out *OutDir, name string, mode uint32, modified time.Time, content io.Reader) error {
 	var size counter
 	if err := out.Save(belljar.Artifact{Path: name, Mode: mode}, io.TeeReader(content, &size)); err != nil {
 		return err
 	}
+	_ = out.root.Chtimes(name, modified, modified) // not every file system can have every time
 	f.result.Files++
 	f.result.Bytes += int64(size)
 	return nil
