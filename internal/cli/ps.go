@@ -125,10 +125,14 @@ func (p *psCommand) header() string {
 }
 
 func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
-	ids := ident.Short(idsOf(runs))
+	others := p.User != "" || p.AllUsers
+	ids := idsOf(runs)
+	if !others { // [ident.Run] finds the beginnings of the caller's own only
+		ids = ident.Short(ids)
+	}
 	for i, run := range runs {
 		row := []string{ids[i]}
-		if p.User != "" || p.AllUsers {
+		if others {
 			row = append(row, run.UserID)
 		}
 		exit := ""
