@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -170,12 +172,17 @@ func reasonsOf(f belljar.Frame) (reasons []string) {
 	return reasons
 }
 
-// approved waits for an operator's approval of a session.
-func (c *console) approved(ctx context.Context, s belljar.Service, made belljar.Session) (belljar.Session, error) {
+// approved waits for an operator's approval of a session. A signal ends the wait, and with drop also the session.
+func (c *console) approved(ctx context.Context, s belljar.Service, made belljar.Session, drop bool) (belljar.Session, error) {
 	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending {
 		c.noteAsked(*a)
 	}
-	return belljar.Approved(ctx, s.Sessions(), made)
+	waiting, stopped := interrupt.Context(ctx)
+	got, err := belljar.Approved(waiting, s.Sessions(), made)
+	if err != nil && waiting.Err() != nil && drop {
+		err = errors.Join(err, s.Sessions().Delete(context.WithoutCancel(ctx), made.ID))
+	}
+	return got, stopped(err)
 }
 
 // noteAsked prints that a session waits for an operator.

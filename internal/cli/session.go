@@ -134,7 +134,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return field.InFlags(err)
 		}
-		if made, err = c.approved(ctx, s, made); err != nil {
+		if made, err = c.approved(ctx, s, made, true); err != nil {
 			return err
 		}
 		c.warn(made)
@@ -182,7 +182,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return field.InFlags(err)
 		}
-		if session, err = c.approved(ctx, s, session); err != nil {
+		if session, err = c.approved(ctx, s, session, created); err != nil {
 			return err
 		}
 		c.warn(session)
