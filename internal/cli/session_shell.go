@@ -46,6 +46,9 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 	c.Quiet = x.Quiet
 	return c.remote(func(s belljar.Service) error {
 		keys, err := terminal.ParseKeys(x.DetachKeys)
+		if err == nil {
+			err = x.check()
+		}
 		if err != nil {
 			return err
 		}
@@ -84,6 +87,20 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 		}
 		return exitStatus(status)
 	})
+}
+
+// check refuses flags that would do nothing.
+func (x *sessionShell) check() error {
+	fresh := len(x.Program.Args) > 0 || x.Name != "" || x.Shared
+	switch {
+	case x.List && (fresh || x.Attach != ""):
+		return mistake.New("", "--list opens no terminal, so --attach, --name, --shared and a command do not go with it")
+	case x.Attach != "" && fresh:
+		return mistake.New("leave them out, or --attach", "--name, --shared and a command are for a new terminal, --attach for one that exists")
+	case x.JSON && !x.List:
+		return mistake.New("belljar session exec --json has the outcome of a command", "--json goes with --list only")
+	}
+	return nil
 }
 
 func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, id string) error {
@@ -130,7 +147,7 @@ func findTerminal(ctx context.Context, s belljar.Service, session, want string) 
 	case 1:
 		return found[0], nil
 	case 0:
-		return belljar.Terminal{}, mistake.New("belljar session shell --list shows them", "the session has no terminal %s", want)
+		return belljar.Terminal{}, mistake.New("belljar session shell "+session+" --list shows them", "the session has no terminal %s", want)
 	}
 	return belljar.Terminal{}, mistake.New("give more of its id", "%s begins the id of %d terminals", want, len(found))
 }
