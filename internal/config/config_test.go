@@ -278,6 +278,7 @@ func TestKeysThatGoTogether(t *testing.T) {
 		want string
 	}{
 		{[]string{"SANDBOX_TLS_CERT=/c"}, "SANDBOX_TLS_KEY"},
+		{[]string{"SANDBOX_TLS_CERT=/c", "SANDBOX_TLS_KEY=/k", "SANDBOX_LISTEN=unix:/s"}, "SANDBOX_TLS_CERT does not go with a socket"},
 		{[]string{"SANDBOX_OIDC_ISSUER=https://i.example"}, "SANDBOX_OIDC_AUDIENCE"},
 		{[]string{"SANDBOX_MAX_CPU=1", "SANDBOX_DEFAULT_CPU=2"}, "SANDBOX_DEFAULT_CPU in the environment is above SANDBOX_MAX_CPU"},
 		{[]string{"SANDBOX_STORE_BACKEND=memory", "SANDBOX_STORE_DB_PATH=/x"}, "no meaning"},
