@@ -42,6 +42,9 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
+		if page.HasMore {
+			c.Note("%d of %d approvals; --limit shows more", len(page.Items), page.Total)
+		}
 		if l.JSON {
 			return show.JSON(c.stdout, append([]belljar.Approval{}, page.Items...))
 		}
@@ -57,9 +60,6 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 			rows = append(rows, []string{
 				a.ID, a.Kind, a.UserID, string(a.State), show.RoughDuration(now.Sub(a.RequestedAt)), strings.Join(a.Reasons, ", "), show.Command(a.Command),
 			})
-		}
-		if page.HasMore {
-			c.aside("there are more: %d in all", page.Total)
 		}
 		return show.Table(c.stdout, "ID KIND USER STATE AGE REASONS COMMAND", rows)
 	})

@@ -245,11 +245,8 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		for i, session := range page.Items {
 			ids[i] = session.ID
 		}
-		switch {
-		case l.JSON:
+		if l.JSON {
 			return show.JSON(c.stdout, page)
-		case l.Quiet:
-			return show.Lines(c.stdout, ids)
 		}
 		rows, shown, now := [][]string{}, ident.Short(ids), time.Now()
 		for i, session := range page.Items {
@@ -261,11 +258,16 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 				shown[i], string(session.State), session.Runtime, session.BaseImage, show.RoughDuration(now.Sub(session.CreatedAt)), left, session.ScopeKey,
 			})
 		}
-		if err := show.Table(c.stdout, "ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows); err != nil {
+		if l.Quiet {
+			err = show.Lines(c.stdout, ids)
+		} else {
+			err = show.Table(c.stdout, "ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows)
+		}
+		if err != nil {
 			return err
 		}
 		if page.HasMore {
-			c.aside("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
+			c.Note("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
 		}
 		return nil
 	})
