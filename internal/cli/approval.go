@@ -111,7 +111,7 @@ func (a *approvalDeny) Run(ctx context.Context, c *console) error {
 
 func (f *decisionFlags) decide(ctx context.Context, c *console, decision string) error {
 	return c.remote(func(s belljar.Service) error {
-		id, err := findApproval(ctx, s, f.ID)
+		id, err := ident.Approval(ctx, s, f.ID)
 		if err != nil {
 			return err
 		}
@@ -124,23 +124,6 @@ func (f *decisionFlags) decide(ctx context.Context, c *console, decision string)
 		}
 		return show.Lines(c.stdout, []string{decided.ID + " " + string(decided.State)})
 	})
-}
-
-// findApproval returns the id of the approval with this prefix: of one that waits, or else of any.
-func findApproval(ctx context.Context, s belljar.Service, prefix string) (id string, err error) {
-	for _, state := range []belljar.ApprovalState{belljar.ApprovalPending, ""} {
-		id, err = ident.Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
-			page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{State: state, Limit: belljar.MaxPage, Offset: offset})
-			for _, a := range page.Items {
-				ids = append(ids, a.ID)
-			}
-			return ids, page.HasMore, err
-		})
-		if belljar.CodeOf(err) != belljar.CodeNotFound {
-			break
-		}
-	}
-	return id, err
 }
 
 // noteApproval prints that a run waits for an operator, and what was decided.

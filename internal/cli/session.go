@@ -166,7 +166,7 @@ Examples:
 // Run finds or creates a session.
 func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 	return c.remote(func(s belljar.Service) error {
-		scope, err := scopeOf(o.Scope)
+		scope, err := ident.Scope(o.Scope)
 		if err != nil {
 			return err
 		}
@@ -203,23 +203,6 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		}
 		return show.Lines(c.stdout, []string{session.ID})
 	})
-}
-
-// scopeOf parses NAMESPACE:ID[:NAME], as [belljar.Scope.String] writes it.
-func scopeOf(text string) (belljar.Scope, error) {
-	parts := strings.Split(text, ":")
-	if len(parts) < 2 {
-		return belljar.Scope{}, mistake.New("name it like workflow:run_123 or agent:7:scratch", "%s is not a scope", text)
-	}
-	if len(parts) > 3 {
-		return belljar.Scope{}, mistake.New("write a colon in an id or a name as %3A", "%s has more than three parts", text)
-	}
-	plain := strings.NewReplacer("%3A", ":", "%3a", ":", "%25", "%")
-	scope := belljar.Scope{Namespace: parts[0], ID: plain.Replace(parts[1])}
-	if len(parts) == 3 {
-		scope.Key = plain.Replace(parts[2])
-	}
-	return scope, scope.Validate()
 }
 
 // sessionList is belljar session ls.

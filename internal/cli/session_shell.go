@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -62,7 +61,7 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 		cols, rows := terminal.Size(c.stdout)
 		var at belljar.Terminal
 		if x.Attach != "" {
-			at, err = findTerminal(ctx, s, id, x.Attach)
+			at, err = ident.Terminal(ctx, s, id, x.Attach)
 		} else {
 			args := x.Program.Args
 			if len(args) > 0 && args[0] == "--" {
@@ -123,31 +122,4 @@ func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, 
 		rows = append(rows, []string{t.ID, t.Name, show.Command(t.Command), state, show.RoughDuration(now.Sub(t.CreatedAt))})
 	}
 	return show.Table(c.stdout, "TERMINAL NAME COMMAND STATE AGE", rows)
-}
-
-// findTerminal finds a terminal by a prefix of its id, by its name, or as the newest one.
-func findTerminal(ctx context.Context, s belljar.Service, session, want string) (belljar.Terminal, error) {
-	all, err := s.Terminals().List(ctx, session)
-	if err != nil {
-		return belljar.Terminal{}, err
-	}
-	if want == "last" && len(all) > 0 {
-		return all[len(all)-1], nil
-	}
-	var found []belljar.Terminal
-	for _, t := range all {
-		if t.ID == want || t.Name == want {
-			return t, nil
-		}
-		if strings.HasPrefix(t.ID, want) {
-			found = append(found, t)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return belljar.Terminal{}, mistake.New("belljar session shell "+session+" --list shows them", "the session has no terminal %s", want)
-	}
-	return belljar.Terminal{}, mistake.New("give more of its id", "%s begins the id of %d terminals", want, len(found))
 }
