@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/interrupt"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
 )
@@ -40,6 +42,9 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
+		if page.HasMore {
+			c.Note("%d of %d approvals; --limit shows more", len(page.Items), page.Total)
+		}
 		if l.JSON {
 			return show.JSON(c.stdout, append([]belljar.Approval{}, page.Items...))
 		}
@@ -55,9 +60,6 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 			rows = append(rows, []string{
 				a.ID, a.Kind, a.UserID, string(a.State), show.RoughDuration(now.Sub(a.RequestedAt)), strings.Join(a.Reasons, ", "), show.Command(a.Command),
 			})
-		}
-		if page.HasMore {
-			c.aside("there are more: %d in all", page.Total)
 		}
 		return show.Table(c.stdout, "ID KIND USER STATE AGE REASONS COMMAND", rows)
 	})
@@ -109,7 +111,7 @@ func (a *approvalDeny) Run(ctx context.Context, c *console) error {
 
 func (f *decisionFlags) decide(ctx context.Context, c *console, decision string) error {
 	return c.remote(func(s belljar.Service) error {
-		id, err := findApproval(ctx, s, f.ID)
+		id, err := ident.Approval(ctx, s, f.ID)
 		if err != nil {
 			return err
 		}
@@ -122,23 +124,6 @@ func (f *decisionFlags) decide(ctx context.Context, c *console, decision string)
 		}
 		return show.Lines(c.stdout, []string{decided.ID + " " + string(decided.State)})
 	})
-}
-
-// findApproval returns the id of the approval with this prefix: of one that waits, or else of any.
-func findApproval(ctx context.Context, s belljar.Service, prefix string) (id string, err error) {
-	for _, state := range []belljar.ApprovalState{belljar.ApprovalPending, ""} {
-		id, err = ident.Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
-			page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{State: state, Limit: belljar.MaxPage, Offset: offset})
-			for _, a := range page.Items {
-				ids = append(ids, a.ID)
-			}
-			return ids, page.HasMore, err
-		})
-		if belljar.CodeOf(err) != belljar.CodeNotFound {
-			break
-		}
-	}
-	return id, err
 }
 
 // noteApproval prints that a run waits for an operator, and what was decided.
@@ -170,12 +155,17 @@ func reasonsOf(f belljar.Frame) (reasons []string) {
 	return reasons
 }
 
-// approved waits for an operator's approval of a session.
-func (c *console) approved(ctx context.Context, s belljar.Service, made belljar.Session) (belljar.Session, error) {
+// approved waits for an operator's approval of a session. A signal ends the wait, and with drop also the session.
+func (c *console) approved(ctx context.Context, s belljar.Service, made belljar.Session, drop bool) (belljar.Session, error) {
 	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending {
 		c.noteAsked(*a)
 	}
-	return belljar.Approved(ctx, s.Sessions(), made)
+	waiting, stopped := interrupt.Context(ctx)
+	got, err := belljar.Approved(waiting, s.Sessions(), made)
+	if err != nil && waiting.Err() != nil && drop {
+		err = errors.Join(err, s.Sessions().Delete(context.WithoutCancel(ctx), made.ID))
+	}
+	return got, stopped(err)
 }
 
 // noteAsked prints that a session waits for an operator.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 
 	"github.com/belljar/belljar/internal/cli/bench"
@@ -38,14 +39,13 @@ func (b *benchCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	text = append(text, '\n')
-	if b.Report != "" {
-		if err := os.WriteFile(b.Report, text, 0o644); err != nil {
-			return err
-		}
-	}
 	if b.JSON {
 		_, err = c.stdout.Write(text)
-		return err
+	} else {
+		err = report.Print(c.stdout)
 	}
-	return report.Print(c.stdout)
+	if b.Report != "" { // last: what took minutes to measure is not lost if it fails
+		err = errors.Join(err, os.WriteFile(b.Report, text, 0o644))
+	}
+	return err
 }

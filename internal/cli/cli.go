@@ -173,7 +173,9 @@ func decodeText(from *kong.DecodeContext, to reflect.Value) error {
 // usageError turns a command-line error into a failure with a hint.
 func usageError(err error) error {
 	message, suggestion, suggested := strings.Cut(err.Error(), ", did you mean ")
-	message = strings.Replace(message, "expected a valid 64 bit int but got", "must be a whole number, got", 1)
+	message = strings.NewReplacer(
+		"expected a valid 64 bit int but got", "must be a whole number, got", "expected a valid 64 bit uint but got", "must be a whole number from 0, got",
+	).Replace(message)
 	flag, why, _ := strings.Cut(message, ": ")
 	if strings.HasPrefix(why, "missing value, expecting") || strings.HasSuffix(why, `but got "EOL" (<nil>)`) {
 		message = flag + ": " + noValue

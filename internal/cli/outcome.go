@@ -65,7 +65,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 		return exitTimeout
 	case belljar.ReasonCPUTimeExceeded:
 		c.Print("used more than %v of CPU time", span(limits.CPUTimeSec))
-		c.Hint("--cpu-time gives it more")
+		c.Hint("--cpu-time %s", more)
 		return exitTimeout
 	case belljar.ReasonStartupTimeout:
 		c.Print("%s", messageOf(run)) // the message includes what the run waited for

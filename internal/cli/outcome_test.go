@@ -28,6 +28,8 @@ func TestConclude(t *testing.T) {
 		{"short stack", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(1), Failure: failureOf(longTrace - 1)}, 0, 1, ""},
 		{"signal", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonSignaled, Signal: "SIGSEGV", ExitCode: code(139)}, 0, 139, "belljar: ended by SIGSEGV\n"},
 		{"timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonExecutionTimeout, ExitCode: code(143)}, 0, 124, "belljar: timed out after 1m0s\nhint: set a longer --timeout\n"},
+		{"CPU time", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonCPUTimeExceeded}, 0, 124, "belljar: used more than 0s of CPU time\nhint: --cpu-time gives it more\n"},
+		{"CPU time in a session", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonCPUTimeExceeded, SessionID: "s"}, 0, 124, "belljar: used more than 0s of CPU time\nhint: --cpu-time of the session gives all its runs more\n"},
 		{"startup timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonStartupTimeout, Message: "not ready: the engine is away"}, 0, 124, "belljar: not ready: the engine is away\nhint: advice\n"},
 		{"memory", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonOOMKilled, ExitCode: code(1), Message: "ran out of memory (limit 100 MiB)"}, 0, 137, "belljar: ran out of memory (limit 100 MiB)\nhint: --memory 200m gives it more\n"},
 		{"pids", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonPidsLimit, ExitCode: code(2)}, 0, 2, "belljar: hit the limit of 256 processes and threads\nhint: --pids 512 gives it more\n"},

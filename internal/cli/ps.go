@@ -51,20 +51,22 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case p.JSON:
+		if p.JSON {
 			return show.JSON(c.stdout, page)
-		case p.Quiet:
-			return show.Lines(c.stdout, idsOf(page.Items))
 		}
-		if err := show.Table(c.stdout, p.header(), p.rows(page.Items, time.Now())); err != nil {
+		if p.Quiet {
+			err = show.Lines(c.stdout, idsOf(page.Items))
+		} else {
+			err = show.Table(c.stdout, p.header(), p.rows(page.Items, time.Now()))
+		}
+		if err != nil {
 			return err
 		}
-		if len(page.Items) == 0 && !p.All && p.Phase == "" {
+		if len(page.Items) == 0 && !p.All && p.Phase == "" && !p.Quiet {
 			c.aside("no runs; --all lists ended runs, too")
 		}
 		if page.HasMore {
-			c.aside("%d of %d runs; --limit shows more", len(page.Items), page.Total)
+			c.Note("%d of %d runs; --limit shows more", len(page.Items), page.Total)
 		}
 		return nil
 	})
@@ -125,10 +127,14 @@ func (p *psCommand) header() string {
 }
 
 func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
-	ids := ident.Short(idsOf(runs))
+	others := p.User != "" || p.AllUsers
+	ids := idsOf(runs)
+	if !others { // [ident.Run] finds the beginnings of the caller's own only
+		ids = ident.Short(ids)
+	}
 	for i, run := range runs {
 		row := []string{ids[i]}
-		if p.User != "" || p.AllUsers {
+		if others {
 			row = append(row, run.UserID)
 		}
 		exit := ""

@@ -73,6 +73,9 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 		}
 		id = made.ID
 		defer func() { err = errors.Join(err, e.Sessions().Delete(context.WithoutCancel(ctx), id)) }()
+		if _, err := c.approved(ctx, e.Service, made, false); err != nil {
+			return err
+		}
 	}
 	on, err := e.Contexts().Create(ctx, id, belljar.ContextSpec{Language: language, Name: x.Context})
 	if err != nil {

@@ -114,6 +114,9 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	if r.IdempotencyKey != "" && !r.remote {
 		return 0, mistake.New("--server URL, or BELLJAR_SERVER", "--idempotency-key needs a server that remembers it")
 	}
+	if kept := r.kept(); kept != "" && !r.remote {
+		return 0, mistake.New("--server URL, or BELLJAR_SERVER", "%s needs a server", kept)
+	}
 	p, err := r.plan(ctx, c)
 	if err != nil {
 		return 0, err
@@ -140,6 +143,21 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 		stop.Close()
 	}()
 	return p.execute(ctx, c, e, stop)
+}
+
+// kept is the first flag that names what only a server keeps, "" if there is none.
+func (r *runCommand) kept() string {
+	switch {
+	case r.Snapshot != "":
+		return "--snapshot"
+	case r.Template != "":
+		return "--template"
+	case r.Flags.Volume != "":
+		return "--volume"
+	case r.Flags.Disk != nil:
+		return "--disk"
+	}
+	return ""
 }
 
 // plan is a validated run: everything that can be checked before the sandbox exists.

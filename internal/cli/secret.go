@@ -101,9 +101,9 @@ func (l *secretList) Run(ctx context.Context, c *console) error {
 		}
 		rows, now := [][]string{}, time.Now()
 		for _, secret := range list {
-			of := "me"
+			of := "you"
 			if secret.Shared {
-				of = "everybody"
+				of = "all"
 			}
 			rows = append(rows, []string{secret.Name, of, show.RoughDuration(now.Sub(secret.UpdatedAt)) + " ago"})
 		}

@@ -11,8 +11,8 @@ type serveCommand struct {
 	Listen string            `placeholder:"ADDR" help:"Address to listen on: host:port or unix:/path (default 127.0.0.1:8080)."`
 	Data   string            `placeholder:"DIR" help:"Data folder: records, logs, artifacts, secrets (default /var/lib/belljar for root, ~/.local/share/belljar for other users)."`
 	Config string            `placeholder:"FILE" help:"YAML file with settings; belljar serve works without one."`
-	Set    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. Repeatable."`
-	JSON   bool              `name:"json" help:"When the server is ready, print its address as one line of JSON, with the API key if this start has made one."`
+	Set    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. Other users can read command lines, so secrets do not belong here. Repeatable."`
+	JSON   bool              `name:"json" help:"When the server is ready, print its address as one line of JSON, with the API key if belljar made it."`
 
 	Private bool `help:"Serve only the program that starts this command, on a socket in a folder of its own, until standard input ends."`
 }

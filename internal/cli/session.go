@@ -134,7 +134,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return field.InFlags(err)
 		}
-		if made, err = c.approved(ctx, s, made); err != nil {
+		if made, err = c.approved(ctx, s, made, true); err != nil {
 			return err
 		}
 		c.warn(made)
@@ -166,7 +166,7 @@ Examples:
 // Run finds or creates a session.
 func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 	return c.remote(func(s belljar.Service) error {
-		scope, err := scopeOf(o.Scope)
+		scope, err := ident.Scope(o.Scope)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return field.InFlags(err)
 		}
-		if session, err = c.approved(ctx, s, session); err != nil {
+		if session, err = c.approved(ctx, s, session, created); err != nil {
 			return err
 		}
 		c.warn(session)
@@ -203,23 +203,6 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		}
 		return show.Lines(c.stdout, []string{session.ID})
 	})
-}
-
-// scopeOf parses NAMESPACE:ID[:NAME], as [belljar.Scope.String] writes it.
-func scopeOf(text string) (belljar.Scope, error) {
-	parts := strings.Split(text, ":")
-	if len(parts) < 2 {
-		return belljar.Scope{}, mistake.New("name it like workflow:run_123 or agent:7:scratch", "%s is not a scope", text)
-	}
-	if len(parts) > 3 {
-		return belljar.Scope{}, mistake.New("write a colon in an id or a name as %3A", "%s has more than three parts", text)
-	}
-	plain := strings.NewReplacer("%3A", ":", "%3a", ":", "%25", "%")
-	scope := belljar.Scope{Namespace: parts[0], ID: plain.Replace(parts[1])}
-	if len(parts) == 3 {
-		scope.Key = plain.Replace(parts[2])
-	}
-	return scope, scope.Validate()
 }
 
 // sessionList is belljar session ls.
@@ -245,11 +228,8 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		for i, session := range page.Items {
 			ids[i] = session.ID
 		}
-		switch {
-		case l.JSON:
+		if l.JSON {
 			return show.JSON(c.stdout, page)
-		case l.Quiet:
-			return show.Lines(c.stdout, ids)
 		}
 		rows, shown, now := [][]string{}, ident.Short(ids), time.Now()
 		for i, session := range page.Items {
@@ -261,11 +241,16 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 				shown[i], string(session.State), session.Runtime, session.BaseImage, show.RoughDuration(now.Sub(session.CreatedAt)), left, session.ScopeKey,
 			})
 		}
-		if err := show.Table(c.stdout, "ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows); err != nil {
+		if l.Quiet {
+			err = show.Lines(c.stdout, ids)
+		} else {
+			err = show.Table(c.stdout, "ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows)
+		}
+		if err != nil {
 			return err
 		}
 		if page.HasMore {
-			c.aside("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
+			c.Note("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
 		}
 		return nil
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -46,6 +45,9 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 	c.Quiet = x.Quiet
 	return c.remote(func(s belljar.Service) error {
 		keys, err := terminal.ParseKeys(x.DetachKeys)
+		if err == nil {
+			err = x.check()
+		}
 		if err != nil {
 			return err
 		}
@@ -59,7 +61,7 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 		cols, rows := terminal.Size(c.stdout)
 		var at belljar.Terminal
 		if x.Attach != "" {
-			at, err = findTerminal(ctx, s, id, x.Attach)
+			at, err = ident.Terminal(ctx, s, id, x.Attach)
 		} else {
 			args := x.Program.Args
 			if len(args) > 0 && args[0] == "--" {
@@ -86,6 +88,20 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 	})
 }
 
+// check refuses flags that would do nothing.
+func (x *sessionShell) check() error {
+	fresh := len(x.Program.Args) > 0 || x.Name != "" || x.Shared
+	switch {
+	case x.List && (fresh || x.Attach != ""):
+		return mistake.New("", "--list opens no terminal, so --attach, --name, --shared and a command do not go with it")
+	case x.Attach != "" && fresh:
+		return mistake.New("leave them out, or --attach", "--name, --shared and a command are for a new terminal, --attach for one that exists")
+	case x.JSON && !x.List:
+		return mistake.New("belljar session exec --json has the outcome of a command", "--json goes with --list only")
+	}
+	return nil
+}
+
 func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, id string) error {
 	all, err := s.Terminals().List(ctx, id)
 	if err != nil {
@@ -106,31 +122,4 @@ func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, 
 		rows = append(rows, []string{t.ID, t.Name, show.Command(t.Command), state, show.RoughDuration(now.Sub(t.CreatedAt))})
 	}
 	return show.Table(c.stdout, "TERMINAL NAME COMMAND STATE AGE", rows)
-}
-
-// findTerminal finds a terminal by a prefix of its id, by its name, or as the newest one.
-func findTerminal(ctx context.Context, s belljar.Service, session, want string) (belljar.Terminal, error) {
-	all, err := s.Terminals().List(ctx, session)
-	if err != nil {
-		return belljar.Terminal{}, err
-	}
-	if want == "last" && len(all) > 0 {
-		return all[len(all)-1], nil
-	}
-	var found []belljar.Terminal
-	for _, t := range all {
-		if t.ID == want || t.Name == want {
-			return t, nil
-		}
-		if strings.HasPrefix(t.ID, want) {
-			found = append(found, t)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return belljar.Terminal{}, mistake.New("belljar session shell --list shows them", "the session has no terminal %s", want)
-	}
-	return belljar.Terminal{}, mistake.New("give more of its id", "%s begins the id of %d terminals", want, len(found))
 }

@@ -121,6 +121,9 @@ func (c *Config) together() (problems []string) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("SANDBOX_TLS_CERT and SANDBOX_TLS_KEY go together, and one is missing")
 	}
+	if c.TLSCert != "" && strings.HasPrefix(c.Listen, "unix:") {
+		bad("SANDBOX_TLS_CERT does not go with a socket in SANDBOX_LISTEN: clients of a socket speak HTTP without TLS")
+	}
 	if (c.OIDCIssuer == "") != (c.OIDCAudience == "") {
 		bad("SANDBOX_OIDC_ISSUER and SANDBOX_OIDC_AUDIENCE go together, and one is missing")
 	}

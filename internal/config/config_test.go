@@ -208,7 +208,7 @@ listen: unix:/run/belljar/api.sock
 }
 
 func TestEverythingWrongIsToldAtOnce(t *testing.T) {
-	name := file(t, "max_cpus: 2\npids_limit: many\npids_limit: 3\nPIDS_LIMIT: 4\nlisten: {a: 1}\n")
+	name := file(t, "max_cpus: 2\npids_limit: many\npids_limit: 3\nPIDS_LIMIT: 4\nlisten: {a: 1}\nSANDBOX_DEFAULT_CPU: 1\n")
 	got := problems(t, Sources{
 		File: name,
 		Env:  []string{"SANDBOX_MAX_MEM=1", "SANDBOX_QUEUE_TTL_SEC=-1", "SANDBOX_ZZZZZZ=1", "SANDBOX_JWT_SECRET=hunter2"},
@@ -219,6 +219,7 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 		name + ":3: pids_limit is set in line 2 already",
 		name + ":4: PIDS_LIMIT is not a key, did you mean pids_limit",
 		name + ":5: listen must be a plain value or a list",
+		name + ":6: SANDBOX_DEFAULT_CPU is not a key, did you mean default_cpu",
 		"SANDBOX_MAX_MEM in the environment is not a key, did you mean SANDBOX_MAX_MEM_MB",
 		"SANDBOX_ZZZZZZ in the environment is not a key",
 		"flag max-log-byte is not a key, did you mean max-log-bytes",
@@ -278,6 +279,7 @@ func TestKeysThatGoTogether(t *testing.T) {
 		want string
 	}{
 		{[]string{"SANDBOX_TLS_CERT=/c"}, "SANDBOX_TLS_KEY"},
+		{[]string{"SANDBOX_TLS_CERT=/c", "SANDBOX_TLS_KEY=/k", "SANDBOX_LISTEN=unix:/s"}, "SANDBOX_TLS_CERT does not go with a socket"},
 		{[]string{"SANDBOX_OIDC_ISSUER=https://i.example"}, "SANDBOX_OIDC_AUDIENCE"},
 		{[]string{"SANDBOX_MAX_CPU=1", "SANDBOX_DEFAULT_CPU=2"}, "SANDBOX_DEFAULT_CPU in the environment is above SANDBOX_MAX_CPU"},
 		{[]string{"SANDBOX_STORE_BACKEND=memory", "SANDBOX_STORE_DB_PATH=/x"}, "no meaning"},

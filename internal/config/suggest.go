@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar/internal/nearest"
@@ -8,6 +9,9 @@ import (
 
 // suggest returns the name most similar to word, or the one that begins with it, or "".
 func suggest(word string, names []string) string {
+	if slices.Contains(names, word) { // a key that is written as the variable, in capitals or with the prefix
+		return word
+	}
 	best := nearest.Of(word, len(word)/3, names)
 	for _, name := range names {
 		if best == "" && len(word) > 3 && strings.HasPrefix(name, word) {

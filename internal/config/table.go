@@ -47,7 +47,7 @@ func server(c *Config) []row {
 			doc: "Address to listen on: host:port, or unix:/path. Requests need a key or a token at every address, loopback too."},
 		{name: "DATA", value: text(&c.Data),
 			doc: "Folder of this installation: records, logs, artifacts, secrets. Default: /var/lib/belljar for root, else belljar below $XDG_DATA_HOME or ~/.local/share."},
-		{name: "TLS_CERT", value: text(&c.TLSCert), doc: "PEM file with the certificate chain to serve HTTPS with. Needs SANDBOX_TLS_KEY."},
+		{name: "TLS_CERT", value: text(&c.TLSCert), doc: "PEM file with the certificate chain to serve HTTPS with. Needs SANDBOX_TLS_KEY, and no socket in SANDBOX_LISTEN."},
 		{name: "TLS_KEY", value: text(&c.TLSKey), doc: "PEM file with the private key of SANDBOX_TLS_CERT."},
 		{name: "PUBLIC_URL", value: text(&c.PublicURL, checkURL),
 			doc: "Address under which clients reach the server, for URLs in answers, if it differs from the one in their requests: https://host[/path]."},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
+	"syscall"
 
 	"github.com/belljar/belljar"
 )
@@ -82,10 +83,11 @@ func openLock(path string) (*os.File, error) {
 }
 
 func unusable(path string, err error) error {
-	return &belljar.Error{
-		Code: belljar.CodeInternal, Message: "data folder " + path + " cannot be used", Err: err,
-		Hint: "name a folder that you can write with SANDBOX_DATA, or with serve's --data",
+	hint := "name a folder that you can write with SANDBOX_DATA, or with serve's --data"
+	if errors.Is(err, syscall.ENOSPC) {
+		hint = "free space on its disk, or files as df -i counts them"
 	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: "data folder " + path + " cannot be used", Err: err, Hint: hint}
 }
 
 // Close releases the lock.

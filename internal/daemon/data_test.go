@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -141,5 +142,9 @@ func TestUnusableData(t *testing.T) {
 	}
 	if _, err := openData(file); err == nil || belljar.HintOf(err) == "" {
 		t.Errorf("a file as the folder: %v", err)
+	}
+	full := unusable("/data", &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC})
+	if hint := belljar.HintOf(full); !strings.HasPrefix(hint, "free space") {
+		t.Errorf("a full disk: %v, hint %q", full, hint)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/config"
@@ -203,6 +205,9 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 		first = "set SANDBOX_API_KEY to the key (" + origin + "), then "
 	}
 	_, kept := h.Getenv("JOURNAL_STREAM")
+	if f, ok := h.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		kept = false // the terminal's own program was started by a service manager
+	}
 	switch {
 	case n.madeKey == "":
 	case kept:

@@ -1,4 +1,4 @@
-// Package ident shortens ids, and finds what a part of an id means.
+// Package ident shortens ids, and finds what a part of an id, or a name, means.
 package ident
 
 import (
@@ -102,6 +102,23 @@ func Token(ctx context.Context, s belljar.Service, prefix string) (string, error
 		}
 		return ids, false, err
 	})
+}
+
+// Approval returns the id of the approval with this prefix: of one that waits, or else of any.
+func Approval(ctx context.Context, s belljar.Service, prefix string) (id string, err error) {
+	for _, state := range []belljar.ApprovalState{belljar.ApprovalPending, ""} {
+		id, err = Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
+			page, err := s.Admin().Approvals(ctx, belljar.ApprovalQuery{State: state, Limit: belljar.MaxPage, Offset: offset})
+			for _, a := range page.Items {
+				ids = append(ids, a.ID)
+			}
+			return ids, page.HasMore, err
+		})
+		if belljar.CodeOf(err) != belljar.CodeNotFound {
+			break
+		}
+	}
+	return id, err
 }
 
 // listCommand returns the command that lists things of a kind.

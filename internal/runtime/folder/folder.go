@@ -19,6 +19,7 @@ import (
 // Runtime makes sandboxes of a folder.
 type Runtime struct {
 	dir, state string
+	held       *os.File // state, whose path may be longer than that of a socket
 
 	mu    sync.Mutex
 	boxes map[string]*box
@@ -40,7 +41,11 @@ func New(dir, state string) (*Runtime, error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, err
 	}
-	return &Runtime{dir: dir, state: state, boxes: map[string]*box{}}, nil
+	held, err := os.Open(state)
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{dir: dir, state: state, held: held, boxes: map[string]*box{}}, nil
 }
 
 // Name is folder.
@@ -64,7 +69,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return nil, &runtime.StepError{Step: "spec", Err: err}
 	}
-	l, err := net.Listen("unix", filepath.Join(path, "agent"))
+	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s/agent", r.held.Fd(), spec.ID))
 	if err != nil {
 		os.RemoveAll(path)
 		return nil, &runtime.StepError{Step: "socket", Err: err}
@@ -134,6 +139,7 @@ func (r *Runtime) Close() error {
 	if err := os.RemoveAll(r.state); err != nil && first == nil {
 		first = err
 	}
+	r.held.Close()
 	return first
 }
 
