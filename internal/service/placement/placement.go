@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"path"
+	host "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,17 +149,19 @@ func layerPaths(layer string) [][2]string {
 const dataFactor = 2
 
 // Rlimits are those of docs/compatibility.md#limits-and-defaults. A process with several threads uses CPU time faster than the clock runs, so the cap on that
-// grows with the cores; it only has to catch what outlives the clock's. Where nothing limits the cores there is none. Nor is there one on files where nothing
-// limits the workspace.
+// grows with the cores: all of this machine's where nothing limits them. It only has to catch what outlives the clock's. There is none on files where
+// nothing limits the workspace.
 func (p *Placement) Rlimits() map[string]uint64 {
 	l := p.Limits
+	cores := max(1, l.CPU)
+	if !p.Caps.Protection(runtime.ProtectCPU).Enforced {
+		cores = max(cores, float64(host.NumCPU()))
+	}
 	limits := map[string]uint64{
 		"nofile": uint64(l.NoFile),
 		"nproc":  uint64(l.NProc),
 		"core":   0,
-	}
-	if p.Caps.Protection(runtime.ProtectCPU).Enforced {
-		limits["cpu"] = uint64(math.Ceil(l.TimeoutSec*max(1, l.CPU))) + 2
+		"cpu":    uint64(math.Ceil(l.TimeoutSec*cores)) + 2,
 	}
 	if p.Caps.Protection(runtime.ProtectDisk).Enforced {
 		limits["fsize"] = uint64(max(l.WorkspaceMB, l.TmpMB))<<20 + 1 // a file that fills the workspace meets its end first, which is ENOSPC and no signal

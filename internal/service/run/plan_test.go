@@ -1,6 +1,7 @@
 package run
 
 import (
+	host "runtime"
 	"slices"
 	"testing"
 
@@ -97,11 +98,14 @@ func TestCPURlimit(t *testing.T) {
 // Where a host limits no cores, threads use CPU time faster than any clock; where it limits no workspace, files have no most. What a run leaves
 // in its session may use more time than the run had.
 func TestLimitsOfWhatIsUnlimited(t *testing.T) {
+	p := planned(func(p *plan) { p.Caps.Protections, p.Limits.CPU, p.Limits.TimeoutSec = p.Caps.Protections[1:], 1, 60 })
+	if got := p.command("id", &box.Box{}).Rlimits["cpu"]; got != uint64(60*host.NumCPU()+2) {
+		t.Errorf("no limit of cores: %d s", got)
+	}
 	for name, test := range map[string]struct {
 		change  func(*plan)
 		missing string
 	}{
-		"no limit of cores":       {func(p *plan) { p.Caps.Protections = p.Caps.Protections[1:] }, "cpu"},
 		"no limit of a workspace": {func(p *plan) { p.Caps.Protections = p.Caps.Protections[:1] }, "fsize"},
 		"a run in a session":      {func(p *plan) { p.session = &session.Session{} }, "cpu"},
 	} {
