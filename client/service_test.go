@@ -89,7 +89,9 @@ func TestOptions(t *testing.T) {
 		{URL: "http://host", APIKey: "a", Bearer: "b"}, {URL: "http://host", APIKey: "a\nb"},
 	} {
 		_, err := client.New(opts)
-		want(t, err, belljar.CodeInvalidRequest)
+		if e := want(t, err, belljar.CodeInvalidRequest); strings.Contains(e.Error(), "secret") {
+			t.Error(e)
+		}
 	}
 }
 

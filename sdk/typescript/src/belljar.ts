@@ -224,7 +224,10 @@ function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: strin
   } catch {
     // told below
   }
-  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
+  if (url?.username || url?.password) {
+    throw invalid("baseUrl", "the address of the server has a user or a password", "leave it out, and give an API key");
+  }
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash) {
     throw invalid("baseUrl", `"${given}" is not the address of a server`, "it looks like http://127.0.0.1:8080");
   }
   return { baseUrl: (url.origin + url.pathname).replace(/\/+$/, ""), ...(options.socketPath ? { socketPath: options.socketPath } : {}) };

@@ -30,7 +30,7 @@ class Address:
             host, port = parts.hostname, parts.port
         except ValueError:
             raise _wrong(text) from None
-        if parts.scheme not in ("http", "https") or not host or parts.username or parts.query or parts.fragment:
+        if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or parts.query or parts.fragment:
             raise _wrong(text)
         if not clean(text) or " " in text:
             raise _wrong(text)
@@ -61,6 +61,12 @@ class Address:
 
 
 def _wrong(text: str) -> InvalidRequestError:
+    if "@" in text:  # an error must not repeat a password
+        return InvalidRequestError(
+            "the address of the server has a user or a password",
+            details={"field": "url"},
+            hint="leave it out, and give an API key",
+        )
     return InvalidRequestError(
         f"{text!r} is not the address of a server", details={"field": "url"}, hint="it looks like http://127.0.0.1:8080"
     )
