@@ -17,14 +17,6 @@ import (
 	"time"
 )
 
-// Load gives the engine the images of an archive as docker save makes it.
-func (e *Engine) Load(t testing.TB, archive io.Reader) {
-	t.Helper()
-	if _, err := e.call(context.Background(), http.MethodPost, "/images/load", nil, archive); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Import gives the engine an image made of the tar of a root file system. changes are lines as of a Dockerfile.
 func (e *Engine) Import(t testing.TB, name string, root io.Reader, changes ...string) {
 	t.Helper()

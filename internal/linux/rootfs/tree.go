@@ -64,9 +64,6 @@ func (u User) Check(last int) error {
 // Reserved are the names in the root that are never an image's.
 func Reserved() []string { return []string{"dev", "proc", "sys", "tmp", "run", "workspace"} }
 
-// Writable are the folders that a sandbox can write to, each with a size of its own. There is /dev/shm besides them.
-func Writable() []string { return []string{"workspace", "tmp", "run"} }
-
 // pageBytes is what a file, or a long link, takes at least in memory.
 const pageBytes = 4096
 
