@@ -230,8 +230,8 @@ test("a terminal that is gone when the page comes back says so", async (t) => {
     if (++connections > 1) return void admitted.then(() => socket.connectToServer());
     const server = socket.connectToServer();
     leave = () => {
+      void socket.close({ code: 1001, reason: "server is shutting down" }); // first, or what the page sends meanwhile would be an error
       void server.close();
-      void socket.close({ code: 1001, reason: "server is shutting down" });
     };
   });
   await open();
