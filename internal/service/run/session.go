@@ -2,13 +2,11 @@ package run
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/session"
-	"github.com/belljar/belljar/internal/store"
 )
 
 var _ session.Runs = (*Runs)(nil)
@@ -41,13 +39,17 @@ func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
 	return total, nil
 }
 
-// UnfinishedIn reports whether a session has runs on record that have not ended: those of a former process, before they are recovered.
-func (s *Runs) UnfinishedIn(ctx context.Context, id string) (bool, error) {
+// Busy returns the ids of the sessions that have runs on record which have not ended: those of a former process, before they are recovered.
+func (s *Runs) Busy(ctx context.Context) (map[string]bool, error) {
 	rows, err := s.store.Unfinished(ctx)
 	if err != nil {
-		return false, fault.Record("find the runs of session "+id, err)
+		return nil, fault.Record("look for unfinished runs", err)
 	}
-	return slices.ContainsFunc(rows, func(row store.Run) bool { return row.SessionID == id }), nil
+	busy := map[string]bool{}
+	for _, row := range rows {
+		busy[row.SessionID] = true
+	}
+	return busy, nil
 }
 
 // Orphaned reports whether a command that an agent knows is that of a run which is not under way. A build always is: a run that was

@@ -26,6 +26,7 @@ import (
 type Recovery struct {
 	*Sessions
 	found commands
+	busy  map[string]bool // ids of sessions with runs that have not ended
 }
 
 var (
@@ -45,6 +46,9 @@ func (s *Recovery) Recover(ctx context.Context) error {
 	rows, err := s.opts.Store.Unfinished(ctx)
 	if err != nil {
 		return fault.Record("look for unfinished sessions", err)
+	}
+	if s.busy, err = s.opts.Runs.Busy(ctx); err != nil {
+		return err
 	}
 	var mu sync.Mutex
 	s.found = commands{}
@@ -92,10 +96,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	if err == nil {
 		known, err = b.Agent.List(ctx)
 	}
-	used := false
-	if err == nil {
-		used, err = s.used(ctx, row.ID, known)
-	}
+	used := s.used(row.ID, known)
 	switch {
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
 		return nil, nil, &ending{belljar.SessionLost, "its sandbox ended while belljar was not running"}
@@ -128,11 +129,8 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 
 // used reports whether a session is in use by a run, which its agent knows. Of those that have ended, the agent may not have been asked yet to
 // forget one whose end is on record.
-func (s *Recovery) used(ctx context.Context, id string, known []wire.ExecInfo) (bool, error) {
-	if !slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) }) {
-		return false, nil
-	}
-	return s.opts.Runs.UnfinishedIn(ctx, id)
+func (s *Recovery) used(id string, known []wire.ExecInfo) bool {
+	return s.busy[id] && slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) })
 }
 
 // reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not

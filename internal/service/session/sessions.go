@@ -45,8 +45,9 @@ type Runs interface {
 	StopIn(session string, why error)
 	// CountIn is how many runs a session has had.
 	CountIn(ctx context.Context, session string) (int, error)
-	// UnfinishedIn reports whether a session has runs on record that have not ended: those of a former process, before they are recovered.
-	UnfinishedIn(ctx context.Context, session string) (bool, error)
+	// Busy returns the ids of the sessions that have runs on record which have not ended: those of a former process, before they are
+	// recovered.
+	Busy(ctx context.Context) (map[string]bool, error)
 	// Orphaned reports whether a command that an agent knows is that of a run which is not under way.
 	Orphaned(command string) bool
 }
