@@ -25,7 +25,7 @@ func TestTranscripts(t *testing.T) {
 			if !ok || parts[i+1].Name != "hears" {
 				t.Fatalf("%q, %q are not a request and its answer", parts[i].Name, parts[i+1].Name)
 			}
-			if as == "nobody" {
+			if as == "anonymous" {
 				as = ""
 			}
 			b.play(as, parts[i].Data, parts[i+1].Data)

@@ -83,7 +83,7 @@ test("a server that is away is said, asked again, and welcomed back", async (t) 
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
 });
 
-test("a server that hangs is said, too", async (t) => {
+test("a server that hangs is reported, too", async (t) => {
   const v = await visit(t);
   v.allow(/ERR_TIMED_OUT/);
   await v.inject(() => {
