@@ -17,7 +17,8 @@ import (
 type waits struct {
 	dial   time.Duration // for all addresses of a name
 	accept time.Duration // for the agent
-	head   time.Duration // for a ClientHello or the head of a request
+	first  time.Duration // for the first byte of a ClientHello: Git reads all authorities after it has connected
+	head   time.Duration // for the rest of a ClientHello, or the head of a request
 	last   time.Duration // for a program to read why it was denied
 	silent time.Duration // for a host to send more of an answer, once the program has ended its side
 	pin    time.Duration // for the names of a run
@@ -27,8 +28,8 @@ type waits struct {
 
 // usual are the waits of a gate. Tests that are not about them have longer ones.
 var usual = waits{
-	dial: 10 * time.Second, accept: 10 * time.Second, head: 10 * time.Second, last: 5 * time.Second, silent: 30 * time.Second,
-	pin: 2 * time.Second, name: 4 * time.Second, lookup: 15 * time.Second,
+	dial: 10 * time.Second, accept: 10 * time.Second, first: 30 * time.Second, head: 10 * time.Second, last: 5 * time.Second,
+	silent: 30 * time.Second, pin: 2 * time.Second, name: 4 * time.Second, lookup: 15 * time.Second,
 }
 
 // conn is a connection of a program, from the ask to the end.
