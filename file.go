@@ -22,10 +22,10 @@ type FileWrite struct {
 	Path      string    // "x" and "/workspace/x" are the same file
 	Content   io.Reader // read to its end; nil is an empty file
 	Size      int64     // bytes that Content will bring, 0 or -1 if not known; reports early that they are too many
-	Mode      uint32    // permission bits; 0 means 0644
+	Mode      uint32    // permission bits; 0 means those of the file that is replaced, or else 0644
 	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
 	// IfMatch, if it is set, replaces a file only if its content has one of these ETags ([FileEntry.ETag], separated by commas), or with
-	// "*" if there is a file; else that is [CodePrecondition]. Overwrite is then not needed, and the file keeps its mode if Mode is 0.
+	// "*" if there is a file; else that is [CodePrecondition]. Overwrite is then not needed.
 	IfMatch string
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Uses are the requests and tickets that credentials are in use for. They end when a credential is revoked. The zero value has none.
+// Uses are the requests and tickets that credentials are in use for. They end when a credential is revoked or expires. The zero value has none.
 type Uses struct {
 	mu      sync.Mutex
 	revoked uint64 // how often End was called

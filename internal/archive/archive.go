@@ -6,9 +6,8 @@
 //
 //	path_escapes       traversal, absolute, backslash, drive
 //	payload_too_large  bytes, files, ratio
-//	invalid_request    depth, name (empty, too long), utf8, control, duplicate, clash (file against folder), twin (names
-//	                   that are one where case or Unicode form do not count), symlink, hard_link, device, fifo, socket,
-//	                   sparse, type, size, encrypted, method, zip64, overlap, trailing, cut_off, malformed
+//	invalid_request    depth, name (empty, too long), utf8, control, duplicate, clash (file against folder), symlink,
+//	                   hard_link, device, fifo, socket, sparse, type, size, encrypted, method, zip64, overlap, trailing, cut_off, malformed
 //
 // Global pax headers are ignored. The extra files of macOS archives are ordinary files. Of modes only the permission
 // bits are kept.

@@ -69,7 +69,7 @@ func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 
 // check reads every part to its end and applies the rules.
 func (b *Bundle) check(ctx context.Context) error {
-	seen := newSet()
+	seen := set{}
 	entries := 0
 	judge := func(e Entry, r io.Reader) error {
 		if entries++; entries > b.limits.entries() {

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -8,9 +10,11 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/test/program"
 )
 
@@ -101,5 +105,41 @@ func TestWrongScheme(t *testing.T) {
 	c = start(t, "--server", strings.Replace(secure.URL, "https:", "http:", 1), "ps")
 	if status := c.ended(t); status != 125 || !strings.Contains(c.stderr.String(), "\nhint: use "+secure.URL+"\n") {
 		t.Errorf("status %d, %s", status, c.stderr.String())
+	}
+}
+
+// TestManySessions lists more sessions than one page of a server has.
+func TestManySessions(t *testing.T) {
+	const total = 450
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+		if limit > belljar.MaxPage {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		page := belljar.SessionPage{Items: []belljar.Session{}, Total: total, Limit: limit, Offset: offset}
+		for i := offset; i < min(offset+limit, total); i++ {
+			page.Items = append(page.Items, belljar.Session{ID: fmt.Sprintf("session-%03d", i)})
+		}
+		page.HasMore = offset+len(page.Items) < total
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(page) // the client reports an answer that is cut
+	}))
+	defer server.Close()
+	for limit, more := range map[int]string{201: "belljar: 201 of 450 sessions; --limit shows more\n", 450: "", 1000: ""} {
+		c := start(t, "--server", server.URL, "session", "ls", "-q", "--limit", strconv.Itoa(limit))
+		out, err := io.ReadAll(c.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := strings.Fields(string(out))
+		if status := c.ended(t); status != 0 || len(ids) != min(limit, total) || c.stderr.String() != more {
+			t.Errorf("--limit %d: %d sessions, status %d, %s", limit, len(ids), status, c.stderr.String())
+			continue
+		}
+		if last := ids[len(ids)-1]; last != fmt.Sprintf("session-%03d", len(ids)-1) {
+			t.Errorf("--limit %d ends with %s", limit, last)
+		}
 	}
 }

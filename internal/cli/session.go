@@ -209,7 +209,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 type sessionList struct {
 	All    bool   `short:"a" help:"Also those that have ended."`
 	Prefix string `placeholder:"SCOPE" help:"Only those whose scope begins so: workflow:run_123:"`
-	Limit  int    `short:"n" default:"50" placeholder:"N" help:"At most that many (default 50, at most 200)."`
+	Limit  int    `short:"n" default:"50" placeholder:"N" help:"At most that many (default 50)."`
 	Quiet  bool   `short:"q" help:"Print whole ids only."`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
@@ -217,13 +217,20 @@ type sessionList struct {
 // Run lists sessions.
 func (l *sessionList) Run(ctx context.Context, c *console) error {
 	return c.remote(func(s belljar.Service) error {
-		if l.Limit < 1 || l.Limit > belljar.MaxPage {
-			return mistake.New("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
+		if l.Limit < 1 {
+			return mistake.New("", "--limit: must be more than 0, got %d", l.Limit)
 		}
-		page, err := s.Sessions().List(ctx, belljar.SessionQuery{All: l.All, KeyPrefix: l.Prefix, Limit: l.Limit})
-		if err != nil {
-			return err
+		page := belljar.SessionPage{Items: []belljar.Session{}, Limit: l.Limit, HasMore: true}
+		for page.HasMore && len(page.Items) < l.Limit {
+			next, err := s.Sessions().List(ctx, belljar.SessionQuery{
+				All: l.All, KeyPrefix: l.Prefix, Limit: min(l.Limit-len(page.Items), belljar.MaxPage), Offset: len(page.Items),
+			})
+			if err != nil {
+				return err
+			}
+			page.Items, page.Total, page.HasMore = append(page.Items, next.Items...), next.Total, next.HasMore && len(next.Items) > 0
 		}
+		var err error
 		ids := make([]string, len(page.Items))
 		for i, session := range page.Items {
 			ids[i] = session.ID

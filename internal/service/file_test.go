@@ -77,7 +77,7 @@ func TestFileWriteAndRead(t *testing.T) {
 		t.Errorf("over a file: %v", err)
 	}
 	entry, err = d.Write(d.context(), d.ID, belljar.FileWrite{Path: "a/b.txt", Content: strings.NewReader("new"), Overwrite: true})
-	if err != nil || entry.Mode != "0644" || d.read("a/b.txt") != "new" {
+	if err != nil || entry.Mode != "0600" || d.read("a/b.txt") != "new" { // it keeps its mode
 		t.Errorf("%+v, %v", entry, err)
 	}
 	for match, code := range map[string]belljar.Code{
@@ -229,8 +229,12 @@ func TestFileBatch(t *testing.T) {
 			t.Errorf("%s is in the way: %+v", path, err)
 		}
 	}
-	if _, err := d.WriteAll(d.context(), d.ID, []belljar.FileWrite{over(file("a/1", "uno")), over(file("4", "four"))}); err != nil {
-		t.Error(err)
+	list, err := d.WriteAll(d.context(), d.ID, []belljar.FileWrite{over(file("a/1", "uno")), over(file("a/2", "two")), over(file("4", "four"))})
+	if err != nil || list[0].Mode != "0644" || list[1].Mode != "0755" || list[2].Mode != "0644" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if got, err := d.Stat(d.context(), d.ID, "a/2"); err != nil || got != list[1] { // it keeps its mode
+		t.Errorf("%+v, %v, want %+v", got, err, list[1])
 	}
 	d.eventually("nothing is left of the others", func() bool {
 		return d.sh("find . -type f ! -path './.tmp*' | sort; cat a/1 3 4") == "./3\n./4\n./a/1\n./a/2\nunothreefour"

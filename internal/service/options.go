@@ -44,8 +44,8 @@ type Options struct {
 	Blobs blob.Store
 	// Events receives what happens, for the audit trail and the metrics; nil discards it.
 	Events event.Sink
-	// Revoked gets the name, as [SignIns.KeyParent] makes it, of each API key and sign-in that was revoked, once it is not valid; nil
-	// discards it.
+	// Revoked gets the name, as [SignIns.KeyParent] makes it, of each API key and sign-in that was revoked or has expired, once it is not
+	// valid; nil discards it.
 	Revoked func(name string)
 	// Images keeps images; nil knows the host's own programs only.
 	Images image.Library

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/admission"
@@ -63,6 +64,7 @@ type Service struct {
 	ports     *port.Ports
 	kernels   *kernel.Kernels
 	meter     *meter.Meter
+	expiring  sync.Map // the ids of tokens in use whose expiry ends their uses
 
 	work  lifecycle.Group // every run and teardown under way
 	gone  context.Context // ends when no work is under way any longer

@@ -40,17 +40,21 @@ func (SignIns) KeyParent(key string) string { return keyParent + hashKey(key) }
 
 // AddCode stores a one-time code of a caller.
 func (n SignIns) AddCode(ctx context.Context, caller belljar.Caller, code, parent string) (expires time.Time, err error) {
-	return n.add(ctx, caller, store.Token{Token: belljar.Token{Name: "web page", Prefix: codePrefix}, Parent: parent}, code, codeLife, event.SignInCode)
+	until := n.s.now().Add(codeLife)
+	return n.add(ctx, caller, store.Token{Token: belljar.Token{Name: "web page", Prefix: codePrefix}, Parent: parent}, code, until, event.SignInCode)
 }
 
-// Add stores a sign-in of a caller.
-func (n SignIns) Add(ctx context.Context, caller belljar.Caller, token, parent string) (expires time.Time, err error) {
-	return n.add(ctx, caller, store.Token{Token: belljar.Token{Name: "web page", Prefix: signInPrefix}, Parent: parent}, token, signInLife, event.SignedIn)
+// Add stores a sign-in of a caller, which expires at the latest at end, unless that is zero.
+func (n SignIns) Add(ctx context.Context, caller belljar.Caller, token, parent string, end time.Time) (expires time.Time, err error) {
+	until := n.s.now().Add(signInLife)
+	if !end.IsZero() && end.Before(until) {
+		until = end.UTC()
+	}
+	return n.add(ctx, caller, store.Token{Token: belljar.Token{Name: "web page", Prefix: signInPrefix}, Parent: parent}, token, until, event.SignedIn)
 }
 
-func (n SignIns) add(ctx context.Context, caller belljar.Caller, t store.Token, secret string, life time.Duration, name string) (time.Time, error) {
+func (n SignIns) add(ctx context.Context, caller belljar.Caller, t store.Token, secret string, until time.Time, name string) (time.Time, error) {
 	now := n.s.now()
-	until := now.Add(life)
 	end, err := n.end(ctx, t.Parent)
 	if err != nil {
 		return time.Time{}, err

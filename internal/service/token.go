@@ -82,6 +82,7 @@ func (s *Service) validToken(ctx context.Context, hash string) (store.Token, err
 			s.log.Warn("use of an API key cannot be recorded", "token_id", t.ID, "err", err)
 		}
 	}
+	endAtExpiry(s, t)
 	return t, nil
 }
 
@@ -162,6 +163,20 @@ func (o *Options) endUses(t store.Token) {
 	if o.Revoked != nil {
 		o.Revoked(keyParent + t.Hash)
 	}
+}
+
+// endAtExpiry ends what a valid token is in use for once it expires.
+func endAtExpiry(s *Service, t store.Token) {
+	if t.ExpiresAt == nil {
+		return
+	}
+	if _, set := s.expiring.LoadOrStore(t.ID, true); set {
+		return
+	}
+	s.clock.AfterFunc(t.ExpiresAt.Sub(s.clock.Now()), func() {
+		s.expiring.Delete(t.ID)
+		s.opts.endUses(t)
+	})
 }
 
 // recordToken records an event of a key.

@@ -69,6 +69,7 @@ type record struct {
 	Bytes    int64             `json:"bytes"`
 	Files    int64             `json:"files,omitempty"`
 	Gone     bool              `json:"gone,omitempty"` // it was forgotten while it was held
+	Boot     string            `json:"boot,omitempty"` // of the machine, for files that the disk may lack after another one; "" for others
 }
 
 // Endings of names on a shelf.
@@ -152,7 +153,14 @@ func (s *Shelf) read(key string) (rec record, err error) {
 	if err == nil && json.Unmarshal(raw, &rec) != nil {
 		err = fs.ErrNotExist // it was written by another version
 	}
+	rec.Gone = rec.Gone || rec.Boot != "" && rec.Boot != boot()
 	return rec, err
+}
+
+// boot is the id of the machine's boot, "" if it is not known.
+func boot() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
 }
 
 func (s *Shelf) write(key string, rec record) error {
@@ -186,19 +194,23 @@ func (s *Shelf) Renew(key string, now time.Time) error {
 	return s.write(key, rec)
 }
 
-// Put makes the layer of a key from a tar stream, in place of an older one, and returns it held. The error is [ErrTooLarge], [ErrBad],
-// or that of the disk.
+// Put makes the layer of a key from a tar stream, in place of an older one, and returns it held. The disk has its files then. The error is
+// [ErrTooLarge], [ErrBad], or that of the disk.
 func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.Reader) (*Layer, error) {
 	return s.put(key, record{Lock: lock, Resolved: now}, func(dir string, rec *record) (err error) {
 		rec.Bytes, err = unpack(files, dir, s.Max, s.Links)
-		return errors.Join(err, os.Chmod(dir, 0o755)) // for the users of sandboxes
+		if err = errors.Join(err, os.Chmod(dir, 0o755)); err == nil { // for the users of sandboxes
+			err = flush(dir)
+		}
+		return err
 	})
 }
 
 // PutTree makes the layer of a key as Put does, from the tar stream of a workspace that was checked before, with everything as it is there:
-// modes, times, links, holes and user attributes. All belong to uid and gid.
+// modes, times, links, holes and user attributes. All belong to uid and gid. It does not wait for the disk: the layer counts until the machine
+// is booted again, as do those of [Shelf.PutState] and [Shelf.Adopt].
 func (s *Shelf) PutTree(key string, uid, gid int, now time.Time, files io.Reader) (*Layer, error) {
-	return s.put(key, record{Resolved: now}, func(dir string, rec *record) (err error) {
+	return s.put(key, record{Resolved: now, Boot: boot()}, func(dir string, rec *record) (err error) {
 		rec.Bytes, rec.Files, err = unpackTree(files, dir, s.Max, uid, gid)
 		return err
 	})
@@ -206,7 +218,7 @@ func (s *Shelf) PutTree(key string, uid, gid int, now time.Time, files io.Reader
 
 // PutState makes the layer of a key from a tar stream of files that only this process reads.
 func (s *Shelf) PutState(key string, now time.Time, files io.Reader) (*Layer, error) {
-	return s.put(key, record{Resolved: now}, func(dir string, rec *record) (err error) {
+	return s.put(key, record{Resolved: now, Boot: boot()}, func(dir string, rec *record) (err error) {
 		rec.Bytes, err = unpack(files, dir, s.Max, false)
 		return err
 	})
@@ -220,7 +232,7 @@ func (s *Shelf) Make(fill func(dir string) error) (*Layer, error) {
 
 // Adopt makes a layer of so many bytes that of a key.
 func (s *Shelf) Adopt(key string, l *Layer, bytes int64) error {
-	return s.write(key, record{Folder: filepath.Base(l.Dir), Resolved: l.Resolved, Bytes: bytes})
+	return s.write(key, record{Folder: filepath.Base(l.Dir), Resolved: l.Resolved, Bytes: bytes, Boot: boot()})
 }
 
 // Keys are the keys that have a layer.

@@ -189,6 +189,15 @@ func setAttributes(fd int, head *tar.Header) error {
 	return nil
 }
 
+// flush returns when the disk has the files below a folder. One call for the file system is faster than one for each file.
+func flush(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd()))), f.Close())
+}
+
 // setTime sets the time of an entry, and of a link itself.
 func setTime(dir int, base string, at time.Time) error {
 	ts := unix.NsecToTimespec(at.UnixNano())

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/disk"
+	"github.com/belljar/belljar/test/need"
 )
 
 // TestPutTree holds that a workspace is unpacked as it is, and that a stream that fails leaves nothing.
@@ -130,6 +135,92 @@ func TestPutTree(t *testing.T) {
 	if after, _ := os.ReadDir(s.Dir); len(after) != len(before) {
 		t.Errorf("%v are left of %v", after, before)
 	}
+}
+
+// What is unpacked of a workspace counts until the next boot: the disk may lack its files after a power cut.
+func TestTreeAfterABoot(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 20, Max: 1 << 20}
+	put := func() *Layer {
+		t.Helper()
+		l, err := s.PutTree("a", os.Getuid(), os.Getgid(), time.Now(), stream(t, file{name: "x", text: "x", mode: 0o600}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before := put()
+	before.Leave()
+	kept, err := s.Get("a")
+	if err != nil || kept == nil || kept.Dir != before.Dir {
+		t.Fatalf("in the same boot: %+v, %v", kept, err)
+	}
+	kept.Leave()
+	rec, err := s.read("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Boot = "another"
+	if err := s.write("a", rec); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.Get("a"); l != nil || err != nil {
+		t.Errorf("after a boot: %+v, %v", l, err)
+	}
+	put().Release()
+	if _, err := os.Stat(before.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the former files are kept: %v", err)
+	}
+	if l, err := s.Get("a"); l == nil || err != nil {
+		t.Errorf("unpacked again: %+v, %v", l, err)
+	} else {
+		l.Release()
+	}
+}
+
+// TestPowerCut holds that packages that are on record are whole on a disk that stops right after they were installed.
+func TestPowerCut(t *testing.T) {
+	if why, hint := disk.Missing(); why != "" {
+		need.Missing(t, "%s: %s", why, hint)
+	}
+	image := filepath.Join(t.TempDir(), "disk")
+	if err := disk.Make(image, 64<<20, 1000); err != nil {
+		t.Fatal(err)
+	}
+	mounted := func() (disk.Tree, *Shelf) { // where no other process can keep it mounted
+		t.Helper()
+		tree, err := disk.Mount(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { tree.Close() })
+		return tree, &Shelf{Dir: fmt.Sprintf("/proc/self/fd/%d/shelf", tree.Fd()), Keep: 1 << 20, Max: 1 << 20}
+	}
+	tree, s := mounted()
+	text := strings.Repeat("all that the file holds\n", 1000)
+	l, err := s.Put("a", []belljar.Package{{Name: "x", Version: "1"}}, time.Now(), stream(t, file{name: "x.py", text: text}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Leave()
+	// The disk has the record, and with it its journal, which has the names of all files.
+	rec, err := os.Open(s.in("a" + recordExt))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const shutdown, withoutTheRest = 0x8004587d, 2 // EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH
+	if err := errors.Join(rec.Sync(), unix.IoctlSetPointerInt(int(rec.Fd()), shutdown, withoutTheRest), rec.Close(), tree.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	_, s = mounted()
+	l, err = s.Get("a")
+	if err != nil || l == nil {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(l.Dir, "x.py")); err != nil || string(got) != text {
+		t.Errorf("the file has %d bytes, want %d: %v", len(got), len(text), err)
+	}
+	l.Leave()
 }
 
 type failing struct{ err error }

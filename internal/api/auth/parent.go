@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -58,13 +59,13 @@ func (a *Authenticator) checkParent(parent string) error {
 	return nil
 }
 
-// expiry returns the expiry of a parent in Unix seconds, 0 for none.
-func expiry(parent string) int64 {
+// expiry returns the expiry of a JWT as a parent, the zero time for others.
+func expiry(parent string) time.Time {
 	kind, rest, _ := strings.Cut(parent, ":")
 	if kind != sharedParent && kind != providerParent {
-		return 0
+		return time.Time{}
 	}
 	_, end, _ := strings.Cut(rest, ":")
-	expires, _ := strconv.ParseInt(end, 10, 64) // 0 if it is not a parent of ours
-	return expires
+	expires, _ := strconv.ParseInt(end, 10, 64) // the parent is ours
+	return time.Unix(expires, 0)
 }

@@ -27,7 +27,8 @@ type SignIns interface {
 	// KeyParent returns the parent for what is made with an API key, which is the name of the key, or of a sign-in, in [api.Uses].
 	KeyParent(key string) string
 	AddCode(ctx context.Context, caller belljar.Caller, code, parent string) (expires time.Time, err error)
-	Add(ctx context.Context, caller belljar.Caller, token, parent string) (expires time.Time, err error)
+	// Add stores a sign-in, which expires at the latest at end, unless that is zero.
+	Add(ctx context.Context, caller belljar.Caller, token, parent string, end time.Time) (expires time.Time, err error)
 	// Spend returns the user of a code, once.
 	Spend(ctx context.Context, code string) (caller belljar.Caller, parent string, err error)
 	Find(ctx context.Context, token string) (caller belljar.Caller, parent string, err error)
@@ -116,14 +117,11 @@ func (a *Authenticator) signIn(w http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	ctx := api.WithCaller(r.Context(), who.caller)
-	expires, err := a.opts.SignIns.Add(ctx, api.CallerOf(ctx), token, who.parent)
+	expires, err := a.opts.SignIns.Add(ctx, api.CallerOf(ctx), token, who.parent, expiry(who.parent))
 	if err != nil {
 		return nil, err
 	}
 	a.known.add(network(r), token)
-	if end := expiry(who.parent); end > 0 && end < expires.Unix() {
-		expires = time.Unix(end, 0)
-	}
 	return signedIn{token, expires.UTC(), who.caller.ID, who.caller.Role}, nil
 }
 

@@ -42,13 +42,30 @@ type world struct {
 
 	mu     sync.Mutex
 	events []event.Event
+	timers map[*time.Timer]time.Time
 }
 
 func (w *world) Now() time.Time { return time.Unix(0, w.now.Load()) }
 
-func (w *world) AfterFunc(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+func (w *world) AfterFunc(d time.Duration, f func()) func() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	timer := time.AfterFunc(d, f)
+	w.timers[timer] = w.Now().Add(d)
+	return timer.Stop
+}
 
-func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
+// pass moves the clock, and fires the timers that are due then.
+func (w *world) pass(d time.Duration) {
+	w.now.Add(int64(d))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for timer, at := range w.timers {
+		if !w.Now().Before(at) && timer.Stop() {
+			timer.Reset(0)
+		}
+	}
+}
 
 func (w *world) Record(e event.Event) {
 	w.mu.Lock()
@@ -57,7 +74,7 @@ func (w *world) Record(e event.Event) {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, held: make(chan context.Context, 8), records: memory.New()}
+	w := &world{t: t, held: make(chan context.Context, 8), records: memory.New(), timers: map[*time.Timer]time.Time{}}
 	w.now.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
 	w.start(auth.Options{})
 	t.Cleanup(func() { w.stop() })

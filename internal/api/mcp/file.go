@@ -22,7 +22,7 @@ type (
 		Path        string  `json:"path" about:"The file, relative to /workspace"`
 		Contents    *string `json:"contents,omitempty" about:"The file as text"`
 		ContentsB64 *string `json:"contents_b64,omitempty" about:"The file as base64, instead of contents"`
-		Mode        string  `json:"mode,omitempty" about:"Permission bits in octal; default 0644"`
+		Mode        string  `json:"mode,omitempty" about:"Permission bits in octal; default: those of the file that is replaced, or 0644"`
 		Overwrite   bool    `json:"overwrite,omitempty" about:"Replace an existing file"`
 	}
 	writeOutput struct {

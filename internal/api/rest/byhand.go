@@ -72,7 +72,7 @@ func (d *Door) declareByHand() {
 		Description: "Every message is one Frame as JSON text, at most 64 KB. The stream starts with seq 1 by default and closes with 1000 after the end event. " +
 			"If requested frames were removed, an event `resume` comes before the first frame. To an interactive run the client may send " +
 			"`{\"type\":\"stdin\",\"encoding\":\"utf8|base64\",\"data\":…}` and `{\"type\":\"stdin_close\"}`. Close codes: 1000 end of log, 1001 server shutting down, " +
-			"1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader, 4001 credentials revoked; after 1001, 1011 and 1013 reconnect with since_seq.",
+			"1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader, 4001 credentials revoked or expired; after 1001, 1011 and 1013 reconnect with since_seq.",
 		Parameters: append(streamParams(), inPath("run_id", "The run's id"), inQuery("exp", "Expiry of a signed URL, which only reads", text)),
 		Responses:  map[string]*huma.Response{"101": {Description: "A stream of frames"}},
 	})

@@ -16,7 +16,7 @@ type writeFile struct {
 	Path        string  `json:"path" doc:"Path of the file: x, ./x and /workspace/x are the same. Parent folders are created"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
 	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, instead of contents"`
-	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default 0644" example:"0755"`
+	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default: those of the file that is replaced, or 0644" example:"0755"`
 	Overwrite   bool    `json:"overwrite,omitempty" doc:"Whether to replace an existing file, which is a conflict otherwise"`
 }
 
@@ -25,7 +25,7 @@ type batchFile struct {
 	Path        string  `json:"path" doc:"Path of the file"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
 	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, instead of contents"`
-	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default 0644"`
+	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default: those of the file that is replaced, or 0644"`
 }
 
 type writeFiles struct {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"path"
@@ -50,6 +51,11 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 	default:
 		return none, api.Refuse("overwrite", "overwrite must be true or false, got %.40q", v)
 	}
+	fresh := r.Header.Get("If-None-Match")
+	if fresh != "" && (fresh != "*" || file.IfMatch != "") {
+		return none, api.Refuse("If-None-Match", "If-None-Match of an upload must be *, without If-Match")
+	}
+	file.Overwrite = file.Overwrite && fresh == ""
 	if err := api.CheckEncoding(r, "send the bytes as they are"); err != nil {
 		return none, err
 	}
@@ -76,6 +82,10 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 	defer body.close()
 	file.Content = body
 	entry, err := d.as(r.Context()).Files().Write(r.Context(), id, file)
+	var e *belljar.Error
+	if fresh != "" && errors.As(err, &e) && e.Details["rule"] == "exists" {
+		e.Code, e.Hint = belljar.CodePrecondition, "send overwrite=true without If-None-Match to replace it"
+	}
 	if err != nil {
 		return none, body.cause(err)
 	}
@@ -270,9 +280,10 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 		Description: "Writes atomically: no program sees a part of the file, and after an error the old file is intact. Parent folders are created. " +
 			"The answer has an ETag if the file has at most 8 MiB.",
 		Parameters: []*huma.Param{session, file,
-			inQuery("mode", "Permission bits in octal; default 0644", text),
+			inQuery("mode", "Permission bits in octal; default: those of the file that is replaced, or 0644", text),
 			inQuery("overwrite", "Whether to replace an existing file, which is a conflict otherwise", &huma.Schema{Type: "boolean"}),
 			inHeader("If-Match", "As for fs/write: the file is replaced only if it has one of these ETags; else 412 precondition_failed"),
+			inHeader("If-None-Match", "With *, nothing is replaced, whatever overwrite is: a file that exists is 412 precondition_failed"),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}}},
 		Responses:   map[string]*huma.Response{"200": response("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},

@@ -216,6 +216,22 @@ func TestRawFiles(t *testing.T) {
 	if got := read(t, resp); resp.StatusCode != 400 || !strings.Contains(string(got), `"field":"Content-Range"`) {
 		t.Errorf("a part answers %d: %s", resp.StatusCode, got)
 	}
+	for i, c := range []struct {
+		query  string
+		header http.Header
+		status int
+	}{
+		{"path=empty&overwrite=true", http.Header{"If-None-Match": {"*"}}, 412},
+		{"path=empty", http.Header{"If-None-Match": {"*"}}, 412},
+		{"path=first&overwrite=true", http.Header{"If-None-Match": {"*"}}, 200},
+		{"path=empty&overwrite=true", http.Header{"If-None-Match": {`"x"`}}, 400},
+		{"path=empty", http.Header{"If-None-Match": {"*"}, "If-Match": {"*"}}, 400},
+	} {
+		resp := b.send("PUT", at+"raw?"+c.query, "alice", c.header, "x")
+		if got := read(t, resp); resp.StatusCode != c.status {
+			t.Errorf("condition %d answers %d: %s", i, resp.StatusCode, got)
+		}
+	}
 	for _, c := range []struct {
 		method, query, ranged string
 		status                int

@@ -86,6 +86,14 @@ func hint(e *forkexec.Error) string {
 	return ""
 }
 
+// sealHint returns what usually keeps a program from being copied into memory.
+func sealHint(err error) string {
+	if errors.Is(err, unix.EACCES) {
+		return "this host forbids programs in memory, of which the sandbox's agent is one: set vm.memfd_noexec to 0 or 1 with sysctl"
+	}
+	return ""
+}
+
 // chrooted reports whether this process is in a chroot, as far as it can see.
 func chrooted() bool {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

@@ -117,7 +117,7 @@ func (r *Rack) open() (err error) {
 		return r.o.Errors.Step(StepDev, err, "")
 	}
 	if r.Agent, err = seal(r.o.Agent); err != nil {
-		return r.o.Errors.Step(StepAgent, err, "")
+		return r.o.Errors.Step(StepAgent, err, sealHint(err))
 	}
 	if r.IDs, err = idmap.Discover(idmap.Options{Dir: r.o.IDDir}); err != nil {
 		return r.o.Errors.Step(StepUserNS, err, "")

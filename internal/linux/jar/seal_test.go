@@ -58,7 +58,7 @@ func TestSealHeldPage(t *testing.T) {
 // notExecutable is set in the environment of a process in a pid namespace of its own that makes memory files executable on demand only.
 const notExecutable = "BELLJAR_TEST_NOT_EXECUTABLE"
 
-// A host whose memory files are not executable unless that is asked for can execute the program.
+// A host whose memory files are not executable unless that is asked for can execute the program. One that forbids that is named in a hint.
 func TestSealIsExecutable(t *testing.T) {
 	need.Root(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -70,8 +70,10 @@ func TestSealIsExecutable(t *testing.T) {
 }
 
 func sealExecutable() error {
-	err := os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("1"), 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // Linux before 6.3 has no such setting
+	const setting = "/proc/sys/vm/memfd_noexec"
+	err := os.WriteFile(setting, []byte("1"), 0)
+	old := errors.Is(err, fs.ErrNotExist) // Linux before 6.3
+	if err != nil && !old {
 		return err
 	}
 	s, err := seal(strings.NewReader("program"))
@@ -87,5 +89,14 @@ func sealExecutable() error {
 	if err == nil && info.Mode().Perm() != 0o555 {
 		err = fmt.Errorf("its mode is %v", info.Mode())
 	}
-	return err
+	if err != nil || old {
+		return err
+	}
+	if err := os.WriteFile(setting, []byte("2"), 0); err != nil {
+		return err
+	}
+	if _, err := seal(strings.NewReader("program")); !strings.Contains(sealHint(err), "memfd_noexec") {
+		return fmt.Errorf("forbidden: %w, with the hint %q", err, sealHint(err))
+	}
+	return nil
 }

@@ -176,7 +176,10 @@ func TestRefusedProtections(t *testing.T) {
 		"a network":       {func(c *container.InspectResponse) error { c.HostConfig.NetworkMode = "bridge"; return nil }, "verify"},
 		"seccomp refused": {func(*container.InspectResponse) error { return errors.New("seccomp is not enabled in your kernel") }, "create"},
 		"runtime refused": {func(*container.InspectResponse) error { return errors.New("unknown or invalid runtime name: runsc") }, "create"},
-		"disk full":       {func(*container.InspectResponse) error { return errors.New("mkdir /x: no space left on device") }, "create"},
+		"limits refused": {func(*container.InspectResponse) error {
+			return errors.New("error setting rlimit type 7: operation not permitted")
+		}, "create"},
+		"disk full": {func(*container.InspectResponse) error { return errors.New("mkdir /x: no space left on device") }, "create"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			creates := 0

@@ -52,6 +52,8 @@ func fault(step string, err error) error {
 		hint = "the engine cannot use the seccomp profile; it is never left out: update the engine's libseccomp and runc, or give another one with SANDBOX_DOCKER_SECCOMP"
 	case strings.Contains(text, "apparmor"):
 		hint = "load the AppArmor profile where the engine is (apparmor_parser -r), or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty"
+	case strings.Contains(strings.ToLower(text), "rlimit"):
+		hint = "the engine may not set the limits of a sandbox: raise LimitNOFILE, LimitNPROC and LimitMEMLOCK in the unit that starts it"
 	case strings.Contains(text, "unknown or invalid runtime"), strings.Contains(text, "Unknown runtime"):
 		hint = "add the OCI runtime to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME"
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// defaultMode is the mode of a file whose request has none.
+// defaultMode is the mode of a new file whose request has none. It is the agent's, too.
 const defaultMode = 0o644
 
 // mergeTime bounds the step that merges checked files into a workspace. It does not end with the caller, so that its outcome
@@ -97,9 +97,6 @@ func checkWrite(field string, w *belljar.FileWrite) (string, error) {
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("mode %04o has more than permission bits", w.Mode), Details: map[string]any{"field": "mode"},
 		}
 	}
-	if w.Mode == 0 && w.IfMatch == "" {
-		w.Mode = defaultMode
-	}
 	if w.Content == nil {
 		w.Content = bytes.NewReader(nil)
 	}
@@ -145,19 +142,15 @@ func (m *input) tooLarge() error {
 
 // WriteAll writes many small files, all of them or none.
 func (v view) WriteAll(ctx context.Context, id string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
-	now := v.opts.Now()
-	packed, entries, size, err := packFiles(list, now)
+	u, err := v.stream(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	u, err := v.stream(ctx, id)
+	defer u.end()
+	packed, entries, size, err := u.pack(list, v.opts.Now())
 	if err != nil || len(list) == 0 {
-		if u != nil {
-			u.end()
-		}
 		return entries, err
 	}
-	defer u.end()
 	// From here on the outcome is definite, whether the caller waits for it or not.
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(u.ctx), mergeTime, errAnswerTime)
 	defer cancel()
@@ -181,8 +174,8 @@ func batchPath(entries []belljar.FileEntry) string {
 	return fmt.Sprintf("one of %d files", len(entries))
 }
 
-// packFiles reads files into a tar stream.
-func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, entries []belljar.FileEntry, size int64, err error) {
+// pack reads files into a tar stream.
+func (u *use) pack(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, entries []belljar.FileEntry, size int64, err error) {
 	bad := func(field, format string, args ...any) (*bytes.Buffer, []belljar.FileEntry, int64, error) {
 		return nil, nil, 0, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field}}
 	}
@@ -214,6 +207,9 @@ func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, e
 			return bad("overwrite", "overwrite must be the same for all files of a batch")
 		}
 		seen[path] = true
+		if f.Mode == 0 {
+			f.Mode = u.modeOf(path, f.Overwrite)
+		}
 		buf.Reset()
 		n, err := io.Copy(&buf, io.LimitReader(f.Content, belljar.MaxBatchBytes-size+1))
 		if err != nil {
@@ -233,4 +229,14 @@ func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, e
 		entries = append(entries, belljar.FileEntry{Path: path, Type: "file", Size: n, Mode: fmt.Sprintf("%04o", f.Mode), MtimeUnix: now.Unix()})
 	}
 	return packed, entries, size, w.Close()
+}
+
+// modeOf is the mode of a file of a batch whose request has none: that of the file it replaces, if there is one.
+func (u *use) modeOf(path string, overwrite bool) uint32 {
+	if overwrite {
+		if there, err := u.Agent.Stat(u.ctx, u.File(path)); err == nil && there.Type == "file" {
+			return there.Mode & 0o777
+		}
+	}
+	return defaultMode
 }

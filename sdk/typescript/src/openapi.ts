@@ -566,7 +566,7 @@ export interface paths {
         };
         /**
          * Follow a run over a WebSocket
-         * @description Every message is one Frame as JSON text, at most 64 KB. The stream starts with seq 1 by default and closes with 1000 after the end event. If requested frames were removed, an event `resume` comes before the first frame. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader, 4001 credentials revoked; after 1001, 1011 and 1013 reconnect with since_seq.
+         * @description Every message is one Frame as JSON text, at most 64 KB. The stream starts with seq 1 by default and closes with 1000 after the end event. If requested frames were removed, an event `resume` comes before the first frame. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 invalid message, 1011 server error, 1013 slow reader, 4001 credentials revoked or expired; after 1001, 1011 and 1013 reconnect with since_seq.
          */
         get: operations["stream-run"];
         put?: never;
@@ -2519,7 +2519,7 @@ export interface components {
             contents?: string;
             /** @description The file as base64, instead of contents */
             contents_b64?: string;
-            /** @description Permission bits in octal; default 0644 */
+            /** @description Permission bits in octal; default: those of the file that is replaced, or 0644 */
             mode?: string;
             /** @description Path of the file */
             path: string;
@@ -5690,7 +5690,7 @@ export interface components {
             /** @description The file as base64, instead of contents */
             contents_b64?: string;
             /**
-             * @description Permission bits in octal; default 0644
+             * @description Permission bits in octal; default: those of the file that is replaced, or 0644
              * @example 0755
              */
             mode?: string;
@@ -7585,7 +7585,7 @@ export interface operations {
             query: {
                 /** @description The file */
                 path: string;
-                /** @description Permission bits in octal; default 0644 */
+                /** @description Permission bits in octal; default: those of the file that is replaced, or 0644 */
                 mode?: string;
                 /** @description Whether to replace an existing file, which is a conflict otherwise */
                 overwrite?: boolean;
@@ -7593,6 +7593,8 @@ export interface operations {
             header?: {
                 /** @description As for fs/write: the file is replaced only if it has one of these ETags; else 412 precondition_failed */
                 "If-Match"?: string;
+                /** @description With *, nothing is replaced, whatever overwrite is: a file that exists is 412 precondition_failed */
+                "If-None-Match"?: string;
             };
             path: {
                 /** @description The session's id */

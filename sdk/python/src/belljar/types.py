@@ -219,7 +219,7 @@ class BatchFile(_BatchFile, total=False):
     contents_b64: str
     """The file as base64, instead of contents."""
     mode: str
-    """Permission bits in octal; default 0644."""
+    """Permission bits in octal; default: those of the file that is replaced, or 0644."""
 
 
 class _Build(TypedDict):
@@ -2798,7 +2798,7 @@ class WriteFile(_WriteFile, total=False):
     contents_b64: str
     """The file as base64, instead of contents."""
     mode: str
-    """Permission bits in octal; default 0644."""
+    """Permission bits in octal; default: those of the file that is replaced, or 0644."""
     overwrite: bool
     """Whether to replace an existing file, which is a conflict otherwise."""
 
