@@ -109,44 +109,47 @@ func (u *Upload) AddFile(flag string) error {
 }
 
 // AddDir adds the contents of a folder. Symbolic links stay links if they lead inside the folder.
-func (u *Upload) AddDir(dir string) error {
+func (u *Upload) AddDir(dir string) error { return u.addDir("--dir ", dir) }
+
+// addDir is AddDir for a folder that the command line names after this flag, or without one.
+func (u *Upload) addDir(flag, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return mistake.New("", "--dir %s: %s", dir, mistake.Reason(err))
+		return mistake.New("", "%s%s: %s", flag, dir, mistake.Reason(err))
 	}
 	u.roots = append(u.roots, root)
 	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		shown := filepath.Join(dir, name)
 		if err != nil {
-			return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+			return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 		}
 		if name == "." {
 			return nil
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+			return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 		}
 		s := Source{Dst: name, Path: name, Info: info, root: root}
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
 			s.link, err = root.Readlink(name)
 			if err != nil {
-				return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+				return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 			}
 			if path.IsAbs(s.link) || !filepath.IsLocal(path.Join(path.Dir(name), s.link)) {
 				return mistake.New("remove the link, or put what it names into the folder",
-					"--dir %s: is a link to %s, outside the folder", shown, s.link)
+					"%s%s: is a link to %s, outside the folder", flag, shown, s.link)
 			}
 		case info.IsDir():
 		case info.Mode().IsRegular():
 			f, err := root.Open(name)
 			if err != nil {
-				return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+				return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 			}
 			f.Close()
 		default:
-			return mistake.New("", "--dir %s: is neither a file, a folder nor a link", shown)
+			return mistake.New("", "%s%s: is neither a file, a folder nor a link", flag, shown)
 		}
 		return u.Add(s)
 	})
@@ -261,7 +264,7 @@ func (u *Upload) AddTree(place, name string) error {
 		return u.addPlain(place, name, info)
 	}
 	folder, inner := Source{Dst: name, Path: place, Info: info}, &Upload{}
-	if err := inner.AddDir(place); err != nil {
+	if err := inner.addDir("", place); err != nil {
 		inner.Close()
 		return err
 	}

@@ -78,6 +78,9 @@ func TestUploadRefusesSpecialFiles(t *testing.T) {
 	if err := u.AddDir(dir); err == nil || !strings.HasSuffix(err.Error(), "fifo: is neither a file, a folder nor a link") {
 		t.Errorf("--dir: %v", err)
 	}
+	if err := u.AddTree(dir, "x"); err == nil || !strings.HasPrefix(err.Error(), dir+"/fifo: is neither") {
+		t.Errorf("without a flag: %v", err)
+	}
 	if err := u.AddFile(dir + "/fifo"); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
 		t.Errorf("--file: %v", err)
 	}
