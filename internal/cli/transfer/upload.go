@@ -246,6 +246,12 @@ func (s Source) open() (*os.File, error) {
 	return os.Open(s.Path)
 }
 
+// IsLocal reports whether a command is the relative path of a file of this machine.
+func IsLocal(command string) bool {
+	info, err := os.Stat(command)
+	return err == nil && info.Mode().IsRegular() && !filepath.IsAbs(command) && strings.Contains(command, "/")
+}
+
 func readable(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
