@@ -68,25 +68,30 @@ func (s Source) origin() string {
 }
 
 // AddFile adds a --file flag, SRC[:DST].
-func (u *Upload) AddFile(flag string) error {
-	src, dst := flag, ""
+func (u *Upload) AddFile(file string) error { return u.addFile("--file ", file) }
+
+// AddArgument adds a file that the command line names without a flag, SRC[:DST].
+func (u *Upload) AddArgument(file string) error { return u.addFile("", file) }
+
+func (u *Upload) addFile(flag, file string) error {
+	src, dst := file, ""
 	// Split at the colon unless the whole text names a file.
-	if i := strings.LastIndexByte(flag, ':'); i > 0 {
-		if _, err := os.Stat(flag); err != nil {
-			src, dst = flag[:i], flag[i+1:]
+	if i := strings.LastIndexByte(file, ':'); i > 0 {
+		if _, err := os.Stat(file); err != nil {
+			src, dst = file[:i], file[i+1:]
 			if dst == "" {
-				return mistake.New("--file SRC[:DST]", "--file %s: no destination after the colon", flag)
+				return mistake.New(flag+"SRC[:DST]", "%s%s: no destination after the colon", flag, file)
 			}
 		}
 	}
 	info, err := os.Stat(src)
 	switch {
 	case err != nil:
-		return mistake.New("", "--file %s: %s", src, mistake.Reason(err))
+		return mistake.New("", "%s%s: %s", flag, src, mistake.Reason(err))
 	case info.IsDir():
-		return mistake.New("send its contents with --dir "+src, "--file %s: is a directory", src)
+		return mistake.New("send its contents with --dir "+src, "%s%s: is a directory", flag, src)
 	case !info.Mode().IsRegular():
-		return mistake.New("", "--file %s: is not a regular file", src)
+		return mistake.New("", "%s%s: is not a regular file", flag, src)
 	}
 	base := filepath.Base(src)
 	switch {
@@ -100,10 +105,10 @@ func (u *Upload) AddFile(flag string) error {
 		clean = base
 	}
 	if err != nil {
-		return mistake.New("the destination is a path inside "+belljar.WorkspaceDir, "--file %s: destination %s: %v", src, dst, err)
+		return mistake.New("the destination is a path inside "+belljar.WorkspaceDir, "%s%s: destination %s: %v", flag, src, dst, err)
 	}
 	if err := readable(src); err != nil {
-		return mistake.New("", "--file %s: %s", src, mistake.Reason(err))
+		return mistake.New("", "%s%s: %s", flag, src, mistake.Reason(err))
 	}
 	return u.Add(Source{Dst: clean, Path: src, Info: info})
 }
