@@ -298,6 +298,7 @@ func (s *RunSpec) language() (Language, error) {
 		names = append(names, l.Aliases[0])
 	}
 	e.Details["provided"], e.Details["supported"] = s.Language, names
+	e.Hint = "one of " + strings.Join(names, ", ")
 	return Language{}, e
 }
 

@@ -30,6 +30,17 @@ func (b backoff) after(err error) (pause time.Duration, again bool) {
 	return b.pause(), true
 }
 
+// until returns when the last retry after err is over, if the pauses between them are like this one: at the latest at the deadline.
+func (b backoff) until(err error, pause time.Duration, deadline time.Time) time.Time {
+	var p *passing
+	if errors.As(err, &p) && p.most > 0 {
+		if last := time.Now().Add(time.Duration(p.most-int(b)) * pause); last.Before(deadline) {
+			return last
+		}
+	}
+	return deadline
+}
+
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

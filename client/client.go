@@ -102,6 +102,7 @@ func New(opts Options) (*Client, error) {
 	if opts.APIKey != "" && opts.Bearer != "" {
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "give an API key or a bearer token, not both"}
 	}
+	opts.APIKey, opts.Bearer = strings.TrimSpace(opts.APIKey), strings.TrimSpace(opts.Bearer) // a file of a key ends with a line break
 	if strings.ContainsAny(opts.APIKey+opts.Bearer, "\r\n\x00") {
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the API key is more than one line"}
 	}

@@ -95,6 +95,14 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A key that was read from a file ends with a line break.
+func TestKeyOfAFile(t *testing.T) {
+	c := newWorld(t, nil).client(func(o *client.Options) { o.APIKey += "\n" })
+	if me, err := c.Node().Me(within(t)); err != nil || me.UserID != "alice" {
+		t.Errorf("%q, %v", me.UserID, err)
+	}
+}
+
 func TestTail(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) { o.Heartbeat = 20 * time.Millisecond }).client()
 	req := shell("echo before; read x; echo after")

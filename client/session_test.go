@@ -262,7 +262,7 @@ func TestStartInSession(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, nil, func(o *service.Options) { o.Uploads.Bytes = 8 << 20 })
 	c := w.client()
 	broken := errors.New("the disk is broken")
 	req := shell("true")
@@ -280,6 +280,12 @@ func TestStartFails(t *testing.T) {
 	req.CapturePatterns = []string{"../x"} // the run is refused after its session is created
 	_, err = c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodeInvalidRequest)
+	req = shell("true")
+	req.Upload = archive(t, map[string]string{"a": strings.Repeat("x", 9<<20)}) // the server takes 8 MiB
+	_, err = c.Runs().Start(within(t), req)
+	if want(t, err, belljar.CodeTooLarge); !strings.Contains(belljar.HintOf(err), "session cp") {
+		t.Errorf("the hint of %v is %q", err, belljar.HintOf(err))
+	}
 	page, err := c.Sessions().List(within(t), belljar.SessionQuery{})
 	if err != nil || len(page.Items) > 0 {
 		t.Errorf("%+v, %v", page, err)

@@ -111,10 +111,12 @@ func TestBroken(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []http.HandlerFunc
 		want    int32
+		most    time.Duration // for which it is tried again
 	}{
-		"mended at once":    {[]http.HandlerFunc{gateway, fine}, 0},
-		"fails again":       {[]http.HandlerFunc{gateway, gateway, gateway, fine}, 1},
-		"a wait of seconds": {[]http.HandlerFunc{later, fine}, 1},
+		"mended at once":         {[]http.HandlerFunc{gateway, fine}, 0, limit},
+		"fails again":            {[]http.HandlerFunc{gateway, gateway, gateway, fine}, 1, limit},
+		"a wait of seconds":      {[]http.HandlerFunc{later, fine}, 1, 3 * time.Second},
+		"two waits, and no more": {[]http.HandlerFunc{later, later, fine}, 1, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,7 +125,7 @@ func TestBroken(t *testing.T) {
 			client := open(t, double(t, answer), func(o *client.Options) {
 				o.Broken = func(err error, left time.Duration) {
 					said.Add(1)
-					if err == nil || left <= 0 || left > limit {
+					if err == nil || left <= 0 || left > c.most {
 						t.Errorf("%v, %v", err, left)
 					}
 				}

@@ -104,7 +104,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	if err = unpack(ctx, c, made.ID, archive); err != nil {
 		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
 			c.discard(made.ID)
-			return "", err
+			return "", ofOneUpload(err)
 		} // otherwise the session's run may have ended: the server decides
 	}
 	// The session has these already.
@@ -114,6 +114,17 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	asked := spec.Resources
 	spec.Resources = belljar.Resources{LogBytes: asked.LogBytes, ArtifactMB: asked.ArtifactMB, NoFile: asked.NoFile, NProc: asked.NProc}
 	return made.ID, nil
+}
+
+// ofOneUpload adds to an error about files that are more than one upload may be where they do fit.
+func ofOneUpload(err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeTooLarge || e.Hint != "" {
+		return err
+	}
+	own := *e
+	own.Hint = "the files of a run are one upload; belljar session cp copies more into a session, piece by piece"
+	return &own
 }
 
 // unpack uploads a tar stream to a session's workspace.

@@ -201,6 +201,9 @@ func wrong(path string, s *shape, got kind) *belljar.Error {
 	}
 	e := Refuse(path, "%s must be %s, got %s", name, s.kind.article(), given)
 	e.Details["expected"], e.Details["got"] = string(s.kind), string(got)
+	if (path == "cmd" || path == "command") && s.kind == array {
+		e.Hint = `give a list, as ["python3", "main.py"], or ["sh", "-c", "…"] for a line of shell`
+	}
 	return e
 }
 

@@ -112,6 +112,9 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 	defer out.Close()
 	ctx, stopped := interrupt.Context(ctx)
 	kept, err := (&plan{out: out}).save(ctx, c, s, id, list)
+	if err == nil && g.Path != "" && len(kept) == 0 {
+		err = transfer.Artifact(ctx, s, id, g.Path, io.Discard)
+	}
 	if err = stopped(err); err != nil {
 		return err
 	}

@@ -202,7 +202,11 @@ func usageError(err error) error {
 		near = slices.DeleteFunc(near, func(name string) bool { return name[0] != word[0] })
 	}
 	if flag, ok := strings.CutPrefix(message, "unknown flag -"); suggested && ok && len(flag) == 1 { // so is another short flag
-		hint = "put arguments that start with a dash after --"
+		if selected != nil && len(selected.Positional) > 0 {
+			hint = "put arguments that start with a dash after --"
+		}
+	} else if unexpected && selected == nil && strings.ContainsAny(word, "./") { // no command has a name like that
+		hint = "to run a file: belljar run " + word
 	} else if len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}

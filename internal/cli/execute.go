@@ -110,7 +110,12 @@ func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id str
 		case a.LinkTarget != "":
 			c.Note("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
 		case p.out != nil:
-			if err := p.fetch(ctx, svc, id, a); err != nil {
+			err := p.fetch(ctx, svc, id, a)
+			if belljar.CodeOf(err) == belljar.CodeInvalidRequest { // a server accepts no such name in a path
+				c.Note("%s was not fetched: %v", a.Path, err)
+				continue
+			}
+			if err != nil {
 				return nil, fmt.Errorf("--out %s: %s: %w", p.out.Name, a.Path, err)
 			}
 			kept = append(kept, a)

@@ -29,6 +29,13 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 	if err != nil {
 		return err
 	}
+	me, err := e.Node().Me(ctx)
+	if err == nil { // or each call of the model would be refused
+		_, err = me.Limits.Resolve(set.Resources, 0, set.TimeoutSec, me.MaxLimits)
+	}
+	if err != nil {
+		return field.InFlags(err)
+	}
 	defer c.readyBehind(ctx, e.Service, set)()
 	in := c.stdin
 	if in == nil {

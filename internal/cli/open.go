@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -29,7 +30,7 @@ func (c *console) connect() (*local.Engine, error) {
 		}
 	}
 	opts := client.Options{URL: c.server.url, Source: cmp.Or(c.source, "cli"), Broken: func(err error, left time.Duration) {
-		c.Note("%v; trying again for %.0f s", err, left.Seconds())
+		c.Note("%v; trying again for %.0f s", field.InFlags(err), left.Seconds())
 	}, Asked: c.noteAsked}
 	if strings.Count(c.server.key, ".") == 2 { // a JWT
 		opts.Bearer = c.server.key

@@ -16,12 +16,14 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
 // Exit statuses as in timeout(1) and the shell (docs/cli.md).
 const (
-	exitTimeout = 124
-	exitOOM     = 137
+	exitTimeout  = 124
+	exitNotFound = 127
+	exitOOM      = 137
 )
 
 // conclude reports how a run ended and returns the exit status. said are warnings that were printed before.
@@ -87,6 +89,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	case belljar.ReasonNonZeroExit, "":
 	default:
 		c.Print("%s", messageOf(run))
+		if status == exitNotFound && run.SessionID == "" && len(run.Command) > 0 && transfer.IsLocal(run.Command[0]) {
+			run.Hint = "to run a file of this machine: belljar run " + run.Command[0]
+		}
 		if run.Hint != "" {
 			c.Hint("%s", run.Hint)
 		}

@@ -56,6 +56,22 @@ func TestProxyDropsUpgrade(t *testing.T) {
 	}
 }
 
+// TestRetries: a request that is tried again twice is reported once, with how long that takes and the name of the flag.
+func TestRetries(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":{"code":"runtime_unavailable","message":"resources.memory_mb cannot be enforced here","details":{"field":"resources.memory_mb"}}}`)
+	}))
+	defer server.Close()
+	made := startWith(t, []string{"BELLJAR_SERVER=" + server.URL}, "session", "create", "--memory", "64m")
+	status, said := made.ended(t), made.stderr.String()
+	if status != 125 || strings.Count(said, "trying again") != 1 || !strings.HasPrefix(said, "belljar: --memory cannot be enforced here; trying again for 2 s\n") {
+		t.Errorf("status %d, %s", status, said)
+	}
+}
+
 // TestNonsenseEngine: an engine sends unsolicited responses. belljar prints one error line, and hints.
 func TestNonsenseEngine(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -54,7 +54,11 @@ func (s *secretSet) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		set, err := service.Secrets().Set(ctx, s.Name, belljar.SecretSpec{Value: value, Shared: s.Shared})
+		spec := belljar.SecretSpec{Value: value, Shared: s.Shared}
+		if err := spec.Validate(); err != nil { // a request cannot have bytes that are no text
+			return err
+		}
+		set, err := service.Secrets().Set(ctx, s.Name, spec)
 		if err != nil {
 			return err
 		}

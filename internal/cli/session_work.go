@@ -74,8 +74,8 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 // collect validates the files before anything is sent.
 func (u *sessionUpload) collect() (*transfer.Upload, error) {
 	files := &transfer.Upload{}
-	for _, flag := range u.Files {
-		if err := files.AddFile(flag); err != nil {
+	for _, file := range u.Files {
+		if err := files.AddArgument(file); err != nil {
 			return nil, err
 		}
 	}

@@ -233,6 +233,14 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// The error about a setting that may be unset lists the values that it may have.
+func TestUnsetIsNoValue(t *testing.T) {
+	got := problems(t, Sources{Set: map[string]string{"default_trust_level": "Untrusted"}})
+	if diff := cmp.Diff([]string{`flag default_trust_level must be trusted or standard or untrusted, got "Untrusted"`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for key, values := range map[string][]string{
 		"LISTEN":                        {"8080", "localhost", "localhost:http", "localhost:70000", "unix:relative", "[::1:80"},

@@ -33,9 +33,10 @@ func text(p *string, check ...func(string) error) value {
 }
 
 func oneOf(p *string, options ...string) value {
-	return value{kind: "text", bound: strings.Join(options, ", "), get: func() any { return *p }, set: func(s string) error {
+	named := slices.DeleteFunc(slices.Clone(options), func(option string) bool { return option == "" }) // which is unset
+	return value{kind: "text", bound: strings.Join(named, ", "), get: func() any { return *p }, set: func(s string) error {
 		if !slices.Contains(options, s) {
-			return fmt.Errorf("must be %s", strings.Join(options, " or "))
+			return fmt.Errorf("must be %s", strings.Join(named, " or "))
 		}
 		*p = s
 		return nil

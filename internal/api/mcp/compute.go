@@ -66,7 +66,9 @@ func runCode(c *call, in runInput) (*reply, error) {
 	name := cmp.Or(in.Runtime, c.terms.Language, "python")
 	l, known := belljar.LanguageOf(name)
 	if !known {
-		return nil, api.Refuse("runtime", "runtime %.40q is not known", name)
+		e := api.Refuse("runtime", "runtime %.40q is not known", name)
+		e.Hint = "it is the language of code: one of " + strings.Join(languages(), ", ")
+		return nil, e
 	}
 	if in.Code == "" {
 		return nil, api.Refuse("code", "code must not be empty")

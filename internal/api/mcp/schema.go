@@ -130,8 +130,6 @@ func argumentError(err error, known string) error {
 			e.Hint += "? " + known
 		case strings.HasPrefix(e.Message, "unknown argument"), field == "":
 			e.Hint = known
-		case (field == "cmd" || field == "command") && e.Details["expected"] == "array":
-			e.Hint = `give a list, as ["python3", "main.py"], or ["sh", "-c", "…"] for a line of shell`
 		}
 		return true
 	})

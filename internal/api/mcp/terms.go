@@ -60,7 +60,9 @@ func (t *Terms) complete() error {
 	}
 	if t.Language != "" {
 		if _, known := belljar.LanguageOf(t.Language); !known {
-			return api.Refuse("language", "language %.40q is not known", t.Language)
+			e := api.Refuse("language", "language %.40q is not known", t.Language)
+			e.Hint = "one of " + strings.Join(languages(), ", ")
+			return e
 		}
 	}
 	if t.Workflow != "" && t.Agent != "" {

@@ -378,6 +378,7 @@ func TestBadArguments(t *testing.T) {
 	}
 	compute := newWorld(t).peer("ann", mcp.Terms{})
 	compute.tool("sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox}).refused(t, "does not exist", "give base_image")
+	compute.tool("sandbox_run", map[string]any{"code": "1", "runtime": "perl6"}).refused(t, `"perl6" is not known`, "one of python, node, bash")
 	// Models send null for absent arguments.
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": nil}).tool(t).good(t)

@@ -48,7 +48,9 @@ func RequireCleanPath(next http.Handler) http.Handler {
 		if strings.HasPrefix(path, api.Prefix) {
 			for segment := range strings.SplitSeq(path[1:], "/") {
 				if segment == "" || segment == "." || segment == ".." {
-					api.Fail(w, r, api.Refuse("path", "the path has an empty or a dot segment"))
+					e := api.Refuse("path", "the path has an empty or a dot segment")
+					e.Hint = "a variable in the URL may be unset"
+					api.Fail(w, r, e)
 					return
 				}
 			}

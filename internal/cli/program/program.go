@@ -135,6 +135,9 @@ func (a *Arguments) file(ctx context.Context, name string, args []string) (Progr
 	if line := shebang(head[:n]); line != nil {
 		return a.interpreted(line, src, args)
 	}
+	if bytes.HasPrefix(head, []byte("\x7fELF")) {
+		return Program{}, mistake.New("send it as a file of a command: belljar run --workspace-exec --file "+name+" -- ./"+src.Dst, "%s is a compiled program", name)
+	}
 	what := "files ending in " + extension
 	if extension == "" || extension == src.Dst {
 		what = src.Dst + ", which has no extension and no #! line"

@@ -68,25 +68,30 @@ func (s Source) origin() string {
 }
 
 // AddFile adds a --file flag, SRC[:DST].
-func (u *Upload) AddFile(flag string) error {
-	src, dst := flag, ""
+func (u *Upload) AddFile(file string) error { return u.addFile("--file ", file) }
+
+// AddArgument adds a file that the command line names without a flag, SRC[:DST].
+func (u *Upload) AddArgument(file string) error { return u.addFile("", file) }
+
+func (u *Upload) addFile(flag, file string) error {
+	src, dst := file, ""
 	// Split at the colon unless the whole text names a file.
-	if i := strings.LastIndexByte(flag, ':'); i > 0 {
-		if _, err := os.Stat(flag); err != nil {
-			src, dst = flag[:i], flag[i+1:]
+	if i := strings.LastIndexByte(file, ':'); i > 0 {
+		if _, err := os.Stat(file); err != nil {
+			src, dst = file[:i], file[i+1:]
 			if dst == "" {
-				return mistake.New("--file SRC[:DST]", "--file %s: no destination after the colon", flag)
+				return mistake.New(flag+"SRC[:DST]", "%s%s: no destination after the colon", flag, file)
 			}
 		}
 	}
 	info, err := os.Stat(src)
 	switch {
 	case err != nil:
-		return mistake.New("", "--file %s: %s", src, mistake.Reason(err))
+		return mistake.New("", "%s%s: %s", flag, src, mistake.Reason(err))
 	case info.IsDir():
-		return mistake.New("send its contents with --dir "+src, "--file %s: is a directory", src)
+		return mistake.New("send its contents with --dir "+src, "%s%s: is a directory", flag, src)
 	case !info.Mode().IsRegular():
-		return mistake.New("", "--file %s: is not a regular file", src)
+		return mistake.New("", "%s%s: is not a regular file", flag, src)
 	}
 	base := filepath.Base(src)
 	switch {
@@ -100,53 +105,56 @@ func (u *Upload) AddFile(flag string) error {
 		clean = base
 	}
 	if err != nil {
-		return mistake.New("the destination is a path inside "+belljar.WorkspaceDir, "--file %s: destination %s: %v", src, dst, err)
+		return mistake.New("the destination is a path inside "+belljar.WorkspaceDir, "%s%s: destination %s: %v", flag, src, dst, err)
 	}
 	if err := readable(src); err != nil {
-		return mistake.New("", "--file %s: %s", src, mistake.Reason(err))
+		return mistake.New("", "%s%s: %s", flag, src, mistake.Reason(err))
 	}
 	return u.Add(Source{Dst: clean, Path: src, Info: info})
 }
 
 // AddDir adds the contents of a folder. Symbolic links stay links if they lead inside the folder.
-func (u *Upload) AddDir(dir string) error {
+func (u *Upload) AddDir(dir string) error { return u.addDir("--dir ", dir) }
+
+// addDir is AddDir for a folder that the command line names after this flag, or without one.
+func (u *Upload) addDir(flag, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return mistake.New("", "--dir %s: %s", dir, mistake.Reason(err))
+		return mistake.New("", "%s%s: %s", flag, dir, mistake.Reason(err))
 	}
 	u.roots = append(u.roots, root)
 	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		shown := filepath.Join(dir, name)
 		if err != nil {
-			return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+			return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 		}
 		if name == "." {
 			return nil
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+			return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 		}
 		s := Source{Dst: name, Path: name, Info: info, root: root}
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
 			s.link, err = root.Readlink(name)
 			if err != nil {
-				return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+				return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 			}
 			if path.IsAbs(s.link) || !filepath.IsLocal(path.Join(path.Dir(name), s.link)) {
 				return mistake.New("remove the link, or put what it names into the folder",
-					"--dir %s: is a link to %s, outside the folder", shown, s.link)
+					"%s%s: is a link to %s, outside the folder", flag, shown, s.link)
 			}
 		case info.IsDir():
 		case info.Mode().IsRegular():
 			f, err := root.Open(name)
 			if err != nil {
-				return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+				return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 			}
 			f.Close()
 		default:
-			return mistake.New("", "--dir %s: is neither a file, a folder nor a link", shown)
+			return mistake.New("", "%s%s: is neither a file, a folder nor a link", flag, shown)
 		}
 		return u.Add(s)
 	})
@@ -243,6 +251,12 @@ func (s Source) open() (*os.File, error) {
 	return os.Open(s.Path)
 }
 
+// IsLocal reports whether a command is the relative path of a file of this machine.
+func IsLocal(command string) bool {
+	info, err := os.Stat(command)
+	return err == nil && info.Mode().IsRegular() && !filepath.IsAbs(command) && strings.Contains(command, "/")
+}
+
 func readable(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -261,7 +275,7 @@ func (u *Upload) AddTree(place, name string) error {
 		return u.addPlain(place, name, info)
 	}
 	folder, inner := Source{Dst: name, Path: place, Info: info}, &Upload{}
-	if err := inner.AddDir(place); err != nil {
+	if err := inner.addDir("", place); err != nil {
 		inner.Close()
 		return err
 	}

@@ -78,6 +78,12 @@ func TestUploadRefusesSpecialFiles(t *testing.T) {
 	if err := u.AddDir(dir); err == nil || !strings.HasSuffix(err.Error(), "fifo: is neither a file, a folder nor a link") {
 		t.Errorf("--dir: %v", err)
 	}
+	if err := u.AddTree(dir, "x"); err == nil || !strings.HasPrefix(err.Error(), dir+"/fifo: is neither") {
+		t.Errorf("without a flag: %v", err)
+	}
+	if err := u.AddArgument(dir + "/fifo"); err == nil || !strings.HasPrefix(err.Error(), dir+"/fifo: is not a regular file") {
+		t.Errorf("an argument: %v", err)
+	}
 	if err := u.AddFile(dir + "/fifo"); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
 		t.Errorf("--file: %v", err)
 	}

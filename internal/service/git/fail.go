@@ -135,9 +135,9 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted: %s", e.last())
 	case denied(report) == "private_address": // git says that it could not resolve the host
 		return url(belljar.CodePolicyDenied, "list its address in egress.ips (--allow), or an operator in SANDBOX_EGRESS_ALLOW; the server needs SANDBOX_EGRESS_PRIVATE",
-			"the host of git.url has no public address")
+			"the repository's host has no public address")
 	case denied(report) == "dns_failed" || has("Could not resolve host"):
-		return url(belljar.CodeInvalidRequest, "check the host's name", "the host of git.url has no address")
+		return url(belljar.CodeInvalidRequest, "check the host's name", "the repository's host has no address")
 	case has("fsck error", "fsck"):
 		return url(belljar.CodeInvalidRequest, "", "the repository is damaged or not safe: %s", e.last())
 	}

@@ -76,8 +76,10 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 		return
 	}
 	if refused.Step == wire.StepRlimits {
-		o.Message = fmt.Sprintf("the hard limits of belljar itself are below those of the program: %d open files, %d processes", e.Limits.NoFile, e.Limits.NProc)
-		o.Hint = "raise them: ulimit -Hn and -Hu, in systemd LimitNOFILE and LimitNPROC; or ask for less with nofile (--nofile)"
+		o.Message = fmt.Sprintf("a hard limit of belljar itself is below what the program may have: %d open files, %d processes, files of %d MiB, CPU time for %s",
+			e.Limits.NoFile, e.Limits.NProc, max(e.Limits.WorkspaceMB, e.Limits.TmpMB), fault.Seconds(e.Limits.TimeoutSec))
+		o.Hint = "raise it: ulimit -Hn, -Hu, -Hf or -Ht, in systemd LimitNOFILE, LimitNPROC, LimitFSIZE or LimitCPU; " +
+			"or ask for less: nofile (--nofile), nproc (--nproc), workspace_mb (--workspace), timeout_sec (--timeout)"
 		return
 	}
 	switch refused.Errno {

@@ -70,6 +70,12 @@ async def test_a_connection_is_used_again(connect: Any, stage: Any) -> None:
     assert head.startswith("GET /api/v1/sandbox/me HTTP/1.1\r\n") and "X-API-KEY: k\r\n" in head and "X-Belljar-Source: python\r\n" in head
 
 
+async def test_a_line_break_after_a_key_is_no_part_of_it(connect: Any, stage: Any) -> None:
+    s = stage(ok(ME))
+    assert await got(connect(s.url, api_key="k\n").me()) == ME
+    assert "X-API-KEY: k\r\n" in s.requests[0].decode()
+
+
 @pytest.mark.parametrize("breaks", [b"", b"HTTP/1.1 20", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\nContent-Type: application/json\r\n\r\n{\"user"])
 async def test_a_start_is_repeated_under_one_key(connect: Any, stage: Any, breaks: bytes) -> None:
     s = stage(cut(breaks), cut(breaks), ok(RUN))

@@ -309,6 +309,15 @@ def test_a_belljar_that_does_not_start(script: str, says: str, tmp_path: Path) -
             sharing.me()
 
 
+def test_the_hint_of_a_belljar_that_does_not_start(tmp_path: Path) -> None:
+    fake = tmp_path / "belljar"
+    fake.write_text("#!/bin/sh\necho 'belljar: no such folder' >&2; echo 'hint: make it' >&2; exit 125\n")
+    fake.chmod(0o755)
+    with pytest.raises(b.RuntimeUnavailableError) as failed:
+        b.Belljar.local(binary=str(fake)).me()
+    assert failed.value.message.endswith(": belljar: no such folder") and failed.value.hint == "make it"
+
+
 def test_not_a_program(tmp_path: Path) -> None:
     fake = tmp_path / "belljar"
     fake.write_bytes(b"\x7fELF nonsense")

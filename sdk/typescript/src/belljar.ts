@@ -234,14 +234,15 @@ function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: strin
 }
 
 function headersOf(options: BelljarOptions): Record<string, string> {
-  const key = options.apiKey ?? (options.token === undefined ? environment("BELLJAR_API_KEY") : undefined);
-  if (key !== undefined && options.token !== undefined) throw invalid("token", "give an API key or a token, not both");
-  for (const [field, name, text] of [["apiKey", "the API key", key], ["apiKey", "the API key", options.token], ["source", "the source", options.source]] as const) {
+  const key = (options.apiKey ?? (options.token === undefined ? environment("BELLJAR_API_KEY") : undefined))?.trim(); // a file of a key ends with a line break
+  const token = options.token?.trim();
+  if (key !== undefined && token !== undefined) throw invalid("token", "give an API key or a token, not both");
+  for (const [field, name, text] of [["apiKey", "the API key", key], ["apiKey", "the API key", token], ["source", "the source", options.source]] as const) {
     if (text !== undefined && !/^[\x20-\x7e]*$/.test(text)) throw invalid(field, `${name} is not a line of plain characters`);
   }
   return {
     ...(key ? { "X-API-KEY": key } : {}),
-    ...(options.token ? { Authorization: `Bearer ${options.token}` } : {}),
+    ...(token ? { Authorization: `Bearer ${token}` } : {}),
     "X-Belljar-Source": options.source ?? "typescript",
   };
 }

@@ -66,6 +66,12 @@ test("what cannot be sent is refused before, and an empty key is none", async (t
   assert.ok(server.asked[0]!.headers["idempotency-key"]);
 });
 
+test("the line break at the end of a key's file is no part of the key", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, {}));
+  for (const options of [{ apiKey: "k\n" }, { apiKey: undefined, token: "k\n" }]) await client(t, server.url, options).request("GET", "/api/v1/sandbox/me");
+  assert.deepEqual(server.asked.map(({ headers }) => headers["x-api-key"] ?? headers["authorization"]), ["k", "Bearer k"]);
+});
+
 test("what would remove another thing is not repeated", async (t) => {
   const server = await fake(t, (_, response) => void response.destroy());
   const belljar = client(t, server.url);

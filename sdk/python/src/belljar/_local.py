@@ -103,10 +103,11 @@ class _Server:
 
     def _failed(self, message: str) -> RuntimeUnavailableError:
         self.stop()
-        said = self.words()
-        return RuntimeUnavailableError(
-            f"{message}: {said}" if said else message, details={"output": said}, hint="\"belljar doctor\" shows what this host can isolate"
-        )
+        output = self.words()
+        said, own, hint = output.rpartition("\nhint: ")  # belljar's own hint, if it gives one
+        if not own:
+            said, hint = output, "\"belljar doctor\" shows what this host can isolate"
+        return RuntimeUnavailableError(f"{message}: {said}" if said else message, details={"output": output}, hint=hint)
 
     @property
     def alive(self) -> bool:

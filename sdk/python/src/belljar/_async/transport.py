@@ -87,6 +87,7 @@ class AsyncTransport:
         patience: float = PATIENCE,
         silence: float = SILENCE,
     ) -> None:
+        api_key, bearer = (text and text.strip() for text in (api_key, bearer))  # a file of a key ends with a line break
         if api_key and bearer:
             raise InvalidRequestError("give an API key or a bearer token, not both")
         self.patience, self.silence = patience, silence
