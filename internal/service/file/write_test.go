@@ -13,7 +13,7 @@ import (
 // than the request: make compares them with what a program has just built.
 func TestBatchTimes(t *testing.T) {
 	now := time.Unix(1_796_010_596, 999_999_000)
-	packed, entries, _, err := packFiles([]belljar.FileWrite{{Path: "a", Content: strings.NewReader("x")}, {Path: "b", Mode: 0o755}}, now)
+	packed, entries, _, err := (&use{}).pack([]belljar.FileWrite{{Path: "a", Content: strings.NewReader("x")}, {Path: "b", Mode: 0o755}}, now)
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%+v, %v", entries, err)
 	}
