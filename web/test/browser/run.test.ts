@@ -64,6 +64,21 @@ load("long " * 100 + "x" * 300)`,
   await accessible(page, "run-failed");
 });
 
+test("artifacts whose names no address can have are listed with the others", async (t) => {
+  const v = await visit(t);
+  const { id } = await v.api.run({
+    language: "python", capture_patterns: ["*.txt"],
+    code: `for name in (b"bad-\\xff.txt", b"bad-\\xfe.txt", b"two\\nlines.txt", b"good.txt"): open(name, "w").write("x")`,
+  });
+  await v.open(`sandbox/runs/${id}`);
+  const left = v.page.getByRole("region", { name: "Artifacts" });
+  await left.getByRole("button", { name: "Download good.txt" }).waitFor();
+  assert.equal(await left.getByText("name not utf8").count(), 2);
+  const odd = left.getByRole("listitem").filter({ hasText: "two⟨000A⟩lines.txt" });
+  await odd.getByText("An address cannot have this name.").waitFor();
+  assert.equal(await odd.getByRole("button").count(), 0);
+});
+
 test("the same request can be copied in three forms, and sent again", async (t) => {
   const v = await visit(t);
   const { page } = v;
