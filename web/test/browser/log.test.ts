@@ -189,9 +189,21 @@ test("streams are told apart", async (t) => {
     await page.waitForFunction((count) => document.querySelectorAll(".log .line").length === count, lines.length);
     assert.deepEqual((await texts(page)).toSorted(), lines);
   };
-  await choose("stderr", err);
   await choose("stdout", out);
+  await choose("stderr", err);
+  const says = (text: string) => page.locator(".log .hits").filter({ hasText: text }).waitFor();
+  await page.getByLabel("Search in the log").fill("err");
+  await says("1 / 3");
+  await choose("stdout", out);
+  await says("0 lines");
+  assert.ok(await page.getByRole("button", { name: "Next hit" }).isDisabled(), "no hit is out of sight");
   await choose("both", [...err, ...out]);
+  await says("3 lines");
+
+  await python(v, "print('only this')");
+  await whole(page, "1");
+  await page.getByLabel("Which output").selectOption("stderr");
+  await page.getByText("The chosen output has no lines.").waitFor();
 });
 
 test("nothing in a log becomes markup, a link or a request", async (t) => {
