@@ -120,6 +120,9 @@ test("links to lines", async (t) => {
   await page.getByLabel("Search in the log").fill(":2500");
   await page.keyboard.press("Enter");
   await inView(page, 2500);
+  await page.getByLabel("Search in the log").fill(":9999");
+  await page.keyboard.press("Enter");
+  await foot(page).getByText("there is no line 9999").waitFor();
   for (const bad of ["#L0", "#L9999999", "#Lx", "#L5-L"]) await page.evaluate((hash) => (location.hash = hash), bad);
   await page.evaluate(() => new Promise(requestAnimationFrame));
   assert.deepEqual(await numbers(page, ".line.chosen"), []);
