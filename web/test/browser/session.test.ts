@@ -20,6 +20,9 @@ async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, 
 const editor = (page: Page): Locator => page.locator(".file .cm-content");
 const named = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true });
 
+/** asks tells whether the browser asks before the page goes. */
+const asks = (page: Page): Promise<boolean> => page.evaluate(() => !dispatchEvent(new Event("beforeunload", { cancelable: true })));
+
 /** retype replaces the text in the editor. */
 async function retype(page: Page, text: string): Promise<void> {
   await editor(page).click();
@@ -151,6 +154,8 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
     return kept;
   });
   await page.getByRole("heading", { name: "Sign in to Belljar" }).waitFor();
+  await page.getByText("Changes to a file are not saved.").waitFor();
+  assert.ok(await asks(page), "the browser asks before it forgets them");
   await page.evaluate((value) => {
     localStorage.setItem("belljar.token", value);
     dispatchEvent(new StorageEvent("storage", { key: "belljar.token" }));
@@ -545,6 +550,32 @@ test("a session is copied, saved and hibernated, and another begins with its fil
   await page.getByRole("button", { name: "Remove <b>mine</b>" }).waitFor({ state: "detached" });
 });
 
+test("on a phone, the name of a file that is not saved can be read", async (t) => {
+  const { page } = await begin(t, { "mixed.txt": "a\r\nb\n" }, "?file=mixed.txt");
+  await page.setViewportSize({ width: 360, height: 740 });
+  await retype(page, "changed");
+  await page.getByText("● not saved").waitFor();
+  const bar = page.locator(".file .bar");
+  assert.ok((await bar.getByText("mixed.txt").boundingBox())!.width > 50);
+  assert.ok(await bar.evaluate((e) => e.scrollWidth <= e.clientWidth), "nothing is cut");
+});
+
+test("changes that are not saved outlive hibernation", async (t) => {
+  const { page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
+  await editor(page).getByText("a", { exact: true }).waitFor();
+  await retype(page, "changed");
+  await session.hibernate({ force: true });
+  await page.getByRole("heading", { name: "The session hibernates" }).waitFor();
+  await page.getByText("Your changes to a.txt are not saved.").waitFor();
+  assert.ok(await asks(page), "the browser asks before it forgets them");
+  await named(page, "Wake it").click();
+  await editor(page).getByText("changed").waitFor();
+  await editor(page).click();
+  await page.keyboard.press("Control+s");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  assert.equal(await session.files.text("a.txt"), "changed");
+});
+
 test("a session that has ended says so, and offers another", async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
   await editor(page).getByText("a", { exact: true }).waitFor();
@@ -555,8 +586,7 @@ test("a session that has ended says so, and offers another", async (t) => {
   await page.getByRole("heading", { name: "This session has ended" }).waitFor();
   await page.getByText("Its files and terminals are gone.").waitFor();
   await page.getByText("Your changes to a.txt were not saved.").waitFor();
-  const leave = await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
-  assert.ok(!leave, "the browser asks before it forgets them");
+  assert.ok(await asks(page), "the browser asks before it forgets them");
   assert.equal((await session.get()).state, "closed");
   await alsoAccessible(page, "session-ended");
   await named(page, "Open a new one with its image and limits").click();
