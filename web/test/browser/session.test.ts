@@ -282,6 +282,30 @@ test("the tree has what programs have written, and keeps the place of what is de
   assert.equal(await page.getByRole("tablist", { name: "Of this session" }).evaluate((e) => getComputedStyle(e).overflowY), "hidden");
 });
 
+test("in long folders, the file that a link opens is in sight, and the page is no longer for it", async (t) => {
+  const { v, page, session } = await begin(t);
+  await session.exec("mkdir p q r && for d in p q r; do (cd $d && touch $(seq 1100)); done");
+  await v.open(`sandbox/sessions/${session.id}?file=${encodeURIComponent("p/500")}`);
+  await editor(page).waitFor();
+  await retype(page, "changed");
+  const tree = page.getByRole("tree");
+  await tree.getByText("not saved").waitFor({ state: "attached" });
+  const place = () => page.evaluate(() => {
+    const [line, tree, frame] = [".opened", "[role=tree]", "#page"].map((one) => document.querySelector(one)!.getBoundingClientRect());
+    return { inSight: line!.top >= tree!.top - 1 && line!.bottom <= tree!.bottom + 1, room: tree!.height, longer: document.documentElement.scrollHeight - frame!.bottom - scrollY };
+  });
+  const { inSight, longer } = await place();
+  assert.ok(inSight, "the file's line is in sight");
+  assert.ok(longer < 2, `the page is ${longer} px longer`);
+  for (const name of ["q", "r"]) {
+    await tree.getByRole("treeitem", { name, exact: true }).focus();
+    await page.keyboard.press("ArrowRight");
+    await tree.locator(`[aria-expanded=true]`, { hasText: name }).waitFor();
+  }
+  await page.getByText("3 folders have more entries than are listed.").waitFor();
+  assert.ok((await place()).room > 100, "the tree keeps its room");
+});
+
 test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
   const { v, page, session, row } = await begin(t, { "in/old.txt": "old", "in/1.txt": "", "in/2.txt": "", "in/3.txt": "" });
   v.allow(/409/);
