@@ -111,6 +111,10 @@ test("a request in every detail, and an earlier one again", async (t) => {
   await page.getByLabel("Time, s").fill("20");
   await page.getByLabel("Memory, MiB").fill("64");
   await page.locator("summary", { hasText: "Input and output" }).click();
+  await page.getByLabel("Standard input").fill("x");
+  await page.keyboard.press("Backspace");
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  assert.ok(await page.getByLabel("Standard input").isVisible(), "a field that is emptied stays");
   await page.getByLabel("Environment").fill("NAME=<b>name</b>\nOTHER=x=y");
   const id = await press(page, /^Completed/);
   await page.locator(".log").getByText("<b>name</b>").waitFor();
