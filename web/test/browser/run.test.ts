@@ -113,10 +113,17 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   const usage = page.getByRole("region", { name: "Usage" });
   await usage.getByText("Memory").waitFor();
   await usage.locator("path.line").first().waitFor({ state: "attached" }); // two samples make a line
+  let admit = () => {};
+  const admitted = new Promise<void>((resolve) => (admit = resolve));
+  await page.route(/sandbox\/tickets/, (route) => void admitted.then(() => route.continue()), { times: 1 });
   await page.getByLabel("Input", { exact: true }).fill("<b>one</b>");
   await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send", disabled: true }).waitFor();
+  await page.getByLabel("Input", { exact: true }).fill("two"); // while the line before it is on its way
+  admit();
   await page.locator(".log").getByText("got <b>one</b>").waitFor();
-  await page.getByLabel("Input", { exact: true }).fill("two");
+  await page.getByRole("button", { name: "Send", disabled: false }).waitFor();
+  assert.equal(await page.getByLabel("Input", { exact: true }).inputValue(), "two");
   await page.getByRole("button", { name: "Send" }).click();
   await page.locator(".log").getByText("got two").waitFor();
   await page.getByLabel("Input", { exact: true }).press("ArrowUp");

@@ -479,11 +479,18 @@ test("the search finds lines, and a link leads to one", async (t) => {
 test("commands run, the network is changed and asked, ports are listed", async (t) => {
   const { v, page, session } = await begin(t);
   await page.getByRole("tab", { name: "Runs" }).click();
+  let start = () => {};
+  const started = new Promise<void>((resolve) => (start = resolve));
+  await page.route(/sandbox\/runs\?wait/, (route) => void started.then(() => route.continue()), { times: 1 });
   await page.getByLabel("Run a command here").fill("echo '<b>hi</b>' > made.txt; exit 4");
   await page.keyboard.press("Enter");
+  await named(page, "Starting …").waitFor();
+  await page.getByLabel("Run a command here").fill("the next one");
+  start();
   const row = page.getByRole("row").filter({ hasText: "made.txt" });
   await row.getByText("failed").waitFor();
   await row.getByText(/exited with status 4/).waitFor();
+  assert.equal(await page.getByLabel("Run a command here").inputValue(), "the next one");
   assert.match((await row.getByRole("link").getAttribute("href"))!, /sandbox\/runs\/[0-9a-f-]{36}$/);
 
   await page.getByRole("tab", { name: "Network" }).click();
@@ -501,6 +508,9 @@ test("commands run, the network is changed and asked, ports are listed", async (
   const rules = page.getByRole("tabpanel", { name: "Network" });
   await rules.getByLabel("reach what is listed, within the server's rules").check();
   await rules.getByLabel("Hosts, networks and addresses").fill("example.com\n".repeat(3));
+  await page.getByRole("tab", { name: "Usage" }).click();
+  await page.getByRole("tab", { name: "Network" }).click();
+  assert.match(await rules.getByLabel("Hosts, networks and addresses").inputValue(), /^example/, "a look elsewhere loses nothing");
   await rules.locator("> div").evaluateAll((all) => all.forEach((e) => e.scrollTo(0, e.scrollHeight)));
   await named(page, "Put in force").click();
   await rules.getByRole("alert").waitFor();
@@ -544,6 +554,37 @@ test("commands run, the network is changed and asked, ports are listed", async (
     return [before, after];
   });
   assert.equal(after, before);
+});
+
+test("rules that are typed while others come in force stay", async (t) => {
+  const { page } = await begin(t, {}, "?panel=network");
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  await rules.getByLabel("reach what is listed, within the server's rules").check();
+  const hosts = rules.getByLabel("Hosts, networks and addresses");
+  await hosts.fill("one.example.com");
+  let go = () => {};
+  const sent = new Promise<void>((resolve) => (go = resolve));
+  await page.route(/\/network$/, (route) => (route.request().method() === "GET" ? route.fallback() : void sent.then(() => route.fulfill({ json: {} }))));
+  await named(page, "Put in force").click();
+  await named(page, "Changing …").waitFor();
+  await hosts.fill("one.example.com\ntwo.example.com");
+  const read = page.waitForResponse((answer) => answer.request().method() === "GET" && answer.url().endsWith("/network"));
+  go();
+  await read;
+  await named(page, "Put in force").waitFor();
+  assert.equal(await hosts.inputValue(), "one.example.com\ntwo.example.com");
+});
+
+test("a preview that was ended is not offered", async (t) => {
+  const place = await serve(t, { set: ["preview_domain=preview.localhost"] });
+  const { page, session } = await begin(t, {}, "", place);
+  await session.start(["python3", "-m", "http.server", "8123"]);
+  await page.getByRole("tab", { name: "Ports" }).click();
+  await named(page, "Preview").click();
+  await page.getByRole("link", { name: "Open the preview of port 8123" }).waitFor();
+  await named(page, "End").click();
+  await page.getByRole("heading", { name: "Previews" }).waitFor({ state: "detached" });
+  assert.equal(await page.getByRole("link", { name: "Open the preview of port 8123" }).count(), 0);
 });
 
 test("a session is copied, saved and hibernated, and another begins with its files", async (t) => {
