@@ -273,8 +273,13 @@ test("the search finds, the keyboard leaves, and the screen reader reads", async
   await open();
   await screen.run("seq 1 500; echo needle-in-it; seq 1 500");
   await v.page.keyboard.press("Control+Shift+f");
+  await v.page.getByLabel("Search in the terminal").fill("no such thing");
+  await v.page.keyboard.press("Enter");
+  const missing = v.page.locator(".find").getByText("Not found");
+  await missing.waitFor();
   await v.page.getByLabel("Search in the terminal").fill("needle-in");
   await v.page.keyboard.press("Enter");
+  await missing.waitFor({ state: "detached" });
   await screen.shows(/needle-in-it/);
   await v.page.keyboard.press("Escape");
   await v.page.getByLabel("Search in the terminal").waitFor({ state: "detached" });
