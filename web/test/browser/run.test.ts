@@ -101,6 +101,12 @@ test("the same request can be copied in three forms, and sent again", async (t) 
   await again.getByRole("button", { name: "Copy" }).click();
   await again.getByRole("button", { name: "Copied" }).waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await text.innerText());
+  // Without https, pages have no clipboard.
+  await again.getByRole("button", { name: "JSON" }).click();
+  await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true }));
+  await again.getByRole("button", { name: /^(Copy|Copied)$/ }).click();
+  await page.evaluate(() => Reflect.deleteProperty(navigator, "clipboard"));
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await text.innerText());
   assert.equal(await page.getByRole("link", { name: "Run again" }).getAttribute("href"), `/webui/sandbox?from=${id}`);
 });
 
