@@ -177,9 +177,10 @@ test("what does not exist, or is another's, is the same", async (t) => {
   v.allow(/404/);
   const other = await visit(t);
   const { id } = await other.api.run(["true"]);
-  for (const one of [id, "01a21905-939d-7c61-8e52-f73e29a7199b", "no id"]) {
+  for (const one of [id, "01a21905-939d-7c61-8e52-f73e29a7199b", "no \u202eid"]) {
     await v.page.goto(`${v.place.url}/webui/sandbox/runs/${encodeURIComponent(one)}`);
     await v.page.getByText("No such run, or not yours").waitFor();
+    await v.page.getByText(one.replace("\u202e", "⟨202E⟩"), { exact: true }).waitFor();
   }
   await alsoAccessible(v.page, "run-unknown");
   await v.page.getByRole("button", { name: "Sign in as someone else" }).click();
