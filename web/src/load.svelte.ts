@@ -1,4 +1,5 @@
 // Asking the API from a page: what came, what went wrong, and when to ask again.
+import { untrack } from "svelte";
 import { noteFailure } from "./client.svelte.ts";
 import { now as serverNow } from "./shell/away.svelte.ts";
 
@@ -64,7 +65,7 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
     get value() { return value; },
     get error() { return error; },
     get busy() { return busy; },
-    reload() { turn++; },
+    reload() { untrack(() => turn++); }, // an effect that reloads does not depend on it
   };
 }
 

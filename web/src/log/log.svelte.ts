@@ -81,6 +81,7 @@ export class Log {
   }
 
   stream(stream: Stream): void {
+    this.nth = 0;
     this.ask({ do: "stream", stream });
   }
 

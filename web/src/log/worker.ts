@@ -35,6 +35,7 @@ function serve(): void {
   let sent = { rows: -1, size: -1 };
   let wantedLine = 0;
   let wake = () => {};
+  let sought: Query | undefined;
   let found: RegExp | undefined;
   let searching = 0;
   let hits: number[] = [];
@@ -158,6 +159,7 @@ function serve(): void {
 
   async function search(query: Query | undefined): Promise<void> {
     const turn = ++searching;
+    sought = query;
     hits = [];
     at = undefined;
     found = undefined;
@@ -188,7 +190,10 @@ function serve(): void {
         const next = block(lines, place);
         const rows = worker ? await worker.search(next.block, query) : searchBlock(next.block, query);
         if (turn !== searching) return;
-        for (const row of rows) if (hits.at(-1) !== place.row + row && hits.length < mostHits) hits.push(place.row + row);
+        for (const one of rows) {
+          const row = place.row + one;
+          if (hits.at(-1) !== row && hits.length < mostHits && matchesStream(lines.kind(row), stream)) hits.push(row);
+        }
         place = next.next;
         if (!worker) await macrotask();
         if (performance.now() - told > 100) {
@@ -210,13 +215,10 @@ function serve(): void {
   function hit(from: number, by: 1 | -1): void {
     if (hits.length === 0) return;
     const row = at ?? (from >= rowsShown() ? lines.rows : from < 0 ? -1 : rowAt(from));
-    let nth = by > 0 ? lowerBound(hits.length, (i) => hits[i]! > row) : lowerBound(hits.length, (i) => hits[i]! >= row) - 1;
-    for (let tries = 0; tries < hits.length; tries++, nth += by) {
-      nth = (nth + hits.length) % hits.length; // around
-      if (!matchesStream(lines.kind(hits[nth]!), stream)) continue;
-      at = hits[nth]!;
-      return tell({ is: "place", position: positionOf(at), nth: nth + 1 });
-    }
+    const next = by > 0 ? lowerBound(hits.length, (i) => hits[i]! > row) : lowerBound(hits.length, (i) => hits[i]! >= row) - 1;
+    const nth = (next + hits.length) % hits.length; // around
+    at = hits[nth]!;
+    tell({ is: "place", position: positionOf(at), nth: nth + 1 });
   }
 
   self.onmessage = ({ data: ask }: MessageEvent<Ask>) => {
@@ -231,7 +233,7 @@ function serve(): void {
         chosen = [];
         chosenTo = 0;
         flush(true);
-        return show();
+        return void search(sought); // whose hits are of the stream
       case "search":
         return void search(ask.query);
       case "hit":

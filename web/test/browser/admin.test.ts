@@ -15,6 +15,8 @@ test("operators see everybody's runs and usage", async (t) => {
   await v.page.getByLabel("User").fill(two.user);
   await row("exit 2").getByText(two.user).waitFor();
   await accessible(v.page, "admin-runs");
+  await v.page.getByLabel("User").fill(`no-${two.user}`);
+  await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
   await v.page.getByRole("link", { name: "Usage" }).click();
   await v.page.getByRole("listitem").filter({ hasText: one.user }).waitFor();
   await accessible(v.page, "admin-usage");

@@ -32,6 +32,8 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   assert.match(text, /wants to run a program[\s\S]*It may run for 120 s; more than 30 s needs an approval[\s\S]*echo 'approved & done'/);
   assert.match(text, /expires in \d+/);
   await card(bad.user).getByText("It goes on: 13 more lines.").waitFor();
+  const shownUsers = (await boss.page.getByRole("article").allInnerTexts()).map((text) => [good.user, bad.user].findIndex((user) => text.includes(user)));
+  assert.deepEqual(shownUsers.filter((at) => at >= 0), [0, 1], "one that comes moves none that was there");
   await accessible(boss.page, "approvals");
   assert.ok(!(await card(bad.user).innerText()).includes("echo end"));
   await card(bad.user).getByRole("button", { name: "Show all of it" }).click();

@@ -120,6 +120,9 @@ test("links to lines", async (t) => {
   await page.getByLabel("Search in the log").fill(":2500");
   await page.keyboard.press("Enter");
   await inView(page, 2500);
+  await page.getByLabel("Search in the log").fill(":9999");
+  await page.keyboard.press("Enter");
+  await foot(page).getByText("there is no line 9999").waitFor();
   for (const bad of ["#L0", "#L9999999", "#Lx", "#L5-L"]) await page.evaluate((hash) => (location.hash = hash), bad);
   await page.evaluate(() => new Promise(requestAnimationFrame));
   assert.deepEqual(await numbers(page, ".line.chosen"), []);
@@ -189,9 +192,21 @@ test("streams are told apart", async (t) => {
     await page.waitForFunction((count) => document.querySelectorAll(".log .line").length === count, lines.length);
     assert.deepEqual((await texts(page)).toSorted(), lines);
   };
-  await choose("stderr", err);
   await choose("stdout", out);
+  await choose("stderr", err);
+  const says = (text: string) => page.locator(".log .hits").filter({ hasText: text }).waitFor();
+  await page.getByLabel("Search in the log").fill("err");
+  await says("1 / 3");
+  await choose("stdout", out);
+  await says("0 lines");
+  assert.ok(await page.getByRole("button", { name: "Next hit" }).isDisabled(), "no hit is out of sight");
   await choose("both", [...err, ...out]);
+  await says("3 lines");
+
+  await python(v, "print('only this')");
+  await whole(page, "1");
+  await page.getByLabel("Which output").selectOption("stderr");
+  await page.getByText("The chosen output has no lines.").waitFor();
 });
 
 test("nothing in a log becomes markup, a link or a request", async (t) => {

@@ -111,6 +111,10 @@ test("a request in every detail, and an earlier one again", async (t) => {
   await page.getByLabel("Time, s").fill("20");
   await page.getByLabel("Memory, MiB").fill("64");
   await page.locator("summary", { hasText: "Input and output" }).click();
+  await page.getByLabel("Standard input").fill("x");
+  await page.keyboard.press("Backspace");
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  assert.ok(await page.getByLabel("Standard input").isVisible(), "a field that is emptied stays");
   await page.getByLabel("Environment").fill("NAME=<b>name</b>\nOTHER=x=y");
   const id = await press(page, /^Completed/);
   await page.locator(".log").getByText("<b>name</b>").waitFor();
@@ -125,9 +129,43 @@ test("a request in every detail, and an earlier one again", async (t) => {
   await page.getByRole("listitem").filter({ hasText: "in.txt" }).waitFor();
   assert.equal(await page.getByLabel("Environment").inputValue(), "NAME=<b>name</b>\nOTHER=x=y");
   const other = await v.tab();
+  let tell = () => {};
+  const told = new Promise<void>((resolve) => (tell = resolve));
+  await other.route(new RegExp(`runs/${id}$`), (route) => void told.then(() => route.continue()));
   await v.open(`sandbox?from=${id}`, other);
+  await other.getByRole("button", { name: /^Run/ }).waitFor();
+  assert.ok(await other.getByRole("button", { name: /^Run/ }).isDisabled(), "nothing else runs before it is known");
+  assert.ok(!(await other.getByLabel("Time, s").isVisible()), "nothing is typed that it would replace");
+  tell();
   await other.getByRole("status").getByText("not its files").waitFor();
   assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
+  // One that is not known leaves what was there.
+  v.allow(/404/);
+  await v.open("sandbox?from=01990000-0000-7000-8000-000000000000", other);
+  await other.getByRole("alert").waitFor();
+  assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
+});
+
+test("a session for large files has what the form asks of its sandbox", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.open("sandbox");
+  await page.getByLabel("Memory, MiB").fill("300");
+  await page.getByLabel("Let programs in the workspace be executed").check();
+  const file = (name: string, size: number) => page.getByLabel("Files to add").setInputFiles([{ name, mimeType: "text/plain", buffer: Buffer.alloc(size, "x") }]);
+  await file("large.txt", 1_200_000);
+  let go = () => {};
+  const held = new Promise<void>((resolve) => (go = resolve));
+  await page.route(/fs\/raw/, (route) => void held.then(() => route.continue()));
+  await page.getByRole("button", { name: "Create a session with 1 file" }).click();
+  await page.getByRole("button", { name: "Uploading …" }).waitFor();
+  await page.getByText("A request carries files of 1 MB together.").waitFor();
+  await file("more.txt", 1_100_000); // meanwhile
+  go();
+  await page.getByRole("button", { name: "Create a session with 1 file" }).waitFor();
+  const session = v.api.sessions.use(await page.getByLabel("Session", { exact: true }).inputValue());
+  assert.equal((await session.get()).limits.memory_mb, 300);
+  assert.equal((await session.exec("printf '#!/bin/sh\necho executed' > tool; chmod +x tool; ./tool")).stdout, "executed\n");
 });
 
 test("a run that starts late does not come in front of another page", soak, async (t) => {

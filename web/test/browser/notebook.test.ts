@@ -170,6 +170,17 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByText("This is not a notebook").waitFor();
 });
 
+test("a long notebook makes the page no longer", async (t) => {
+  const v = await visit(t);
+  const session = await v.api.sessions.create({ base_image: "host" });
+  const cells = Array.from({ length: 40 }, (_, i) => ({ cell_type: "code", id: `c${i}`, metadata: {}, execution_count: null, outputs: [], source: `print(${i})` }));
+  await session.files.write("long.ipynb", JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5 }));
+  await v.open(`sandbox/sessions/${session.id}?file=long.ipynb`);
+  await v.page.getByRole("region", { name: "Cell 40", exact: true }).locator(".cm-content").waitFor();
+  const longer = await v.page.evaluate(() => document.documentElement.scrollHeight - document.querySelector("#page")!.getBoundingClientRect().bottom - scrollY);
+  assert.ok(longer < 2, `the page is ${longer} px longer`);
+});
+
 test("what a cell prints fast is drawn in few steps, and of very many outputs the first", soak, async (t) => {
   const v = await visit(t);
   const { page } = v;

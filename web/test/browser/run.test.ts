@@ -64,6 +64,21 @@ load("long " * 100 + "x" * 300)`,
   await accessible(page, "run-failed");
 });
 
+test("artifacts whose names no address can have are listed with the others", async (t) => {
+  const v = await visit(t);
+  const { id } = await v.api.run({
+    language: "python", capture_patterns: ["*.txt"],
+    code: `for name in (b"bad-\\xff.txt", b"bad-\\xfe.txt", b"two\\nlines.txt", b"good.txt"): open(name, "w").write("x")`,
+  });
+  await v.open(`sandbox/runs/${id}`);
+  const left = v.page.getByRole("region", { name: "Artifacts" });
+  await left.getByRole("button", { name: "Download good.txt" }).waitFor();
+  assert.equal(await left.getByText("name not utf8").count(), 2);
+  const odd = left.getByRole("listitem").filter({ hasText: "two⟨000A⟩lines.txt" });
+  await odd.getByText("An address cannot have this name.").waitFor();
+  assert.equal(await odd.getByRole("button").count(), 0);
+});
+
 test("the same request can be copied in three forms, and sent again", async (t) => {
   const v = await visit(t);
   const { page } = v;
@@ -86,6 +101,12 @@ test("the same request can be copied in three forms, and sent again", async (t) 
   await again.getByRole("button", { name: "Copy" }).click();
   await again.getByRole("button", { name: "Copied" }).waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await text.innerText());
+  // Without https, pages have no clipboard.
+  await again.getByRole("button", { name: "JSON" }).click();
+  await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true }));
+  await again.getByRole("button", { name: /^(Copy|Copied)$/ }).click();
+  await page.evaluate(() => Reflect.deleteProperty(navigator, "clipboard"));
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await text.innerText());
   assert.equal(await page.getByRole("link", { name: "Run again" }).getAttribute("href"), `/webui/sandbox?from=${id}`);
 });
 
@@ -98,10 +119,17 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   const usage = page.getByRole("region", { name: "Usage" });
   await usage.getByText("Memory").waitFor();
   await usage.locator("path.line").first().waitFor({ state: "attached" }); // two samples make a line
+  let admit = () => {};
+  const admitted = new Promise<void>((resolve) => (admit = resolve));
+  await page.route(/sandbox\/tickets/, (route) => void admitted.then(() => route.continue()), { times: 1 });
   await page.getByLabel("Input", { exact: true }).fill("<b>one</b>");
   await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send", disabled: true }).waitFor();
+  await page.getByLabel("Input", { exact: true }).fill("two"); // while the line before it is on its way
+  admit();
   await page.locator(".log").getByText("got <b>one</b>").waitFor();
-  await page.getByLabel("Input", { exact: true }).fill("two");
+  await page.getByRole("button", { name: "Send", disabled: false }).waitFor();
+  assert.equal(await page.getByLabel("Input", { exact: true }).inputValue(), "two");
   await page.getByRole("button", { name: "Send" }).click();
   await page.locator(".log").getByText("got two").waitFor();
   await page.getByLabel("Input", { exact: true }).press("ArrowUp");
@@ -149,9 +177,10 @@ test("what does not exist, or is another's, is the same", async (t) => {
   v.allow(/404/);
   const other = await visit(t);
   const { id } = await other.api.run(["true"]);
-  for (const one of [id, "01a21905-939d-7c61-8e52-f73e29a7199b", "no id"]) {
+  for (const one of [id, "01a21905-939d-7c61-8e52-f73e29a7199b", "no \u202eid"]) {
     await v.page.goto(`${v.place.url}/webui/sandbox/runs/${encodeURIComponent(one)}`);
     await v.page.getByText("No such run, or not yours").waitFor();
+    await v.page.getByText(one.replace("\u202e", "⟨202E⟩"), { exact: true }).waitFor();
   }
   await alsoAccessible(v.page, "run-unknown");
   await v.page.getByRole("button", { name: "Sign in as someone else" }).click();

@@ -20,6 +20,9 @@ async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, 
 const editor = (page: Page): Locator => page.locator(".file .cm-content");
 const named = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true });
 
+/** asks tells whether the browser asks before the page goes. */
+const asks = (page: Page): Promise<boolean> => page.evaluate(() => !dispatchEvent(new Event("beforeunload", { cancelable: true })));
+
 /** retype replaces the text in the editor. */
 async function retype(page: Page, text: string): Promise<void> {
   await editor(page).click();
@@ -151,6 +154,8 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
     return kept;
   });
   await page.getByRole("heading", { name: "Sign in to Belljar" }).waitFor();
+  await page.getByText("Changes to a file are not saved.").waitFor();
+  assert.ok(await asks(page), "the browser asks before it forgets them");
   await page.evaluate((value) => {
     localStorage.setItem("belljar.token", value);
     dispatchEvent(new StorageEvent("storage", { key: "belljar.token" }));
@@ -275,6 +280,30 @@ test("the tree has what programs have written, and keeps the place of what is de
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(done)));
   assert.equal(await row("new.txt").count(), 1);
   assert.equal(await page.getByRole("tablist", { name: "Of this session" }).evaluate((e) => getComputedStyle(e).overflowY), "hidden");
+});
+
+test("in long folders, the file that a link opens is in sight, and the page is no longer for it", async (t) => {
+  const { v, page, session } = await begin(t);
+  await session.exec("mkdir p q r && for d in p q r; do (cd $d && touch $(seq 1100)); done");
+  await v.open(`sandbox/sessions/${session.id}?file=${encodeURIComponent("p/500")}`);
+  await editor(page).waitFor();
+  await retype(page, "changed");
+  const tree = page.getByRole("tree");
+  await tree.getByText("not saved").waitFor({ state: "attached" });
+  const place = () => page.evaluate(() => {
+    const [line, tree, frame] = [".opened", "[role=tree]", "#page"].map((one) => document.querySelector(one)!.getBoundingClientRect());
+    return { inSight: line!.top >= tree!.top - 1 && line!.bottom <= tree!.bottom + 1, room: tree!.height, longer: document.documentElement.scrollHeight - frame!.bottom - scrollY };
+  });
+  const { inSight, longer } = await place();
+  assert.ok(inSight, "the file's line is in sight");
+  assert.ok(longer < 2, `the page is ${longer} px longer`);
+  for (const name of ["q", "r"]) {
+    await tree.getByRole("treeitem", { name, exact: true }).focus();
+    await page.keyboard.press("ArrowRight");
+    await tree.locator(`[aria-expanded=true]`, { hasText: name }).waitFor();
+  }
+  await page.getByText("3 folders have more entries than are listed.").waitFor();
+  assert.ok((await place()).room > 100, "the tree keeps its room");
 });
 
 test("uploads tell how far they are, replace only when asked, and land in the folder", async (t) => {
@@ -450,11 +479,18 @@ test("the search finds lines, and a link leads to one", async (t) => {
 test("commands run, the network is changed and asked, ports are listed", async (t) => {
   const { v, page, session } = await begin(t);
   await page.getByRole("tab", { name: "Runs" }).click();
+  let start = () => {};
+  const started = new Promise<void>((resolve) => (start = resolve));
+  await page.route(/sandbox\/runs\?wait/, (route) => void started.then(() => route.continue()), { times: 1 });
   await page.getByLabel("Run a command here").fill("echo '<b>hi</b>' > made.txt; exit 4");
   await page.keyboard.press("Enter");
+  await named(page, "Starting …").waitFor();
+  await page.getByLabel("Run a command here").fill("the next one");
+  start();
   const row = page.getByRole("row").filter({ hasText: "made.txt" });
   await row.getByText("failed").waitFor();
   await row.getByText(/exited with status 4/).waitFor();
+  assert.equal(await page.getByLabel("Run a command here").inputValue(), "the next one");
   assert.match((await row.getByRole("link").getAttribute("href"))!, /sandbox\/runs\/[0-9a-f-]{36}$/);
 
   await page.getByRole("tab", { name: "Network" }).click();
@@ -472,6 +508,9 @@ test("commands run, the network is changed and asked, ports are listed", async (
   const rules = page.getByRole("tabpanel", { name: "Network" });
   await rules.getByLabel("reach what is listed, within the server's rules").check();
   await rules.getByLabel("Hosts, networks and addresses").fill("example.com\n".repeat(3));
+  await page.getByRole("tab", { name: "Usage" }).click();
+  await page.getByRole("tab", { name: "Network" }).click();
+  assert.match(await rules.getByLabel("Hosts, networks and addresses").inputValue(), /^example/, "a look elsewhere loses nothing");
   await rules.locator("> div").evaluateAll((all) => all.forEach((e) => e.scrollTo(0, e.scrollHeight)));
   await named(page, "Put in force").click();
   await rules.getByRole("alert").waitFor();
@@ -517,6 +556,37 @@ test("commands run, the network is changed and asked, ports are listed", async (
   assert.equal(after, before);
 });
 
+test("rules that are typed while others come in force stay", async (t) => {
+  const { page } = await begin(t, {}, "?panel=network");
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  await rules.getByLabel("reach what is listed, within the server's rules").check();
+  const hosts = rules.getByLabel("Hosts, networks and addresses");
+  await hosts.fill("one.example.com");
+  let go = () => {};
+  const sent = new Promise<void>((resolve) => (go = resolve));
+  await page.route(/\/network$/, (route) => (route.request().method() === "GET" ? route.fallback() : void sent.then(() => route.fulfill({ json: {} }))));
+  await named(page, "Put in force").click();
+  await named(page, "Changing …").waitFor();
+  await hosts.fill("one.example.com\ntwo.example.com");
+  const read = page.waitForResponse((answer) => answer.request().method() === "GET" && answer.url().endsWith("/network"));
+  go();
+  await read;
+  await named(page, "Put in force").waitFor();
+  assert.equal(await hosts.inputValue(), "one.example.com\ntwo.example.com");
+});
+
+test("a preview that was ended is not offered", async (t) => {
+  const place = await serve(t, { set: ["preview_domain=preview.localhost"] });
+  const { page, session } = await begin(t, {}, "", place);
+  await session.start(["python3", "-m", "http.server", "8123"]);
+  await page.getByRole("tab", { name: "Ports" }).click();
+  await named(page, "Preview").click();
+  await page.getByRole("link", { name: "Open the preview of port 8123" }).waitFor();
+  await named(page, "End").click();
+  await page.getByRole("heading", { name: "Previews" }).waitFor({ state: "detached" });
+  assert.equal(await page.getByRole("link", { name: "Open the preview of port 8123" }).count(), 0);
+});
+
 test("a session is copied, saved and hibernated, and another begins with its files", async (t) => {
   const { v, page, session } = await begin(t, { "kept.txt": "kept" });
   await named(page, "Copy, save, hibernate").click();
@@ -545,6 +615,32 @@ test("a session is copied, saved and hibernated, and another begins with its fil
   await page.getByRole("button", { name: "Remove <b>mine</b>" }).waitFor({ state: "detached" });
 });
 
+test("on a phone, the name of a file that is not saved can be read", async (t) => {
+  const { page } = await begin(t, { "mixed.txt": "a\r\nb\n" }, "?file=mixed.txt");
+  await page.setViewportSize({ width: 360, height: 740 });
+  await retype(page, "changed");
+  await page.getByText("● not saved").waitFor();
+  const bar = page.locator(".file .bar");
+  assert.ok((await bar.getByText("mixed.txt").boundingBox())!.width > 50);
+  assert.ok(await bar.evaluate((e) => e.scrollWidth <= e.clientWidth), "nothing is cut");
+});
+
+test("changes that are not saved outlive hibernation", async (t) => {
+  const { page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
+  await editor(page).getByText("a", { exact: true }).waitFor();
+  await retype(page, "changed");
+  await session.hibernate({ force: true });
+  await page.getByRole("heading", { name: "The session hibernates" }).waitFor();
+  await page.getByText("Your changes to a.txt are not saved.").waitFor();
+  assert.ok(await asks(page), "the browser asks before it forgets them");
+  await named(page, "Wake it").click();
+  await editor(page).getByText("changed").waitFor();
+  await editor(page).click();
+  await page.keyboard.press("Control+s");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  assert.equal(await session.files.text("a.txt"), "changed");
+});
+
 test("a session that has ended says so, and offers another", async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
   await editor(page).getByText("a", { exact: true }).waitFor();
@@ -555,8 +651,7 @@ test("a session that has ended says so, and offers another", async (t) => {
   await page.getByRole("heading", { name: "This session has ended" }).waitFor();
   await page.getByText("Its files and terminals are gone.").waitFor();
   await page.getByText("Your changes to a.txt were not saved.").waitFor();
-  const leave = await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
-  assert.ok(!leave, "the browser asks before it forgets them");
+  assert.ok(await asks(page), "the browser asks before it forgets them");
   assert.equal((await session.get()).state, "closed");
   await alsoAccessible(page, "session-ended");
   await named(page, "Open a new one with its image and limits").click();

@@ -63,6 +63,29 @@ test("the colours are the system's, unless they are chosen", async (t) => {
   assert.equal(await ground(), dark);
 });
 
+test("a long name of a user makes the top no higher", async (t) => {
+  const v = await visit(t, { user: `a-very-long-name-of-a-user@with-a-long-domain-${process.pid}.example.com` });
+  await v.open("sandbox/runs");
+  await v.page.getByRole("banner").getByText(v.user).waitFor();
+  assert.ok((await v.page.getByRole("banner").boundingBox())!.height < 70);
+});
+
+test("with the colours of high contrast, what is chosen is seen", async (t) => {
+  const v = await visit(t);
+  const { id } = await v.api.run({ command: ["seq", "9"] });
+  await v.page.emulateMedia({ forcedColors: "active" });
+  await v.open(`sandbox/runs/${id}#L3`);
+  await v.page.getByLabel("Search in the log").fill("5");
+  await v.page.locator(".hit").first().waitFor();
+  await v.page.locator("button[aria-pressed=true]").first().waitFor();
+  const ground = async (at: string) => (await v.page.locator(at).first().evaluate((e) => getComputedStyle(e).backgroundColor)).replace("rgba(255, 255, 255, 0)", "rgb(255, 255, 255)");
+  const others = ".line:not(.chosen):not(.current)";
+  for (const [one, other] of [["nav a[aria-current]", "nav a:not([aria-current])"], [".line.chosen", others], [".hit", `${others} .text`], ["button[aria-pressed=true]", "button[aria-pressed=false]"]] as const) {
+    assert.notEqual(await ground(one), await ground(other), one);
+  }
+  await v.page.emulateMedia({ forcedColors: null });
+});
+
 test("a server that is away is said, asked again, and welcomed back", async (t) => {
   const first = await serve(t);
   const v = await visit(t, { place: first });

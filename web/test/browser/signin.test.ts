@@ -120,6 +120,25 @@ test("signing out ends the token, here and in other tabs", async (t) => {
   await heading(second, "Sessions").waitFor();
 });
 
+test("a sign-out that the server does not confirm is reported until the next sign-in", async (t) => {
+  const v = await visit(t);
+  v.allow(/403/);
+  await v.open("sandbox/runs");
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  const refused = { status: 403, json: { error: { code: "forbidden", message: "no", details: {} } } };
+  await v.page.route(/sandbox\/login$/, (route) => (route.request().method() === "DELETE" ? void held.then(() => route.fulfill(refused)) : route.fallback()));
+  await v.page.getByRole("button", { name: "Sign out" }).click();
+  await v.page.getByRole("button", { name: "Signing out …", disabled: true }).waitFor();
+  answer();
+  const told = v.page.getByRole("alert").getByText("This browser has forgotten the token");
+  await told.waitFor();
+  await v.page.getByLabel("API key").fill(v.key);
+  await v.page.keyboard.press("Enter");
+  await heading(v.page, "Runs").waitFor();
+  assert.equal(await told.count(), 0);
+});
+
 test("a revoked token asks for a new sign-in, with the reason", async (t) => {
   const v = await visit(t);
   v.allow(/401/);

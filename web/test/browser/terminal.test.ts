@@ -174,9 +174,16 @@ test("pasting many lines asks; Ctrl+C copies what is selected, and interrupts el
 
   await screen.type("clear; echo begun; sleep 1000\n");
   await screen.shows(/^begun/m);
-  await v.page.locator(".terminal:visible .xterm-screen").dblclick({ position: { x: 10, y: 6 } });
-  await v.page.keyboard.press("Control+c");
-  assert.equal(await v.page.evaluate(() => navigator.clipboard.readText()), "begun");
+  for (const secure of [true, false]) {
+    await v.page.evaluate(async (secure) => {
+      await navigator.clipboard.writeText("");
+      if (!secure) Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true }); // as without https
+    }, secure);
+    await v.page.locator(".terminal:visible .xterm-screen").dblclick({ position: { x: 10, y: 6 } });
+    await v.page.keyboard.press("Control+c");
+    await v.page.evaluate(() => Reflect.deleteProperty(navigator, "clipboard"));
+    assert.equal(await v.page.evaluate(() => navigator.clipboard.readText()), "begun");
+  }
   await screen.type("typed ahead"); // it still sleeps: this is only echoed
   await screen.shows(/typed ahead/);
   await v.page.keyboard.press("Control+c");
@@ -273,8 +280,13 @@ test("the search finds, the keyboard leaves, and the screen reader reads", async
   await open();
   await screen.run("seq 1 500; echo needle-in-it; seq 1 500");
   await v.page.keyboard.press("Control+Shift+f");
+  await v.page.getByLabel("Search in the terminal").fill("no such thing");
+  await v.page.keyboard.press("Enter");
+  const missing = v.page.locator(".find").getByText("Not found");
+  await missing.waitFor();
   await v.page.getByLabel("Search in the terminal").fill("needle-in");
   await v.page.keyboard.press("Enter");
+  await missing.waitFor({ state: "detached" });
   await screen.shows(/needle-in-it/);
   await v.page.keyboard.press("Escape");
   await v.page.getByLabel("Search in the terminal").waitFor({ state: "detached" });

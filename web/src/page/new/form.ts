@@ -67,15 +67,6 @@ export function specOf(form: Form): RunSpec {
     spec.context = form.context;
     delete spec.language; // it is the context's
   }
-  if (!form.session) {
-    if (form.image) spec.base_image = form.image;
-    if (form.runtime) spec.runtime = form.runtime;
-    if (form.exec) spec.workspace_exec = true;
-  }
-  const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
-  if (!form.session && (resources.memory_mb !== undefined || resources.cpu !== undefined)) {
-    spec.resources = Object.fromEntries(Object.entries(resources).filter(([, value]) => value !== undefined));
-  }
   const timeout = figure(form.timeoutSec);
   if (timeout !== undefined) spec.timeout_sec = timeout;
   const env = envOf(form.env);
@@ -84,17 +75,29 @@ export function specOf(form: Form): RunSpec {
   else if (form.stdin !== "") spec.stdin = form.stdin;
   const capture = lines(form.capture);
   if (capture.length > 0) spec.capture_patterns = capture;
-  if (!form.session) {
-    const egress = rulesOf(form.allow);
-    if (Object.keys(egress).length > 0) {
-      spec.network_policy = "allowlist";
-      spec.egress = egress;
-    }
-    if (form.git.trim()) spec.git = { url: form.git.trim(), ...(form.ref.trim() ? { ref: form.ref.trim() } : {}) };
-    const [pip, npm] = [lines(form.pip), lines(form.npm)];
-    if (pip.length + npm.length > 0) spec.packages = { ...(pip.length > 0 ? { pip } : {}), ...(npm.length > 0 ? { npm } : {}) };
-  }
+  if (!form.session) Object.assign(spec, sandboxOf(form));
   if (form.files.length > 0) spec.files = form.files.map((file) => ({ path: file.path, content_b64: toBase64(file.bytes) }));
+  return spec;
+}
+
+/** sandboxOf is what a form asks of the sandbox: of the run's own, or of a session that is made for it. */
+export function sandboxOf(form: Form): Pick<RunSpec, "base_image" | "runtime" | "workspace_exec" | "resources" | "network_policy" | "egress" | "git" | "packages"> {
+  const spec: ReturnType<typeof sandboxOf> = {};
+  if (form.image) spec.base_image = form.image;
+  if (form.runtime) spec.runtime = form.runtime;
+  if (form.exec) spec.workspace_exec = true;
+  const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
+  if (resources.memory_mb !== undefined || resources.cpu !== undefined) {
+    spec.resources = Object.fromEntries(Object.entries(resources).filter(([, value]) => value !== undefined));
+  }
+  const egress = rulesOf(form.allow);
+  if (Object.keys(egress).length > 0) {
+    spec.network_policy = "allowlist";
+    spec.egress = egress;
+  }
+  if (form.git.trim()) spec.git = { url: form.git.trim(), ...(form.ref.trim() ? { ref: form.ref.trim() } : {}) };
+  const [pip, npm] = [lines(form.pip), lines(form.npm)];
+  if (pip.length + npm.length > 0) spec.packages = { ...(pip.length > 0 ? { pip } : {}), ...(npm.length > 0 ? { npm } : {}) };
   return spec;
 }
 

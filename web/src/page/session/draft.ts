@@ -29,6 +29,9 @@ export function take(session: string, path: string): Draft | undefined {
   return draft;
 }
 
+/** anyDraft tells whether there is one. */
+export const anyDraft = (): boolean => [...kept.values()].some((drafts) => drafts.size > 0);
+
 /** draftsOf are those of a session. */
 export const draftsOf = (session: string): [path: string, draft: Draft][] => [...(kept.get(session) ?? [])];
 
