@@ -255,3 +255,21 @@ func TestCommandsThatWait(t *testing.T) {
 		t.Errorf("%v, cancelled %q", err, cancelled)
 	}
 }
+
+// What a client asks for again is read as it is sent: a program can print millions of lines, and many clients may ask at once.
+func TestRecallHoldsLittle(t *testing.T) {
+	read := 0
+	p := &program{cancel: func() {}, next: func() (belljar.Frame, error, bool) {
+		if read++; read == 11 {
+			return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd, Seq: 11}, nil, true
+		}
+		return belljar.Frame{Type: belljar.FrameStdout, Seq: uint64(read), Output: []byte("x\ny\nz\n")}, nil, read < 11
+	}}
+	if err := p.recall(10, 9, false); err != nil || p.before != 8 || read != 3 || len(p.past) != 1 {
+		t.Fatalf("%d messages before, %d frames read, %d messages held, %v", p.before, read, len(p.past), err)
+	}
+	sent := 0
+	if err := p.emit(t.Context(), func(any) error { sent++; return nil }); err != nil || p.before+sent != 30 {
+		t.Errorf("%d messages after %d, %v", sent, p.before, err)
+	}
+}
