@@ -273,3 +273,15 @@ func TestRecallHoldsLittle(t *testing.T) {
 		t.Errorf("%d messages after %d, %v", sent, p.before, err)
 	}
 }
+
+// A message of many tiny values is refused before it is taken apart: that would take 60 times its size in memory.
+func TestChatMessageOfManyValues(t *testing.T) {
+	var got []any
+	raw := []byte(`{"type":"ping","more":[` + strings.Repeat("[],", 60_000) + `0]}`)
+	if err := (&chat{}).Receive(t.Context(), false, raw, func(m any) error { got = append(got, m); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0] != any(chatError("a message has at most 100000 values")) {
+		t.Errorf("%+v", got)
+	}
+}
