@@ -3,10 +3,12 @@ package show
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 )
@@ -25,15 +27,39 @@ func JSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Command returns a command as a shell reads it: words that need it are quoted.
+// Command returns a command as a shell reads it: words that need it are quoted. On one line, a line break in a word would look like a space,
+// and what follows it like a part of a comment.
 func Command(argv []string) string {
 	words := slices.Clone(argv)
 	for i, word := range words {
-		if word == "" || strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?`[]{}~#!") {
+		switch {
+		case strings.ContainsFunc(word, unicode.IsControl):
+			words[i] = escaped(word)
+		case word == "" || strings.ContainsAny(word, " '\"\\$&|;<>()*?`[]{}~#!"):
 			words[i] = ShellQuote(word)
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// escaped returns a text as one word of bash, in which control characters show: $'a\nb'.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsControl(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return "$'" + b.String() + "'"
 }
 
 // ShellQuote returns a text as one word of a shell.
