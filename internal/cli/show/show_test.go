@@ -1,6 +1,8 @@
 package show
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar/internal/notice"
@@ -20,5 +22,21 @@ func TestCommand(t *testing.T) {
 		if got := notice.OneLine(Command(c.argv)); got != c.want {
 			t.Errorf("%q: %s, want %s", c.argv, got, c.want)
 		}
+	}
+}
+
+// A terminal obeys U+009B as it does ESC [. JSON may have it as it is.
+func TestJSONIsForTerminals(t *testing.T) {
+	const name = "a\u009b2J\x7fé<\u00a0"
+	var b strings.Builder
+	if err := JSON(&b, map[string]string{"path": name}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\n  \"path\": \"a\\u009b2J\\u007fé<\u00a0\"\n}\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	var got map[string]string
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got["path"] != name {
+		t.Errorf("%q, %v", got, err)
 	}
 }
