@@ -225,7 +225,9 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &x); err != nil {
 		return err
 	}
-	r.Data, r.Frames = make(map[string]any, len(x.Data)), x.Frames
+	if r.Data, r.Frames = nil, x.Frames; x.Data != nil {
+		r.Data = make(map[string]any, len(x.Data))
+	}
 	for mime, raw := range x.Data {
 		var text string
 		if r.Data[mime] = raw; raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
