@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"regexp"
 	"strings"
@@ -196,8 +197,8 @@ const (
 // page, and an SVG only an image.
 type Result struct {
 	Type ResultType `json:"type"`
-	// Data are the representations of a value or of what was displayed, by MIME type. JSON types are JSON values, with numbers as
-	// [json.Number]. Others are strings, in base64 unless they are text or SVG.
+	// Data are the representations of a value or of what was displayed, by MIME type. JSON types are [json.RawMessage] where they are
+	// read. Others are strings, in base64 unless they are text or SVG.
 	Data map[string]any `json:"data,omitempty"`
 	// Count numbers the code in its context; of a value.
 	Count int `json:"count,omitempty"`
@@ -212,12 +213,49 @@ type Result struct {
 	Text     string `json:"text,omitempty"`
 }
 
-// UnmarshalJSON reads numbers in Data as [json.Number], so that they keep all their digits.
+// UnmarshalJSON leaves values of JSON types as they are written, and reads at most [mostFrames] frames: what a program nests in them takes up
+// to 60 times the memory once it is taken apart.
 func (r *Result) UnmarshalJSON(b []byte) error {
 	type plain Result
+	x := struct {
+		*plain
+		Data   map[string]json.RawMessage `json:"data"`
+		Frames resultFrames               `json:"frames"`
+	}{plain: (*plain)(r)}
+	if err := json.Unmarshal(b, &x); err != nil {
+		return err
+	}
+	if r.Data, r.Frames = nil, x.Frames; x.Data != nil {
+		r.Data = make(map[string]any, len(x.Data))
+	}
+	for mime, raw := range x.Data {
+		var text string
+		if r.Data[mime] = raw; raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+			r.Data[mime] = text
+		}
+	}
+	return nil
+}
+
+// mostFrames is how many frames of an error are read, the outermost ones. Interpreters report at most 50.
+const mostFrames = 100
+
+type resultFrames []ResultFrame
+
+// UnmarshalJSON reads the first frames of a list.
+func (list *resultFrames) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	return d.Decode((*plain)(r))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return err // null, or what is no list
+	}
+	for d.More() && len(*list) < mostFrames {
+		var one ResultFrame
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*list = append(*list, one)
+	}
+	return nil
 }
 
 // MarshalJSON writes the name, value and frames of every error, also empty ones.
@@ -245,20 +283,30 @@ type ResultFrame struct {
 	Source   string `json:"source,omitempty"` // the line's text
 }
 
-// ResultReader puts results together from the frames of a log, in their order. The zero value is ready for use.
-type ResultReader struct{ line []byte }
+// mostResults is how many results of a run are read. A program can print millions of tiny ones, which take much more memory than its log.
+const mostResults = 10_000
 
-// Add returns the results that a frame completes. Lines that are no results are left out.
+// ResultReader puts results together from the frames of a log, in their order. The zero value is ready for use.
+type ResultReader struct {
+	line []byte
+	read int
+}
+
+// Add returns the results that a frame completes. Lines that are no results are left out, and so are those after the first 10,000: one of
+// type [ResultCut] stands for them.
 func (r *ResultReader) Add(f Frame) (list []Result) {
 	if f.Type != FrameResult {
 		return nil
 	}
-	b := f.Output
-	for len(b) > 0 {
+	for b := f.Output; len(b) > 0 && r.read <= mostResults; {
 		n := bytes.IndexByte(b, '\n') + 1
 		if n == 0 {
 			r.line = append(r.line, b...)
 			return list
+		}
+		if r.read++; r.read > mostResults {
+			r.line = nil
+			return append(list, Result{Type: ResultCut, Text: fmt.Sprintf("further results were left out: at most %d of a run are read", mostResults)})
 		}
 		r.line = append(r.line, b[:n]...)
 		b = b[n:]

@@ -89,6 +89,27 @@ func TestResultNumbers(t *testing.T) {
 	}
 }
 
+// What a program shows takes up about as much memory as it has in the log, however it is nested and however much of it there is.
+func TestResultsOfAHostileProgram(t *testing.T) {
+	frame := func(text string) belljar.Frame { return belljar.Frame{Type: belljar.FrameResult, Output: []byte(text)} }
+	var r belljar.ResultReader
+	list := r.Add(frame(`{"type":"value","data":{"application/json":[[],[]],"text/plain":"x"}}` + "\n" +
+		`{"type":"error","frames":[` + strings.Repeat(`{},`, 1000) + `{}]}` + "\n"))
+	if raw, _ := list[0].Data["application/json"].(json.RawMessage); string(raw) != "[[],[]]" || list[0].Data["text/plain"] != "x" {
+		t.Errorf("the value is %#v", list[0].Data)
+	}
+	if n := len(list[1].Frames); n != 100 {
+		t.Errorf("%d frames", n)
+	}
+	var all []belljar.Result
+	for range 3 {
+		all = append(all, r.Add(frame(strings.Repeat(`{"type":"input"}`+"\n", 5000)))...)
+	}
+	if n := len(all) - 1; n != 9_998 || all[n-1].Type != belljar.ResultInput || all[n].Type != belljar.ResultCut {
+		t.Errorf("%d results, the last is %+v", n, all[n])
+	}
+}
+
 // Clients read an error's fields without asking whether they are there.
 func TestResultErrorIsWhole(t *testing.T) {
 	got, err := json.Marshal([]belljar.Result{{Type: belljar.ResultError, Name: "KeyboardInterrupt", Traceback: "t"}, {Type: belljar.ResultCut, Text: "full"}})

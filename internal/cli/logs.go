@@ -2,11 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/ident"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // logsCommand is belljar logs.
@@ -87,7 +87,7 @@ func (l *logsCommand) print(c *console, f belljar.Frame) error {
 		}
 	}
 	if l.JSON {
-		return json.NewEncoder(c.stdout).Encode(f)
+		return show.JSONLine(c.stdout, f)
 	}
 	_, err := to.Write(f.Output)
 	return err

@@ -472,3 +472,20 @@ func TestShellOptionsAtWake(t *testing.T) {
 	b.sleeping(x.ID)
 	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
 }
+
+// A function with the name of a builtin is in a copy, and keeps no session from waking.
+func TestShellFunctionsAtWake(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := b.open()
+	b.run(shellIn(x.ID, "IFS=:; declare() { exit 3; }"))
+	probe := `builtin printf '%q\n' "$IFS"; type -t declare`
+	const want = ":\nfunction\n"
+	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
+	if err != nil || !made.Shell {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
+	b.sleeping(x.ID)
+	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
+}

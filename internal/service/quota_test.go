@@ -147,6 +147,25 @@ func TestArtifactQuota(t *testing.T) {
 	}
 }
 
+// Names of files without bytes stay on record as long as their run: many long ones count, and end where the quota does.
+func TestArtifactNamesCount(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })
+	name := strings.Repeat("n", 250)
+	req := shell("for i in $(seq 10000 12999); do : >${i}" + name + "; done")
+	req.CapturePatterns = []string{"*"}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if n := r.ResourceUsage.ArtifactBytes; n != 3000*255-64<<10 || b.used() != n {
+		t.Errorf("%d bytes, %d of the quota", n, b.used())
+	}
+	r = b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	list, err := b.Artifacts.List(t.Context(), r.ID)
+	if err != nil || len(list) >= 3000 || !strings.Contains(strings.Join(r.Warnings, "\n"), "quota of artifact bytes is used up") || b.used() > 1<<20 {
+		t.Errorf("%d artifacts, %q, %d bytes used, %v", len(list), r.Warnings, b.used(), err)
+	}
+}
+
 // The stored quota goes over the default.
 func TestQuotaOfAUser(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota = belljar.Quota{ConcurrentRuns: 3, CPUSecondsPerDay: 5} })

@@ -83,7 +83,9 @@ func libraries(n *notebook) {
 			n.Errorf("%q: %+v", code, c)
 			continue
 		}
-		table, _ := c.results[0].Data["application/vnd.dataresource+json"].(map[string]any)
+		var table map[string]any
+		raw, _ := c.results[0].Data["application/vnd.dataresource+json"].(json.RawMessage)
+		_ = json.Unmarshal(raw, &table)
 		if got, _ := json.Marshal(table["data"]); string(got) != want {
 			n.Errorf("%q: %s, want %s", code, got, want)
 			continue

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,6 +83,9 @@ func code(c *call, in codeInput) (*reply, error) {
 	return &reply{text + shown, more, o}, nil
 }
 
+// resultRoom is what each result takes of an answer besides its text, in bytes.
+const resultRoom = 32
+
 // pictureTypes are the types of pictures that models are shown.
 var pictureTypes = []string{"png", "jpeg", "gif"}
 
@@ -91,32 +95,46 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 	var b strings.Builder
 	var pictures []sdk.Content
 	room := c.terms.MaxOutput
-	bytes, hidden := 0, 0
+	bytes, looked, hidden, left := 0, 0, 0, 0
+	cut := func(text string) string {
+		if most := max(room, 0); len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "") + "…"
+		}
+		room -= len(text)
+		return text
+	}
 	for _, r := range out.Results {
-		item := codeResult{Type: string(r.Type), Name: r.Name, Text: r.Text}
-		switch r.Type {
-		case belljar.ResultInput:
+		if r.Type == belljar.ResultInput {
 			continue // a model cannot answer it
-		case belljar.ResultError:
-			item.Text = r.Value // its traceback is on stderr
-		case belljar.ResultValue, belljar.ResultDisplay:
-			item.Text = textOf(r)
-			for mime := range r.Data {
-				item.Types = append(item.Types, mime)
+		}
+		pictured := slices.ContainsFunc(pictureTypes, func(ext string) bool { return r.Data["image/"+ext] != nil })
+		if room > resultRoom {
+			room -= resultRoom
+			item := codeResult{Type: string(r.Type), Name: cut(r.Name)}
+			switch r.Type {
+			case belljar.ResultError:
+				item.Text = cut(r.Value) // its traceback is on stderr
+			case belljar.ResultCut:
+				item.Text = cut(r.Text)
+			default:
+				item.Text = cut(textOf(r))
+				for _, mime := range slices.Sorted(maps.Keys(r.Data)) {
+					if room <= 0 {
+						break
+					}
+					item.Types = append(item.Types, cut(mime))
+				}
 			}
-			slices.Sort(item.Types)
-		}
-		if len(item.Text) > room {
-			item.Text = strings.ToValidUTF8(item.Text[:max(room, 0)], "") + "…"
-		}
-		room -= len(item.Text)
-		o.Results = append(o.Results, item)
-		switch pictured := slices.ContainsFunc(pictureTypes, func(ext string) bool { return r.Data["image/"+ext] != nil }); {
-		case r.Type == belljar.ResultError:
-		case item.Text != "":
-			fmt.Fprintf(&b, "%s:\n%s\n", item.Type, item.Text)
-		case !pictured:
-			fmt.Fprintf(&b, "%s without text: %s\n", item.Type, strings.Join(item.Types, ", "))
+			o.Results = append(o.Results, item)
+			switch {
+			case r.Type == belljar.ResultError:
+			case item.Text != "":
+				fmt.Fprintf(&b, "%s:\n%s\n", item.Type, item.Text)
+			case !pictured:
+				fmt.Fprintf(&b, "%s without text: %s\n", item.Type, strings.Join(item.Types, ", "))
+			}
+		} else if !pictured {
+			left++
 		}
 		for _, ext := range pictureTypes {
 			text, _ := r.Data["image/"+ext].(string)
@@ -124,10 +142,11 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 			if err != nil || len(data) == 0 {
 				continue
 			}
-			if len(pictures) == maxPictures || bytes+len(data) > maxPictureBytes {
+			if looked == maxPictures || bytes+len(data) > maxPictureBytes {
 				hidden++
 				break
 			}
+			looked++
 			content, about := c.picture(fmt.Sprintf("picture %d.%s", len(pictures)+1, ext), data)
 			if content != nil {
 				bytes += len(data)
@@ -136,6 +155,9 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 			fmt.Fprintln(&b, about)
 			break
 		}
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "\nnote: results that are not shown: %d. An answer has %d bytes of them\n", left, c.terms.MaxOutput)
 	}
 	if hidden > 0 {
 		fmt.Fprintf(&b, "\nnote: pictures that are not shown: %d. An answer has %d of %d bytes together at most; save them as files, and read each with sandbox_fs_read\n",

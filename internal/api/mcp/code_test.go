@@ -4,6 +4,7 @@ package mcp_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -45,6 +46,25 @@ func TestSandboxCode(t *testing.T) {
 	}
 	if r := p.tool("sandbox_code", map[string]any{"sandbox_id": sandbox, "code": "x", "language": "ruby"}); !strings.Contains(r.text, "no interpreter that keeps its state") {
 		t.Errorf("%q", r.text)
+	}
+}
+
+// What code shows takes no more of an answer than what it prints, however many results there are and whatever their names are.
+func TestCodeShowsMuch(t *testing.T) {
+	p := newWorld(t).peer("ann", code())
+	sandbox := p.open()
+	const most = 24 << 10
+	for text, want := range map[string]string{
+		"for i in range(5000): display(i)":                                                   "note: results that are not shown: 4",
+		"for i in range(100): display({'text/%04d' % n: 'x' for n in range(200)}, raw=True)": "note: results that are not shown: 8",
+		"raise type('E' * 100000, (Exception,), {})('x')":                                    "",
+		"for i in range(1000): display({'image/png': 'AAAA'}, raw=True)":                     "note: pictures that are not shown: 992",
+	} {
+		r := p.tool("sandbox_code", map[string]any{"sandbox_id": sandbox, "code": text}).good(t)
+		raw, err := json.Marshal(r.data["results"])
+		if err != nil || len(raw) > 3*most || len(r.text) > 2*most || !strings.Contains(r.text, want) {
+			t.Errorf("%s: %d bytes of results, %d of text: …%s", text, len(raw), len(r.text), r.text[max(0, len(r.text)-200):])
+		}
 	}
 }
 

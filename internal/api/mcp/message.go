@@ -12,11 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Limits of a body or a line, besides its bytes: a decoded value takes many times the memory of its text.
-const (
-	maxValues = 100_000
-	maxBatch  = 100 // messages
-)
+// maxBatch is how many messages a body or a line may have.
+const maxBatch = 100
 
 // message is the part of a message that the transports read.
 type message struct {
@@ -70,9 +67,9 @@ func checkText(raw []byte) error {
 		return api.Refuse("body", "the message is not UTF-8")
 	case api.LoneSurrogate(raw):
 		return api.Refuse("body", "the message has half a surrogate pair, which is not a character")
-	case countValues(raw) > maxValues:
-		e := api.Refuse("body", "a message has %d values at most", maxValues)
-		e.Details["maximum"] = maxValues
+	case api.CountValues(raw) > api.MostValues:
+		e := api.Refuse("body", "a message has %d values at most", api.MostValues)
+		e.Details["maximum"] = api.MostValues
 		e.Hint = "send less at once, or as a file"
 		return e
 	}
@@ -86,22 +83,6 @@ func requestKey(id any) string {
 	var plain any
 	_ = json.Unmarshal(raw, &plain)
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", plain)))
-}
-
-// countValues estimates how many values JSON has: it counts lists, objects and commas.
-func countValues(raw []byte) int {
-	n, quoted := 1, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			n++
-		}
-	}
-	return n
 }
 
 // integer writes a whole number below 2^53 as an integer: 5.0 and 5e0 become 5.

@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/socket"
 )
 
@@ -53,6 +55,9 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 			return nil
 		}
 		return x.tell(ctx, userLine(textBlock(string(raw))), emit)
+	}
+	if api.CountValues(raw) > api.MostValues {
+		return emit(chatError(fmt.Sprintf("a message has at most %d values", api.MostValues)))
 	}
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {

@@ -96,7 +96,7 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 }
 
 // recall reads the past of a run, which for a fresh one is until its program runs. The log is read from its beginning, so that lines
-// are whole.
+// are whole. Messages that the client wants are left to emit: of tiny ones, all together need a hundred times the memory of the log.
 func (p *program) recall(lastSeq uint64, fromSeq int, fresh bool) error {
 	if fresh {
 		fromSeq = 1
@@ -120,7 +120,7 @@ func (p *program) recall(lastSeq uint64, fromSeq int, fresh bool) error {
 		if p.ended = f.Event == belljar.EventEnd; p.ended && !fresh {
 			return socket.NotFound()
 		}
-		if fresh && f.Event == belljar.EventStart {
+		if fresh && f.Event == belljar.EventStart || !fresh && fromSeq > 0 && seen >= fromSeq-1 {
 			break
 		}
 	}

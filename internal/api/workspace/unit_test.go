@@ -255,3 +255,33 @@ func TestCommandsThatWait(t *testing.T) {
 		t.Errorf("%v, cancelled %q", err, cancelled)
 	}
 }
+
+// What a client asks for again is read as it is sent: a program can print millions of lines, and many clients may ask at once.
+func TestRecallHoldsLittle(t *testing.T) {
+	read := 0
+	p := &program{cancel: func() {}, next: func() (belljar.Frame, error, bool) {
+		if read++; read == 11 {
+			return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd, Seq: 11}, nil, true
+		}
+		return belljar.Frame{Type: belljar.FrameStdout, Seq: uint64(read), Output: []byte("x\ny\nz\n")}, nil, read < 11
+	}}
+	if err := p.recall(10, 9, false); err != nil || p.before != 8 || read != 3 || len(p.past) != 1 {
+		t.Fatalf("%d messages before, %d frames read, %d messages held, %v", p.before, read, len(p.past), err)
+	}
+	sent := 0
+	if err := p.emit(t.Context(), func(any) error { sent++; return nil }); err != nil || p.before+sent != 30 {
+		t.Errorf("%d messages after %d, %v", sent, p.before, err)
+	}
+}
+
+// A message of many tiny values is refused before it is taken apart: that would take 60 times its size in memory.
+func TestChatMessageOfManyValues(t *testing.T) {
+	var got []any
+	raw := []byte(`{"type":"ping","more":[` + strings.Repeat("[],", 60_000) + `0]}`)
+	if err := (&chat{}).Receive(t.Context(), false, raw, func(m any) error { got = append(got, m); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0] != any(chatError("a message has at most 100000 values")) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -20,10 +20,12 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Bounds of how many files one run may leave, and of the bytes of their names, which go on record and which no quota counts.
+// Bounds of how many files one run may leave, and of the bytes of their names, which go on record. Names above freeNames count as bytes of
+// artifacts: a run of a second can leave 4 MiB of them, which stay as long as its record.
 const (
 	maxArtifacts = 10_000
 	maxNames     = 4 << 20
+	freeNames    = 64 << 10
 )
 
 // matchTime is how long the patterns of a run may take to be compared with names. Usual ones take milliseconds. Hundreds of long ones with
@@ -70,7 +72,11 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
 	}
 	c := &captured{room: int64(p.Limits.ArtifactMB) << 20, allowance: w}
-	for _, f := range found {
+	for i, f := range found {
+		if !c.name(f) {
+			warnings = append(warnings, fmt.Sprintf("%d artifacts were not captured: their owner's quota of artifact bytes is used up", len(found)-i))
+			break
+		}
 		s.keep(ctx, r, b, c, f)
 	}
 	if c.size > 0 {

@@ -132,8 +132,11 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 		}
 		s.add(string(text))
 	}
-	s.add(last["IFS"])
-	s.add(last["POSIXLY_CORRECT"])
+	for _, name := range []string{"IFS", "POSIXLY_CORRECT"} {
+		if text := last[name]; text != "" { // by then, a function may have the name of the builtin
+			s.add(`\builtin eval ` + quoted(`\builtin `+text))
+		}
+	}
 	return len(fields) > 0 && string(fields[0]) == "end"
 }
 
