@@ -186,10 +186,8 @@ func outOfResources(err error) bool {
 
 // pause waits briefly for resources; false if the agent is closing.
 func (a *Agent) pause() bool {
-	t := time.NewTimer(10 * time.Millisecond)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(10 * time.Millisecond):
 		return true
 	case <-a.stop:
 		return false

@@ -119,10 +119,8 @@ func (t *Trail) linger() {
 	if len(t.queue) > cap(t.queue)/2 || cap(t.queue) < 1024 {
 		return
 	}
-	timer := time.NewTimer(lingerFor)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(lingerFor):
 	case <-t.stop:
 	}
 }

@@ -188,10 +188,8 @@ func (h *Hook) deliver(e event.Event) {
 
 // wait waits, and reports whether that was not interrupted by Close.
 func (h *Hook) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-h.stop:
 		return false
