@@ -59,9 +59,7 @@ type Edge struct {
 // NewEdge returns an edge. It fails if PublicURL or an allowed origin is invalid.
 func NewEdge(opts EdgeOptions) (*Edge, error) {
 	e := &Edge{opts: opts, proxies: opts.TrustedProxies, log: opts.Logger}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
+	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
 	if opts.PublicURL != "" {
 		u, err := url.Parse(opts.PublicURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || !saneHost(u.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -204,10 +202,7 @@ func (e *Edge) recoverPanic(w *writer, r *http.Request) {
 // report writes the request's log line and event after its response.
 func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) {
 	noteRoute(r)
-	status := w.status
-	if status == 0 {
-		status = http.StatusOK // what net/http sends for a door that wrote nothing
-	}
+	status := cmp.Or(w.status, http.StatusOK) // what net/http sends for a door that wrote nothing
 	took := e.opts.Now().Sub(begun)
 	w.finish()
 	if rec.body != nil && status != http.StatusSwitchingProtocols {

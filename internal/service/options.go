@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -226,9 +227,7 @@ func (o Options) complete() (Options, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Wall{}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	fill(&o.Lifetime, runtime.LifetimeCreator)
 	fill(&o.Lease, 15*time.Minute)
 	if o.Lifetime != runtime.LifetimeDetached {

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ type Agent struct {
 
 // New returns an agent with the configuration cfg, whose descriptors it takes over. [Agent.Close] ends it.
 func New(cfg Config) (*Agent, error) {
-	if cfg.Workspace == "" {
-		cfg.Workspace = file.Path
-	}
-	if cfg.Secrets == "" {
-		cfg.Secrets = file.SecretDir
-	}
+	cfg.Workspace = cmp.Or(cfg.Workspace, file.Path)
+	cfg.Secrets = cmp.Or(cfg.Secrets, file.SecretDir)
 	filter, err := instructions(cfg.ExecFilter)
 	if err != nil {
 		return nil, err

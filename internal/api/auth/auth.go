@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -75,18 +76,10 @@ func New(opts Options) (*Authenticator, error) {
 	if (opts.Issuer == "") != (opts.Audience == "") {
 		return nil, errors.New("auth: issuer and audience go together")
 	}
-	if opts.Uses == nil {
-		opts.Uses = &api.Uses{}
-	}
-	if opts.KeyID == "" {
-		opts.KeyID = "operator"
-	}
-	if opts.FailuresPerMin == 0 {
-		opts.FailuresPerMin = 30
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Uses = cmp.Or(opts.Uses, &api.Uses{})
+	opts.KeyID = cmp.Or(opts.KeyID, "operator")
+	opts.FailuresPerMin = cmp.Or(opts.FailuresPerMin, 30)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

@@ -11,6 +11,7 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -47,15 +48,9 @@ func New(o Options) (*Door, error) {
 	case o.Auth == nil:
 		return nil, errors.New("shell: no authenticator")
 	}
-	if o.Bodies == nil {
-		o.Bodies = api.JSONShares()
-	}
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = 30 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Door{opts: o}, nil
 }
 

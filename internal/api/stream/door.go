@@ -94,9 +94,7 @@ func New(opts Options) (*Door, error) {
 	if opts.Events == nil {
 		opts.Events = event.Sinks{}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

@@ -90,21 +90,15 @@ func New(o Options) (*Door, error) {
 		}
 	}
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
-	if o.Bodies == nil {
-		o.Bodies = api.JSONShares()
-	}
-	if o.WorkerID == "" {
-		o.WorkerID = "worker1"
-	}
+	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
+	o.WorkerID = cmp.Or(o.WorkerID, "worker1")
 	if o.Health == nil {
 		o.Health = func() Node { return Node{} }
 	}
 	if o.Events == nil {
 		o.Events = event.Sinks(nil)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -160,9 +154,7 @@ func (d *Door) guarded(handler func(*call)) http.HandlerFunc {
 			fail(w, r, err)
 			return
 		}
-		if caller.Source == "" {
-			caller.Source = "thread"
-		}
+		caller.Source = cmp.Or(caller.Source, "thread")
 		ctx := api.WithCaller(r.Context(), caller)
 		caller = api.CallerOf(ctx)
 		handler(&call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r.WithContext(ctx), caller: caller})

@@ -6,6 +6,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"strings"
@@ -56,9 +57,7 @@ func Open(o Options) (*Trail, error) {
 	if o.Queue <= 0 {
 		o.Queue = 4096
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

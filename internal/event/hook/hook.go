@@ -6,6 +6,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -104,9 +105,7 @@ func Open(o Options) (*Hook, error) {
 	if o.Events == nil {
 		o.Events = event.Sinks(nil)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

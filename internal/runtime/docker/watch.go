@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -137,10 +138,7 @@ const killed = 128 + 9
 
 // explain returns the reason for a container's end.
 func (s *sandbox) explain(st *container.State) runtime.Exit {
-	said := s.stderr.String()
-	if said == "" {
-		said = st.Error
-	}
+	said := cmp.Or(s.stderr.String(), st.Error)
 	if said != "" {
 		said = ": " + said
 	}
