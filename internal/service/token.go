@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -90,7 +91,7 @@ func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 	if err := v.allowed("make API keys"); err != nil {
 		return belljar.Token{}, err
 	}
-	fill(&spec.Role, belljar.RoleUser)
+	spec.Role = cmp.Or(spec.Role, belljar.RoleUser)
 	if err := checkToken(spec); err != nil {
 		return belljar.Token{}, err
 	}

@@ -81,14 +81,9 @@ func New(o Options) (*Door, error) {
 	case o.Auth == nil:
 		return nil, errors.New("thread: no authenticator")
 	}
-	for _, f := range []struct {
-		field    *int
-		fallback int
-	}{{&o.MaxFileMB, 100}, {&o.MaxFiles, 1000}, {&o.MaxWorkspaceMB, 500}} {
-		if *f.field == 0 {
-			*f.field = f.fallback
-		}
-	}
+	o.MaxFileMB = cmp.Or(o.MaxFileMB, 100)
+	o.MaxFiles = cmp.Or(o.MaxFiles, 1000)
+	o.MaxWorkspaceMB = cmp.Or(o.MaxWorkspaceMB, 500)
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
 	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
 	o.WorkerID = cmp.Or(o.WorkerID, "worker1")
