@@ -137,10 +137,7 @@ type failure struct {
 
 // problem maps e to RFC 7807.
 func problem(e *belljar.Error) map[string]any {
-	extensions := map[string]any{}
-	for name, value := range e.Details {
-		extensions[name] = value
-	}
+	extensions := nonNil(maps.Clone(e.Details))
 	extensions["code"] = e.Code
 	if e.Hint != "" {
 		extensions["hint"] = e.Hint
