@@ -24,6 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 )
 
 // Where the daemon of these tests stops, to be killed.
@@ -221,7 +222,7 @@ func TestRemoveUnderItsDaemon(t *testing.T) {
 // An unreadable record counts as missing.
 func TestRemoveWithBrokenRecord(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 	record := filepath.Join(dir, native.Name, "test", id, "record.json")
 	if err := os.WriteFile(record, []byte(`{"pid": 1`), 0o600); err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func TestAttachToSomebodyElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			id := killedDaemon(t, dir, runtime.LifetimeDetached)
+			id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 			path := filepath.Join(dir, native.Name, "test", id, "record.json")
 			var record map[string]any
 			raw, err := os.ReadFile(path)
@@ -287,7 +288,7 @@ func (h *halfMade) gone(t *testing.T) {
 	noGroupLeft(t, map[string]bool{h.id: true})
 }
 
-// makeAbandoned is what the daemon of killedDaemon and stopDaemon does before it is killed.
+// makeAbandoned is what the daemon of [runtimetest.Killed] and stopDaemon does before it is killed.
 func makeAbandoned(id string) error {
 	program, err := os.ReadFile(os.Getenv(agentPath))
 	if err != nil {
