@@ -51,6 +51,24 @@ func Into(dir string) (Programs, error) {
 		compile(source, p.Net, "./test/net"), compileMusl(source, p.Net))
 }
 
+// Main makes the programs, with [Into] and a folder of their own, and runs tests with them. It returns the exit status of the test program.
+func Main(run func(dir string, p Programs) int) int {
+	dir, err := os.MkdirTemp("", "belljar-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = errors.Join(os.Chmod(dir, 0o755), Alone()) // other users run what is in it
+	}
+	var p Programs
+	if err == nil {
+		p, err = Into(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run(dir, p)
+}
+
 // around builds a belljar with an agent embedded. An overlay puts the agent into its place and leaves the source tree alone.
 func around(source, agent, out string) error {
 	place := filepath.Join(source, "cmd/belljar/agent/belljar-agent-linux-"+runtime.GOARCH)

@@ -132,24 +132,11 @@ func TestRootEnforcesEverything(t *testing.T) {
 // The same as an ordinary user without subordinate ids, the weakest way there is. The other ways of being rootless
 // differ in the ids only, and test/security runs on all of them.
 func TestRootless(t *testing.T) {
-	need.Root(t)
-	t.Parallel()
 	const uid = 61501
-	dir, err := os.MkdirTemp("", "belljar-rootless-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "native.test")
-	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chown(dir, uid, uid)); err != nil {
-		t.Fatal(err)
-	}
+	dir, program := need.User(t, uid)
+	t.Parallel()
 	// What fails at each step of a birth or a claim costs as much as all the rest, and root has tried it.
-	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth|KilledWhileClaiming)$", ""))
+	cmd := exec.Command(program, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth|KilledWhileClaiming)$", ""))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath), shortSuite + "=" + tier.Pick("1", "")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
