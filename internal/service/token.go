@@ -101,8 +101,7 @@ func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 		CreatedAt: v.service.now(),
 	}
 	if spec.TTLSec > 0 {
-		until := t.CreatedAt.Add(seconds(spec.TTLSec))
-		t.ExpiresAt = &until
+		t.ExpiresAt = new(t.CreatedAt.Add(seconds(spec.TTLSec)))
 	}
 	if err := v.service.opts.Store.Tokens().Insert(ctx, store.Token{Token: t, Hash: hashKey(key)}); err != nil {
 		return belljar.Token{}, fault.Record("store the API key", err)

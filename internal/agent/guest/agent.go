@@ -105,8 +105,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	process.CatchSignals()
 	a.buffers.New = func() any {
-		b := make([]byte, spool.MaxChunk)
-		return &b
+		return new(make([]byte, spool.MaxChunk))
 	}
 	a.files = file.New(cfg.Workspace, root, a.own, &a.buffers, a.awaitLaunches)
 	if cfg.CgroupFD > 0 {

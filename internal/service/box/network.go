@@ -304,8 +304,7 @@ func (w *Watcher) Report() *belljar.EgressReport {
 	if g == nil {
 		return nil
 	}
-	report := g.Since(w.mark)
-	return &report
+	return new(g.Since(w.mark))
 }
 
 // ManyNames returns the wildcards under which the sandbox has used remarkably many names since the run began.

@@ -276,8 +276,7 @@ func buffer(pool *sync.Pool, size int) *[]byte {
 	if buf, ok := pool.Get().(*[]byte); ok {
 		return buf
 	}
-	buf := make([]byte, size)
-	return &buf
+	return new(make([]byte, size))
 }
 
 // down moves bytes from the host to the program, until the host's EOF.
