@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/event"
 )
 
@@ -246,9 +247,5 @@ func redact(path string) string {
 			parts[i] = "…"
 		}
 	}
-	path = strings.Join(parts, "/")
-	if len(path) > 200 {
-		path = strings.ToValidUTF8(path[:200], "") + "…"
-	}
-	return path
+	return char.Short(strings.Join(parts, "/"), 200)
 }

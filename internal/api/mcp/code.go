@@ -12,6 +12,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 type (
@@ -106,9 +107,7 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 			}
 			slices.Sort(item.Types)
 		}
-		if len(item.Text) > room {
-			item.Text = strings.ToValidUTF8(item.Text[:max(room, 0)], "") + "…"
-		}
+		item.Text = char.Short(item.Text, room)
 		room -= len(item.Text)
 		o.Results = append(o.Results, item)
 		switch pictured := slices.ContainsFunc(pictureTypes, func(ext string) bool { return r.Data["image/"+ext] != nil }); {
