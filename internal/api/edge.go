@@ -59,8 +59,7 @@ type Edge struct {
 
 // NewEdge returns an edge. It fails if PublicURL or an allowed origin is invalid.
 func NewEdge(opts EdgeOptions) (*Edge, error) {
-	e := &Edge{opts: opts, proxies: opts.TrustedProxies, log: opts.Logger}
-	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
+	e := &Edge{opts: opts, proxies: opts.TrustedProxies, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))}
 	if opts.PublicURL != "" {
 		u, err := url.Parse(opts.PublicURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || !saneHost(u.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

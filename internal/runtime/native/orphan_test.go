@@ -91,20 +91,25 @@ func inNamespace(pid int) bool {
 // awaitAgent returns when the agent answers. The daemon then stands in front of its record, which is a fifo.
 func (h *halfMade) awaitAgent(t *testing.T) {
 	t.Helper()
-	folder, err := os.Open(filepath.Join(h.dir, native.Name, "test", h.id))
+	ctx, cancel := context.WithTimeout(t.Context(), prompt)
+	defer cancel()
+	info, err := agent.New(dialer(t, h.dir, h.id)).Ping(ctx)
+	if err != nil || info.Pid != 1 {
+		t.Fatalf("agent answered %+v, %v", info, err)
+	}
+}
+
+// dialer reaches the agent of a sandbox without its runtime.
+func dialer(t *testing.T, dir, id string) func(ctx context.Context) (net.Conn, error) {
+	t.Helper()
+	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer folder.Close()
-	socket := fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()) // short enough for an address
-	ctx, cancel := context.WithTimeout(t.Context(), prompt)
-	defer cancel()
-	info, err := agent.New(func(ctx context.Context) (net.Conn, error) {
+	t.Cleanup(func() { folder.Close() })
+	return func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}).Ping(ctx)
-	if err != nil || info.Pid != 1 {
-		t.Fatalf("agent answered %+v, %v", info, err)
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd())) // short enough for an address
 	}
 }
 

@@ -146,15 +146,7 @@ func memoryIsHeldWithoutADaemon(t *testing.T, bs string) {
 	needGroups(t, open(t, t.TempDir()))
 	t.Setenv("BELLJAR_TEST_SMALL", "1")
 	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
-	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	held(t, bs, func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()))
-	})
+	held(t, bs, dialer(t, dir, id))
 	// The next daemon finds the same warden, which ends with the last that needs it.
 	pids := wardensOf(t, dir)
 	if len(pids) != 1 {
@@ -310,15 +302,7 @@ func memoryIsHeldWithoutAWarden(t *testing.T, bs string) {
 	t.Setenv("BELLJAR_TEST_SMALL", "1")
 	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 	killWarden(t, dir)
-	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	dial := func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()))
-	}
+	dial := dialer(t, dir, id)
 	if out, exit := script(t, dial, tooMuch); out != "" {
 		t.Errorf("a program above its limit: %q, %+v", out, exit)
 	}
