@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,9 +170,7 @@ func TestFields(t *testing.T) {
 			trail := open(t, Options{})
 			test.event.Caller = caller
 			trail.Record(test.event)
-			for name, value := range who {
-				test.want[name] = value
-			}
+			maps.Copy(test.want, who)
 			if diff := cmp.Diff([]map[string]any{test.want}, lines(t, trail, "20251028")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
