@@ -33,10 +33,8 @@ type EdgeOptions struct {
 	Limits *Limits
 	// MaxBody limits a request body, in bytes, unless the door calls [LimitBody]; 0 means 4 MiB.
 	MaxBody int64
-	// BodyIdle is the longest pause while a client sends a body, 0 means 30 s. MinBodyRate is the average rate that it
-	// must reach after that, in bytes per second, 0 means 512.
-	BodyIdle    time.Duration
-	MinBodyRate int64
+	// BodyIdle is the longest pause while a client sends a body, 0 means 30 s.
+	BodyIdle time.Duration
 	// WriteIdle is the timeout of one write of at most 1 MiB, 0 means a minute. It does not apply to doors that set
 	// write deadlines of their own.
 	WriteIdle time.Duration
@@ -76,20 +74,13 @@ func NewEdge(opts EdgeOptions) (*Edge, error) {
 		}
 		e.origins = append(e.origins, o)
 	}
-	setDefault(&e.opts.MaxBody, 4<<20)
-	setDefault(&e.opts.BodyIdle, 30*time.Second)
-	setDefault(&e.opts.MinBodyRate, 512)
-	setDefault(&e.opts.WriteIdle, time.Minute)
+	e.opts.MaxBody = cmp.Or(e.opts.MaxBody, 4<<20)
+	e.opts.BodyIdle = cmp.Or(e.opts.BodyIdle, 30*time.Second)
+	e.opts.WriteIdle = cmp.Or(e.opts.WriteIdle, time.Minute)
 	if e.opts.Now == nil {
 		e.opts.Now = time.Now
 	}
 	return e, nil
-}
-
-func setDefault[T int64 | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // Wrap puts the edge in front of next. It handles request and trace ids, the client's address, body and rate limits,
@@ -116,10 +107,7 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 		}()
 		r = r.WithContext(ctx)
 		if r.Body != nil && r.Body != http.NoBody {
-			rec.body = &body{
-				in: r.Body, conn: http.NewResponseController(rw),
-				idle: e.opts.BodyIdle, rate: e.opts.MinBodyRate, limit: e.opts.MaxBody,
-			}
+			rec.body = &body{in: r.Body, conn: http.NewResponseController(rw), idle: e.opts.BodyIdle, limit: e.opts.MaxBody}
 			r.Body = rec.body
 			rec.body.start()
 		}

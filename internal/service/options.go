@@ -102,8 +102,6 @@ type Options struct {
 	IdempotencyTTL time.Duration
 	// Heartbeat is the time between two heartbeats in the log of a run; 0 is 10 s.
 	Heartbeat time.Duration
-	// SweepEvery is how often [Service.Sweep] runs by itself once [Service.Recover] was called; 0 is 15 min.
-	SweepEvery time.Duration
 	// RowDays is for how many days runs, sessions, API keys that have ended, and days' usage stay on record; 0 is 30. The bytes of runs go
 	// after the policy's ArtifactTTLHours.
 	RowDays int
@@ -246,7 +244,6 @@ func (o Options) complete() (Options, error) {
 	o.MaxApprovals = cmp.Or(o.MaxApprovals, 200)
 	o.IdempotencyTTL = cmp.Or(o.IdempotencyTTL, 600*time.Second)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
-	o.SweepEvery = cmp.Or(o.SweepEvery, 15*time.Minute)
 	o.RowDays = cmp.Or(o.RowDays, 30)
 	o.Slack = cmp.Or(o.Slack, 30*time.Second)
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)

@@ -22,9 +22,8 @@ import (
 
 // Options configure an [Authenticator]. The zero value refuses every request.
 type Options struct {
-	// Key is the operator's API key; "" means none. KeyID is the operator's user id; "" means "operator".
-	Key   string
-	KeyID string
+	// Key is the operator's API key; "" means none.
+	Key string
 	// Keys returns the user of any other API key. Its error is [belljar.CodeUnauthorized] for a key that does not
 	// exist; other errors are returned unchanged. Nil means that there are no other keys.
 	Keys func(ctx context.Context, key string) (belljar.Caller, error)
@@ -77,7 +76,6 @@ func New(opts Options) (*Authenticator, error) {
 		return nil, errors.New("auth: issuer and audience go together")
 	}
 	opts.Uses = cmp.Or(opts.Uses, &api.Uses{})
-	opts.KeyID = cmp.Or(opts.KeyID, "operator")
 	opts.FailuresPerMin = cmp.Or(opts.FailuresPerMin, 30)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
@@ -166,8 +164,11 @@ func (a *Authenticator) identify(ctx context.Context, cred credential) (identity
 	return who, nil
 }
 
+// operatorID is the operator's user id.
+const operatorID = "operator"
+
 func (a *Authenticator) operatorIdentity() identity {
-	return identity{caller: belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
+	return identity{caller: belljar.Caller{ID: operatorID, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
 }
 
 // operator reports whether key is the operator's. It compares hashes, so that the time does not reveal the length.

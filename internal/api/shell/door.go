@@ -13,9 +13,7 @@ package shell
 import (
 	"cmp"
 	"errors"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -31,10 +29,6 @@ type Options struct {
 	Auth api.Authenticator
 	// Bodies limits the memory for bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares
-	// WriteTimeout limits the write of one event of a stream; 0 means 30 s.
-	WriteTimeout time.Duration
-	// Logger gets internal errors; nil discards them.
-	Logger *slog.Logger
 }
 
 // Door handles requests. Make one with [New].
@@ -49,8 +43,6 @@ func New(o Options) (*Door, error) {
 		return nil, errors.New("shell: no authenticator")
 	}
 	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Door{opts: o}, nil
 }
 

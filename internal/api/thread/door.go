@@ -50,8 +50,6 @@ type Options struct {
 	Room func(ctx context.Context, user string) error
 	// Health returns the figures for the route health; nil means zeros.
 	Health func() Node
-	// WorkerID is the node's name; "" means worker1, as in the API.
-	WorkerID string
 
 	Events event.Sink
 	Logger *slog.Logger
@@ -86,7 +84,6 @@ func New(o Options) (*Door, error) {
 	o.MaxWorkspaceMB = cmp.Or(o.MaxWorkspaceMB, 500)
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
 	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
-	o.WorkerID = cmp.Or(o.WorkerID, "worker1")
 	if o.Health == nil {
 		o.Health = func() Node { return Node{} }
 	}
