@@ -36,7 +36,7 @@ func Into(dir string) (Programs, error) {
 		p = programs(made)
 		return p, p.check()
 	}
-	source, err := root()
+	source, err := Root()
 	if err != nil {
 		return p, err
 	}
@@ -94,7 +94,7 @@ func Net(dir string) (string, error) {
 	if err != nil || Prepared() {
 		return path, err
 	}
-	source, err := root()
+	source, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +121,7 @@ func one(dir, pkg string, path func(Programs) string) (string, error) {
 		p := programs(made)
 		return path(p), p.check()
 	}
-	source, err := root()
+	source, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -164,7 +164,8 @@ func (p Programs) check() error {
 	return errors.Join(missing...)
 }
 
-func root() (string, error) {
+// Root is the source tree.
+func Root() (string, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
