@@ -165,6 +165,17 @@ func retryAfter(details map[string]any) int {
 	return int(min(math.Ceil(sec), 86400))
 }
 
+// SessionEnded reports whether err means that the session does not exist or has ended. An error about a file has a path; a conflict can
+// be about a session that lives, and waits for an operator's approval.
+func SessionEnded(err error) bool {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Details["session_id"] == nil || e.Details["path"] != nil {
+		return false
+	}
+	state, _ := e.Details["state"].(string)
+	return e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict && state != "" && belljar.SessionState(state).Ended()
+}
+
 // Renamed returns err with a door's own name of the field, also in the message: own names by those of the engine.
 func Renamed(err error, names map[string]string) error {
 	var e *belljar.Error

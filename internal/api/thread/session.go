@@ -107,7 +107,7 @@ func (c *call) get() {
 	files := 0
 	if err == nil && found && session.State != belljar.SessionStarting { // one that starts has none, and may wait for an operator
 		files, _, err = c.usage(session.ID)
-		if ended(err) {
+		if api.SessionEnded(err) {
 			found, err = false, nil // it has ended meanwhile
 		}
 	}
