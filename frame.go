@@ -105,8 +105,7 @@ func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 			out.Data = raw
 		}
 	case FrameHeartbeat:
-		t := f.Time.UTC()
-		out.TS = &t
+		out.TS = new(f.Time.UTC())
 	}
 	raw, err := json.Marshal(out)
 	return append(dst, raw...), err

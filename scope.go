@@ -1,6 +1,7 @@
 package belljar
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,10 +35,7 @@ func (s Scope) String() string {
 	if !s.Named() {
 		return ""
 	}
-	key := s.Key
-	if key == "" {
-		key = DefaultKey
-	}
+	key := cmp.Or(s.Key, DefaultKey)
 	return s.Prefix() + escapePart(key)
 }
 

@@ -47,10 +47,8 @@ func jitter(d time.Duration) time.Duration {
 
 // sleep waits for d; false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -36,6 +36,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,12 +107,8 @@ func New(opts Options) (*Client, error) {
 	if strings.ContainsAny(opts.APIKey+opts.Bearer, "\r\n\x00") {
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the API key is more than one line"}
 	}
-	if opts.Source == "" {
-		opts.Source = "client"
-	}
-	if opts.Patience == 0 {
-		opts.Patience = 30 * time.Second
-	}
+	opts.Source = cmp.Or(opts.Source, "client")
+	opts.Patience = cmp.Or(opts.Patience, 30*time.Second)
 	if opts.Silence <= 0 {
 		opts.Silence = time.Minute
 	}

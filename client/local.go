@@ -132,13 +132,11 @@ func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 		l.err = l.cmd.Wait()
 		close(l.gone)
 	}()
-	late := time.NewTimer(startTimeout)
-	defer late.Stop()
 	select {
 	case <-ctx.Done():
 		l.stop(time.Second)
 		return nil, ready{}, contextError(ctx)
-	case <-late.C:
+	case <-time.After(startTimeout):
 		l.stop(time.Second)
 		return nil, ready{}, l.failed(fmt.Sprintf("is not ready after %s", startTimeout), nil)
 	case a := <-answered:
@@ -265,12 +263,10 @@ func (l *local) end(timeout time.Duration) error {
 // stop stops the server, kills it after the timeout, and waits.
 func (l *local) stop(timeout time.Duration) (killed bool) {
 	_ = l.stdin.Close() // may be closed already
-	late := time.NewTimer(timeout)
-	defer late.Stop()
 	select {
 	case <-l.gone:
 		return false
-	case <-late.C:
+	case <-time.After(timeout):
 	}
 	_ = l.cmd.Process.Kill() // fails if it has ended
 	<-l.gone

@@ -92,17 +92,15 @@ func (l *link) keepAlive(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 		pong := make(chan error, 1)
 		go func() { pong <- l.Ping(ctx) }()
-		late := time.NewTimer(pingEvery)
 		var err error
 		select {
 		case err = <-pong:
-		case <-late.C:
+		case <-time.After(pingEvery):
 			if clear && l.pulse.still(said) && l.reading.Load() {
 				cancel(errSilent) // ends the ping, too
 			}
 			err = <-pong
 		}
-		late.Stop()
 		switch {
 		case err == nil:
 			l.pulse.answered(said)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -179,9 +180,7 @@ func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Res
 	}
 	req.URL.RawQuery = r.query.Encode()
 	req.Header.Set("Accept", "application/json")
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

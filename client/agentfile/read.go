@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,11 +137,7 @@ func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string
 		r.p.add(n, name, hint, "%s must be a mapping", name)
 		return
 	}
-	var known []string
-	for key := range keys {
-		known = append(known, key)
-	}
-	slices.Sort(known)
+	known := slices.Sorted(maps.Keys(keys))
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]

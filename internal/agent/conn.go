@@ -86,8 +86,7 @@ func (c *Conn) buffer() *[]byte {
 	if buf, ok := c.buffers.Get().(*[]byte); ok {
 		return buf
 	}
-	buf := make([]byte, wire.DataRoom+wire.MaxData)
-	return &buf
+	return new(make([]byte, wire.DataRoom+wire.MaxData))
 }
 
 // send writes one frame of data.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -20,12 +21,7 @@ func ClientOf(ctx context.Context) (address, scheme string) {
 type proxies []netip.Prefix
 
 func (p proxies) trust(a netip.Addr) bool {
-	for _, prefix := range p {
-		if prefix.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(prefix netip.Prefix) bool { return prefix.Contains(a) })
 }
 
 // client returns the client's address ("" if it has none, as over a unix socket) and the scheme that it used.

@@ -11,13 +11,15 @@ import (
 	"github.com/belljar/belljar"
 )
 
+// minBodyRate is how many bytes a second a client must send, on average after the first idle time.
+const minBodyRate = 512
+
 // body is a request body with a size limit and a minimum rate. Errors of Read are [belljar.Error]s that a door can
 // return unchanged.
 type body struct {
 	in    io.ReadCloser
 	conn  *http.ResponseController
 	idle  time.Duration // timeout of one Read
-	rate  int64         // bytes a second, on average after the first idle
 	limit int64
 	read  int64
 	begun time.Time // of the first Read
@@ -50,7 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.begun = now
 	}
 	deadline := now.Add(b.idle)
-	if pace := b.begun.Add(b.idle + time.Duration(b.read/b.rate)*time.Second); pace.Before(deadline) {
+	if pace := b.begun.Add(b.idle + time.Duration(b.read/minBodyRate)*time.Second); pace.Before(deadline) {
 		deadline = pace
 	}
 	b.deadline(deadline)
@@ -69,7 +71,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: "request body came too slowly", Err: err,
-			Details: map[string]any{"field": "body", "received": b.read, "minimum_bytes_per_sec": b.rate, "idle_timeout_sec": b.idle.Seconds()},
+			Details: map[string]any{"field": "body", "received": b.read, "minimum_bytes_per_sec": minBodyRate, "idle_timeout_sec": b.idle.Seconds()},
 		}
 	}
 	b.err = err

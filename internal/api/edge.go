@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/event"
 )
 
@@ -32,10 +33,8 @@ type EdgeOptions struct {
 	Limits *Limits
 	// MaxBody limits a request body, in bytes, unless the door calls [LimitBody]; 0 means 4 MiB.
 	MaxBody int64
-	// BodyIdle is the longest pause while a client sends a body, 0 means 30 s. MinBodyRate is the average rate that it
-	// must reach after that, in bytes per second, 0 means 512.
-	BodyIdle    time.Duration
-	MinBodyRate int64
+	// BodyIdle is the longest pause while a client sends a body, 0 means 30 s.
+	BodyIdle time.Duration
 	// WriteIdle is the timeout of one write of at most 1 MiB, 0 means a minute. It does not apply to doors that set
 	// write deadlines of their own.
 	WriteIdle time.Duration
@@ -58,10 +57,7 @@ type Edge struct {
 
 // NewEdge returns an edge. It fails if PublicURL or an allowed origin is invalid.
 func NewEdge(opts EdgeOptions) (*Edge, error) {
-	e := &Edge{opts: opts, proxies: opts.TrustedProxies, log: opts.Logger}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
+	e := &Edge{opts: opts, proxies: opts.TrustedProxies, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))}
 	if opts.PublicURL != "" {
 		u, err := url.Parse(opts.PublicURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || !saneHost(u.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -78,20 +74,13 @@ func NewEdge(opts EdgeOptions) (*Edge, error) {
 		}
 		e.origins = append(e.origins, o)
 	}
-	setDefault(&e.opts.MaxBody, 4<<20)
-	setDefault(&e.opts.BodyIdle, 30*time.Second)
-	setDefault(&e.opts.MinBodyRate, 512)
-	setDefault(&e.opts.WriteIdle, time.Minute)
+	e.opts.MaxBody = cmp.Or(e.opts.MaxBody, 4<<20)
+	e.opts.BodyIdle = cmp.Or(e.opts.BodyIdle, 30*time.Second)
+	e.opts.WriteIdle = cmp.Or(e.opts.WriteIdle, time.Minute)
 	if e.opts.Now == nil {
 		e.opts.Now = time.Now
 	}
 	return e, nil
-}
-
-func setDefault[T int64 | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // Wrap puts the edge in front of next. It handles request and trace ids, the client's address, body and rate limits,
@@ -118,10 +107,7 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 		}()
 		r = r.WithContext(ctx)
 		if r.Body != nil && r.Body != http.NoBody {
-			rec.body = &body{
-				in: r.Body, conn: http.NewResponseController(rw),
-				idle: e.opts.BodyIdle, rate: e.opts.MinBodyRate, limit: e.opts.MaxBody,
-			}
+			rec.body = &body{in: r.Body, conn: http.NewResponseController(rw), idle: e.opts.BodyIdle, limit: e.opts.MaxBody}
 			r.Body = rec.body
 			rec.body.start()
 		}
@@ -204,10 +190,7 @@ func (e *Edge) recoverPanic(w *writer, r *http.Request) {
 // report writes the request's log line and event after its response.
 func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) {
 	noteRoute(r)
-	status := w.status
-	if status == 0 {
-		status = http.StatusOK // what net/http sends for a door that wrote nothing
-	}
+	status := cmp.Or(w.status, http.StatusOK) // what net/http sends for a door that wrote nothing
 	took := e.opts.Now().Sub(begun)
 	w.finish()
 	if rec.body != nil && status != http.StatusSwitchingProtocols {
@@ -251,9 +234,5 @@ func redact(path string) string {
 			parts[i] = "…"
 		}
 	}
-	path = strings.Join(parts, "/")
-	if len(path) > 200 {
-		path = strings.ToValidUTF8(path[:200], "") + "…"
-	}
-	return path
+	return char.Short(strings.Join(parts, "/"), 200)
 }

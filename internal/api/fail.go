@@ -137,10 +137,7 @@ type failure struct {
 
 // problem maps e to RFC 7807.
 func problem(e *belljar.Error) map[string]any {
-	extensions := map[string]any{}
-	for name, value := range e.Details {
-		extensions[name] = value
-	}
+	extensions := nonNil(maps.Clone(e.Details))
 	extensions["code"] = e.Code
 	if e.Hint != "" {
 		extensions["hint"] = e.Hint
@@ -166,6 +163,17 @@ func retryAfter(details map[string]any) int {
 		return retryAfterSec
 	}
 	return int(min(math.Ceil(sec), 86400))
+}
+
+// SessionEnded reports whether err means that the session does not exist or has ended. An error about a file has a path; a conflict can
+// be about a session that lives, and waits for an operator's approval.
+func SessionEnded(err error) bool {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Details["session_id"] == nil || e.Details["path"] != nil {
+		return false
+	}
+	state, _ := e.Details["state"].(string)
+	return e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict && state != "" && belljar.SessionState(state).Ended()
 }
 
 // Renamed returns err with a door's own name of the field, also in the message: own names by those of the engine.

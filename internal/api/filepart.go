@@ -67,8 +67,7 @@ func partOf(data []byte, offset, size int64) FilePart {
 		whole = char.WholeEnd(data)
 	}
 	if utf8.Valid(whole) && (len(whole) > 0 || len(data) == 0) {
-		text := string(whole)
-		out.Text, data = &text, whole
+		out.Text, data = new(string(whole)), whole
 	} else {
 		out.Raw = data
 	}

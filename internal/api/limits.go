@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"net/netip"
@@ -20,8 +21,6 @@ type LimitsOptions struct {
 	Connects   int // WebSockets opened by one caller, or from one address before authentication
 	// Open is how many requests of one caller, and from one address, are in progress at once; 0 means 2048.
 	Open int
-	// MaxKeys bounds how many callers and how many addresses are tracked; 0 means 8192 of each.
-	MaxKeys int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -35,14 +34,11 @@ type Limits struct {
 
 // NewLimits returns limits with full buckets.
 func NewLimits(o LimitsOptions) *Limits {
-	if o.Open == 0 {
-		o.Open = mostOpen
-	}
 	return &Limits{
-		open:      &open{most: o.Open, by: map[string]int{}},
-		users:     NewBuckets(o.PerUser, o.MaxKeys, o.Now),
-		addresses: NewBuckets(o.PerAddress, o.MaxKeys, o.Now),
-		connects:  NewBuckets(o.Connects, o.MaxKeys, o.Now),
+		open:      &open{most: cmp.Or(o.Open, mostOpen), by: map[string]int{}},
+		users:     NewBuckets(o.PerUser, 0, o.Now),
+		addresses: NewBuckets(o.PerAddress, 0, o.Now),
+		connects:  NewBuckets(o.Connects, 0, o.Now),
 	}
 }
 

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -266,9 +267,7 @@ func TestCORS(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			header := map[string]string{}
-			for name, value := range c.header {
-				header[name] = value
-			}
+			maps.Copy(header, c.header)
 			if c.origin != "" {
 				header["Origin"] = c.origin
 			}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -43,17 +44,12 @@ func (rec *record) end() { rec.cancel(errRevoked) }
 
 // complete fills in the fields of c that are empty.
 func (rec *record) complete(c *belljar.Caller) {
-	for _, f := range []struct {
-		field *string
-		value string
-	}{
-		{&c.RequestID, rec.requestID}, {&c.TraceID, rec.traceID}, {&c.Address, rec.address},
-		{&c.Source, rec.source}, {&c.Model, rec.model}, {&c.ContextID, rec.contextID},
-	} {
-		if *f.field == "" {
-			*f.field = f.value
-		}
-	}
+	c.RequestID = cmp.Or(c.RequestID, rec.requestID)
+	c.TraceID = cmp.Or(c.TraceID, rec.traceID)
+	c.Address = cmp.Or(c.Address, rec.address)
+	c.Source = cmp.Or(c.Source, rec.source)
+	c.Model = cmp.Or(c.Model, rec.model)
+	c.ContextID = cmp.Or(c.ContextID, rec.contextID)
 }
 
 // attrs are the fields of every log line about the request.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -13,9 +14,7 @@ const maxConns = 8192
 // 2 minutes for an idle connection, and 8192 connections. The [Edge] limits bodies and writes; a response as a whole has
 // no timeout, because of streams. A nil log discards the server's errors.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ConnState: newConnLimiter(maxConns).state,

@@ -46,9 +46,7 @@ func (s *Shares) reserve(ctx context.Context, user string, n int64) error {
 			return nil
 		}
 		if timeout == nil {
-			timer := time.NewTimer(s.maxWait)
-			defer timer.Stop()
-			timeout = timer.C
+			timeout = time.After(s.maxWait)
 		}
 		select {
 		case <-freed:

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -121,10 +122,7 @@ func join(path, name string) string {
 }
 
 func (w *validator) array(s *shape, path string) error {
-	elem := s.elem
-	if elem == nil {
-		elem = &shape{kind: anything}
-	}
+	elem := cmp.Or(s.elem, &shape{kind: anything})
 	for i := 0; w.tokens.More(); i++ {
 		if err := w.value(elem, fmt.Sprintf("%s[%d]", path, i)); err != nil {
 			return err
@@ -191,10 +189,7 @@ func checkNumber(v json.Number, s *shape, path string) error {
 
 // wrong returns the error for a value of the wrong kind.
 func wrong(path string, s *shape, got kind) *belljar.Error {
-	name := path
-	if name == "" {
-		name = "the body"
-	}
+	name := cmp.Or(path, "the body")
 	given := got.article()
 	if got == "null" {
 		given = "null"

@@ -14,6 +14,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -39,18 +40,10 @@ func DefaultLimits() Limits { return Limits{Bytes: 64 << 20, Files: 1000, Depth:
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits()
-	if l.Bytes == 0 {
-		l.Bytes = d.Bytes
-	}
-	if l.Files == 0 {
-		l.Files = d.Files
-	}
-	if l.Depth == 0 {
-		l.Depth = d.Depth
-	}
-	if l.Ratio == 0 {
-		l.Ratio = d.Ratio
-	}
+	l.Bytes = cmp.Or(l.Bytes, d.Bytes)
+	l.Files = cmp.Or(l.Files, d.Files)
+	l.Depth = cmp.Or(l.Depth, d.Depth)
+	l.Ratio = cmp.Or(l.Ratio, d.Ratio)
 	return l
 }
 

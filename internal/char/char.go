@@ -1,7 +1,10 @@
 // Package char keeps the characters of UTF-8 whole where bytes are cut.
 package char
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Unfinished returns how many bytes at the end of b begin a character whose rest is missing: 0 to 3.
 func Unfinished(b []byte) int {
@@ -28,4 +31,12 @@ func WholeStart(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// Short returns s, or its first n bytes and "…" if it is longer.
+func Short(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max(n, 0)], "") + "…"
 }

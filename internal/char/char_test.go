@@ -22,3 +22,15 @@ func TestWhole(t *testing.T) {
 		}
 	}
 }
+
+func TestShort(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"a€b", 3, "a…"}, {"a€b", 4, "a€…"}, {"", -1, "…"}, {"a", -3, "…"}} {
+		if got := Short(c.in, c.n); got != c.want {
+			t.Errorf("Short(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}

@@ -45,23 +45,17 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 		if page.HasMore {
 			c.Note("%d of %d approvals; --limit shows more", len(page.Items), page.Total)
 		}
-		if l.JSON {
-			return show.JSON(c.stdout, append([]belljar.Approval{}, page.Items...))
-		}
-		if l.Quiet {
+		if l.Quiet && !l.JSON {
 			var ids []string
 			for _, a := range page.Items {
 				ids = append(ids, a.ID)
 			}
 			return show.Lines(c.stdout, ids)
 		}
-		rows, now := [][]string{}, time.Now()
-		for _, a := range page.Items {
-			rows = append(rows, []string{
-				a.ID, a.Kind, a.UserID, string(a.State), show.RoughDuration(now.Sub(a.RequestedAt)), strings.Join(a.Reasons, ", "), show.Command(a.Command),
-			})
-		}
-		return show.Table(c.stdout, "ID KIND USER STATE AGE REASONS COMMAND", rows)
+		return show.List(c.stdout, l.JSON, page.Items, "ID KIND USER STATE AGE REASONS COMMAND", func(a belljar.Approval) []string {
+			age := show.RoughDuration(time.Since(a.RequestedAt))
+			return []string{a.ID, a.Kind, a.UserID, string(a.State), age, strings.Join(a.Reasons, ", "), show.Command(a.Command)}
+		})
 	})
 }
 

@@ -36,11 +36,7 @@ func (l *artifactList) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		if l.JSON {
-			return show.JSON(c.stdout, append([]belljar.Artifact{}, list...))
-		}
-		rows := [][]string{}
-		for _, a := range list {
+		return show.List(c.stdout, l.JSON, list, "SIZE MODE PATH", func(a belljar.Artifact) []string {
 			path := a.Path
 			switch {
 			case a.LinkTarget != "":
@@ -48,9 +44,8 @@ func (l *artifactList) Run(ctx context.Context, c *console) error {
 			case a.Skipped != "":
 				path += " (not kept: " + a.Skipped + ")"
 			}
-			rows = append(rows, []string{show.Bytes(a.Size), fs.FileMode(a.Mode & 0o777).String(), path})
-		}
-		return show.Table(c.stdout, "SIZE MODE PATH", rows)
+			return []string{show.Bytes(a.Size), fs.FileMode(a.Mode & 0o777).String(), path}
+		})
 	})
 }
 

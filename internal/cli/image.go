@@ -165,11 +165,7 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		if l.JSON {
-			return show.JSON(c.stdout, append([]belljar.Image{}, list...))
-		}
-		rows, now := [][]string{}, time.Now()
-		for _, i := range list {
+		return show.List(c.stdout, l.JSON, list, "NAMES DIGEST SIZE FROM ENGINE USED", func(i belljar.Image) []string {
 			size := show.Bytes(i.Bytes)
 			if i.Source == "host" {
 				size = ""
@@ -178,14 +174,13 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 			switch {
 			case i.InUse:
 				used = "now"
-			case now.Sub(i.LastUsedAt) < 2*time.Minute: // the resolution is a minute
+			case time.Since(i.LastUsedAt) < 2*time.Minute: // the resolution is a minute
 				used = "just now"
 			case !i.LastUsedAt.IsZero():
-				used = show.RoughDuration(now.Sub(i.LastUsedAt)) + " ago"
+				used = show.RoughDuration(time.Since(i.LastUsedAt)) + " ago"
 			}
-			rows = append(rows, []string{strings.Join(i.Names, " "), shortDigest(i.Digest), size, i.Source, i.Runtime, used})
-		}
-		return show.Table(c.stdout, "NAMES DIGEST SIZE FROM ENGINE USED", rows)
+			return []string{strings.Join(i.Names, " "), shortDigest(i.Digest), size, i.Source, i.Runtime, used}
+		})
 	})
 }
 

@@ -53,14 +53,10 @@ Examples:
 // Run prints the presets.
 func (n *networkPresets) Run(ctx context.Context, c *console) error {
 	list, err := n.list(ctx, c)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case n.JSON:
-		return show.JSON(c.stdout, list)
 	}
-	var rows [][]string
-	for _, p := range list {
+	return show.List(c.stdout, n.JSON, list, "PRESET STATE FROM INDEX HOSTS REASON", func(p belljar.NetworkPreset) []string {
 		row := []string{p.Name, "off", "", "", "", p.Reason}
 		if p.Enabled {
 			row[1] = "on"
@@ -68,9 +64,8 @@ func (n *networkPresets) Run(ctx context.Context, c *console) error {
 		if p.Reason == "" {
 			row = []string{p.Name, row[1], p.Source, strings.Join(p.Indexes, " "), strings.Join(p.Hosts, " "), ""}
 		}
-		rows = append(rows, row)
-	}
-	return show.Table(c.stdout, "PRESET STATE FROM INDEX HOSTS REASON", rows)
+		return row
+	})
 }
 
 func (n *networkPresets) list(ctx context.Context, c *console) (list []belljar.NetworkPreset, err error) {

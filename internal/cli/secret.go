@@ -100,18 +100,13 @@ func (l *secretList) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		if l.JSON {
-			return show.JSON(c.stdout, append([]belljar.StoredSecret{}, list...))
-		}
-		rows, now := [][]string{}, time.Now()
-		for _, secret := range list {
+		return show.List(c.stdout, l.JSON, list, "NAME FOR SET", func(secret belljar.StoredSecret) []string {
 			of := "you"
 			if secret.Shared {
 				of = "all"
 			}
-			rows = append(rows, []string{secret.Name, of, show.RoughDuration(now.Sub(secret.UpdatedAt)) + " ago"})
-		}
-		return show.Table(c.stdout, "NAME FOR SET", rows)
+			return []string{secret.Name, of, show.RoughDuration(time.Since(secret.UpdatedAt)) + " ago"}
+		})
 	})
 }
 

@@ -25,21 +25,13 @@ func (p *sessionPorts) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		if p.JSON {
-			if list == nil {
-				list = []belljar.Port{}
-			}
-			return show.JSON(c.stdout, list)
-		}
-		rows := [][]string{}
-		for _, port := range list {
+		return show.List(c.stdout, p.JSON, list, "PORT ADDRESS PROGRAM PID", func(port belljar.Port) []string {
 			pid := ""
 			if port.PID > 0 {
 				pid = strconv.Itoa(port.PID)
 			}
-			rows = append(rows, []string{strconv.Itoa(port.Port), port.Address, port.Program, pid})
-		}
-		return show.Table(c.stdout, "PORT ADDRESS PROGRAM PID", rows)
+			return []string{strconv.Itoa(port.Port), port.Address, port.Program, pid}
+		})
 	})
 }
 

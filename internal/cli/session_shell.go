@@ -107,19 +107,11 @@ func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, 
 	if err != nil {
 		return err
 	}
-	if x.JSON {
-		if all == nil {
-			all = []belljar.Terminal{}
-		}
-		return show.JSON(c.stdout, all)
-	}
-	rows, now := [][]string{}, time.Now()
-	for _, t := range all {
+	return show.List(c.stdout, x.JSON, all, "TERMINAL NAME COMMAND STATE AGE", func(t belljar.Terminal) []string {
 		state := fmt.Sprintf("%d attached", t.Attached)
 		if t.Attached == 0 && !t.DetachedAt.IsZero() {
-			state = "left " + show.RoughDuration(now.Sub(t.DetachedAt)) + " ago"
+			state = "left " + show.RoughDuration(time.Since(t.DetachedAt)) + " ago"
 		}
-		rows = append(rows, []string{t.ID, t.Name, show.Command(t.Command), state, show.RoughDuration(now.Sub(t.CreatedAt))})
-	}
-	return show.Table(c.stdout, "TERMINAL NAME COMMAND STATE AGE", rows)
+		return []string{t.ID, t.Name, show.Command(t.Command), state, show.RoughDuration(time.Since(t.CreatedAt))}
+	})
 }

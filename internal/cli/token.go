@@ -62,18 +62,14 @@ func (t *tokenList) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		if t.JSON {
-			return show.JSON(c.stdout, append([]belljar.Token{}, list...))
-		}
-		rows, now := [][]string{}, time.Now()
-		for _, k := range list {
+		now := time.Now()
+		return show.List(c.stdout, t.JSON, list, "ID KEY USER ROLE NAME AGE USED STATE", func(k belljar.Token) []string {
 			used := "never"
 			if k.LastUsedAt != nil {
 				used = show.RoughDuration(now.Sub(*k.LastUsedAt)) + " ago"
 			}
-			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.RoughDuration(now.Sub(k.CreatedAt)), used, show.TokenState(k, now)})
-		}
-		return show.Table(c.stdout, "ID KEY USER ROLE NAME AGE USED STATE", rows)
+			return []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.RoughDuration(now.Sub(k.CreatedAt)), used, show.TokenState(k, now)}
+		})
 	})
 }
 

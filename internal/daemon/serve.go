@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -103,9 +104,7 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 // load reads the configuration: file, environment, flags.
 func load(h *Host, s local.ServeOptions) (config.Config, error) {
 	set := map[string]string{}
-	for name, value := range s.Set {
-		set[name] = value
-	}
+	maps.Copy(set, s.Set)
 	if s.Listen != "" {
 		set["listen"] = s.Listen
 	}

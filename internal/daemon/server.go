@@ -290,7 +290,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err := d.openTunnels(edge, limits, events, mux); err != nil {
 		return err
 	}
-	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies, Logger: d.log})
+	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies})
 	if err != nil {
 		return err
 	}

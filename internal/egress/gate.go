@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -43,18 +44,10 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Connections == 0 {
-		l.Connections = wire.MuxCarried
-	}
-	if l.Names == 0 {
-		l.Names = 256
-	}
-	if l.NewNames == 0 {
-		l.NewNames = 10
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 1 << 30
-	}
+	l.Connections = cmp.Or(l.Connections, wire.MuxCarried)
+	l.Names = cmp.Or(l.Names, 256)
+	l.NewNames = cmp.Or(l.NewNames, 10)
+	l.Bytes = cmp.Or(l.Bytes, 1<<30)
 	return l
 }
 

@@ -126,12 +126,10 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // endSilent ends a connection whose program has ended its side, and may have gone, once the host has been silent for long.
 func (c *conn) endSilent() {
-	timer := time.NewTimer(c.gate.waits.silent)
-	defer timer.Stop()
 	for {
 		before := c.in.Load()
 		select {
-		case <-timer.C:
+		case <-time.After(c.gate.waits.silent):
 		case <-c.ctx.Done():
 			return
 		}
@@ -139,7 +137,6 @@ func (c *conn) endSilent() {
 			c.cancel(nil)
 			return
 		}
-		timer.Reset(c.gate.waits.silent)
 	}
 }
 

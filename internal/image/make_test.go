@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -242,9 +243,7 @@ func (h *hub) put(name string, b built) {
 	defer h.mu.Unlock()
 	h.manifests[name] = b.manifest
 	h.manifests[repoOf(name)+"@"+b.digest()] = b.manifest
-	for d, data := range b.blobs {
-		h.blobs[d] = data
-	}
+	maps.Copy(h.blobs, b.blobs)
 }
 
 func repoOf(name string) string {

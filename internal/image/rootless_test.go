@@ -3,7 +3,6 @@
 package image_test
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,18 +17,8 @@ import (
 // TestRootless: a user without rights and with a umask that hides all files has images that all users may read, and
 // can remove them.
 func TestRootless(t *testing.T) {
-	need.Root(t)
-	dir, err := os.MkdirTemp("", "rootless")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	const nobody = 61235
-	if err := os.Chown(dir, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "image.test")
-	install(t, program)
+	dir, program := need.User(t, nobody)
 	h := newHub(t)
 	b := build(t, spec{layers: [][]byte{tarOf(t, "bin/", "", "bin/sh", "x", "etc/passwd", "app:x:7:8::/:"), tarOf(t, ".wh.bin", "")}, config: map[string]any{"User": "app"}})
 	h.put("app:latest", b)
@@ -45,7 +34,7 @@ func TestRootless(t *testing.T) {
 	}
 	as(childPull, path, h.host(), h.ref("app"))
 	found := 0
-	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -71,28 +60,5 @@ func TestRootless(t *testing.T) {
 	as(childChurn, path, h.host(), h.ref("app"), "2")
 	if left := entries(t, path, "layers"); len(left) > 0 {
 		t.Errorf("left over: %v", left)
-	}
-}
-
-// install copies this program to where anybody may run it.
-func install(t *testing.T, name string) {
-	t.Helper()
-	from, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	to, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := to.Chmod(0o755); err != nil { // whatever the umask
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
-	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
 	}
 }

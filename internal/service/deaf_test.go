@@ -69,7 +69,7 @@ func TestAgentsThatReadNothing(t *testing.T) {
 	if err := b.terminals("").Close(b.context(), term.ID); err != nil {
 		t.Error(err)
 	}
-	b.endSessions(x)
+	b.end(x)
 }
 
 // muteRuntime has agents that answer nothing from a moment on, those of the first mute sandboxes, and says when they are asked then.

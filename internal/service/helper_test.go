@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -313,12 +314,7 @@ func archive(t *testing.T, files map[string]string) io.Reader {
 	t.Helper()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(files[name]))}
 		if err := w.WriteHeader(h); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,7 +53,7 @@ func checkQuery(q *belljar.RunQuery) error {
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return err
 	}
-	fill(&q.Sort, "created_at:desc")
+	q.Sort = cmp.Or(q.Sort, "created_at:desc")
 	if !slices.Contains(sorts(), q.Sort) {
 		return fault.Refuse("sort", q.Sort, "sort must be created_at, started_at or finished_at, with :asc or :desc")
 	}
@@ -72,6 +73,6 @@ func checkPage(limit *int, offset int) error {
 	case offset < 0:
 		return fault.Refuse("offset", offset, "offset must not be negative")
 	}
-	fill(limit, store.DefaultPage)
+	*limit = cmp.Or(*limit, store.DefaultPage)
 	return nil
 }

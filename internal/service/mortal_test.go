@@ -157,11 +157,11 @@ func (p *process) kill() {
 }
 
 // end ends every session, so that nothing is left.
-func (p *process) end(sessions ...belljar.Session) {
-	p.t.Helper()
+func (b *bench) end(sessions ...belljar.Session) {
+	b.t.Helper()
 	for _, s := range sessions {
-		if err := p.mine().Delete(p.context(), s.ID); err != nil {
-			p.t.Error(err)
+		if err := b.mine().Delete(b.context(), s.ID); err != nil {
+			b.t.Error(err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -101,8 +102,6 @@ type Options struct {
 	IdempotencyTTL time.Duration
 	// Heartbeat is the time between two heartbeats in the log of a run; 0 is 10 s.
 	Heartbeat time.Duration
-	// SweepEvery is how often [Service.Sweep] runs by itself once [Service.Recover] was called; 0 is 15 min.
-	SweepEvery time.Duration
 	// RowDays is for how many days runs, sessions, API keys that have ended, and days' usage stay on record; 0 is 30. The bytes of runs go
 	// after the policy's ArtifactTTLHours.
 	RowDays int
@@ -226,54 +225,44 @@ func (o Options) complete() (Options, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Wall{}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	fill(&o.Lifetime, runtime.LifetimeCreator)
-	fill(&o.Lease, 15*time.Minute)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Lifetime = cmp.Or(o.Lifetime, runtime.LifetimeCreator)
+	o.Lease = cmp.Or(o.Lease, 15*time.Minute)
 	if o.Lifetime != runtime.LifetimeDetached {
 		o.Lease = 0
 	}
 	o.Lease = max(o.Lease, 0)
-	fill(&o.Concurrency, 8)
-	fill(&o.MemoryAdmission, admission.AdmitUsed)
-	fill(&o.MemoryOvercommit, 1)
-	fill(&o.UserRequests, 128<<20)
-	fill(&o.AllRequests, 512<<20)
-	fill(&o.QueueLength, 100)
-	fill(&o.QueueTTL, 120*time.Second)
-	fill(&o.ApprovalTTL, time.Hour)
-	fill(&o.MaxUserApprovals, 20)
-	fill(&o.MaxApprovals, 200)
-	fill(&o.IdempotencyTTL, 600*time.Second)
-	fill(&o.Heartbeat, 10*time.Second)
-	fill(&o.SweepEvery, 15*time.Minute)
-	fill(&o.RowDays, 30)
-	fill(&o.Slack, 30*time.Second)
+	o.Concurrency = cmp.Or(o.Concurrency, 8)
+	o.MemoryAdmission = cmp.Or(o.MemoryAdmission, admission.AdmitUsed)
+	o.MemoryOvercommit = cmp.Or(o.MemoryOvercommit, 1)
+	o.UserRequests = cmp.Or(o.UserRequests, 128<<20)
+	o.AllRequests = cmp.Or(o.AllRequests, 512<<20)
+	o.QueueLength = cmp.Or(o.QueueLength, 100)
+	o.QueueTTL = cmp.Or(o.QueueTTL, 120*time.Second)
+	o.ApprovalTTL = cmp.Or(o.ApprovalTTL, time.Hour)
+	o.MaxUserApprovals = cmp.Or(o.MaxUserApprovals, 20)
+	o.MaxApprovals = cmp.Or(o.MaxApprovals, 200)
+	o.IdempotencyTTL = cmp.Or(o.IdempotencyTTL, 600*time.Second)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	o.RowDays = cmp.Or(o.RowDays, 30)
+	o.Slack = cmp.Or(o.Slack, 30*time.Second)
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
 	o.Limits = placement.WithDefaults(o.Limits, belljar.DefaultLimits())
 	o.MaxLimits = placement.WithDefaults(o.MaxLimits, belljar.MaxLimits())
 	if o.Policy.IsZero() {
 		o.Policy = DefaultPolicy()
 	}
-	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
+	o.Quota.ArtifactMB = cmp.Or(o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
 	o.Terminals.Complete()
 	o.Snapshots.Complete()
-	fill(&o.Packages.TTL, 24*time.Hour)
-	fill(&o.Packages.Time, 5*time.Minute)
-	fill(&o.Packages.MB, 1024)
+	o.Packages.TTL = cmp.Or(o.Packages.TTL, 24*time.Hour)
+	o.Packages.Time = cmp.Or(o.Packages.Time, 5*time.Minute)
+	o.Packages.MB = cmp.Or(o.Packages.MB, 1024)
 	o.Policy = o.Policy.Effective(admission.Effect{
 		DefaultRuntime: o.Runtimes[0].Name(), Limits: o.Limits, MaxLimits: o.MaxLimits, ArtifactMB: o.Quota.ArtifactMB, Require: o.Require, Uploads: o.Uploads,
 	})
 	return o, nil
-}
-
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // recordsSurvive reports whether what is on record outlives the process.

@@ -169,7 +169,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Store: o.Store.Approvals(), TTL: o.ApprovalTTL, MaxPerUser: o.MaxUserApprovals, Max: o.MaxApprovals,
 		Record: s.emit, Clock: s.clock, Retry: s.retry, Work: &s.work, Log: s.log,
 	})
-	s.sweeps = &lifecycle.Schedule{Every: o.SweepEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: s.sweepNow}
+	s.sweeps = &lifecycle.Schedule{Every: sweepEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: s.sweepNow}
 	s.reaps = &lifecycle.Schedule{Every: o.ReapEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: func() { s.Reap(s.work.Closing()) }}
 	s.boxes = &box.Maker{
 		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,

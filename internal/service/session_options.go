@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/belljar/belljar/internal/archive"
@@ -10,22 +11,22 @@ import (
 
 // completeSessions fills in what the options of sessions, uploads and interactive input left out.
 func (o *Options) completeSessions() {
-	fill(&o.SessionTTL, time.Hour)
-	fill(&o.MaxSessionTTL, 24*time.Hour)
+	o.SessionTTL = cmp.Or(o.SessionTTL, time.Hour)
+	o.MaxSessionTTL = cmp.Or(o.MaxSessionTTL, 24*time.Hour)
 	o.MaxSessionTTL = max(o.MaxSessionTTL, o.SessionTTL)
-	fill(&o.SessionLifetime, 24*time.Hour)
-	fill(&o.MaxSessionLifetime, 7*24*time.Hour)
+	o.SessionLifetime = cmp.Or(o.SessionLifetime, 24*time.Hour)
+	o.MaxSessionLifetime = cmp.Or(o.MaxSessionLifetime, 7*24*time.Hour)
 	o.MaxSessionLifetime = max(o.MaxSessionLifetime, o.SessionLifetime)
-	fill(&o.SessionConcurrency, 16)
-	fill(&o.ReapEvery, 30*time.Second)
-	fill(&o.DefaultImage, runtime.HostRef)
-	fill(&o.MaxSessions, 100)
-	fill(&o.MaxNodeSessions, 1000)
+	o.SessionConcurrency = cmp.Or(o.SessionConcurrency, 16)
+	o.ReapEvery = cmp.Or(o.ReapEvery, 30*time.Second)
+	o.DefaultImage = cmp.Or(o.DefaultImage, runtime.HostRef)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 100)
+	o.MaxNodeSessions = cmp.Or(o.MaxNodeSessions, 1000)
 	usual := archive.DefaultLimits()
-	fill(&o.Uploads.Bytes, int64(o.Policy.MaxUploadMB)<<20)
-	fill(&o.Uploads.Files, usual.Files)
-	fill(&o.Uploads.Depth, usual.Depth)
-	fill(&o.Uploads.Ratio, usual.Ratio)
+	o.Uploads.Bytes = cmp.Or(o.Uploads.Bytes, int64(o.Policy.MaxUploadMB)<<20)
+	o.Uploads.Files = cmp.Or(o.Uploads.Files, usual.Files)
+	o.Uploads.Depth = cmp.Or(o.Uploads.Depth, usual.Depth)
+	o.Uploads.Ratio = cmp.Or(o.Uploads.Ratio, usual.Ratio)
 	o.Stdin = stdin.Complete(o.Stdin, stdin.DefaultLimits())
 	o.MaxStdin = stdin.Complete(o.MaxStdin, stdin.MaxLimits())
 	// A request can set the default.

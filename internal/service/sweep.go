@@ -17,10 +17,13 @@ func (s *Service) sweepNow() {
 	}
 }
 
+// sweepEvery is how often the service sweeps.
+const sweepEvery = 15 * time.Minute
+
 // Sweep removes what has been kept for its time: the logs and artifacts of runs after the policy's ArtifactTTLHours, the records of
 // runs, sessions, API keys that have ended, and days' usage after RowDays, idempotency keys, unused images, snapshots that have expired,
 // what former builds of templates have left, and now and then bytes that belong to no run. It does what it can and returns everything that
-// failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
+// failed. After [Service.Recover] the service calls it every [sweepEvery].
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
 	past := now.AddDate(0, 0, -s.opts.RowDays)
@@ -52,7 +55,7 @@ func nextSweep(o Options, now func() time.Time) func(context.Context, string) (t
 	if kept == 0 {
 		kept = time.Duration(o.RowDays) * 24 * time.Hour
 	}
-	kept += o.SweepEvery
+	kept += sweepEvery
 	return func(ctx context.Context, user string) (time.Time, bool) {
 		rows, _, err := o.Store.Runs().List(ctx, belljar.RunQuery{
 			UserID: user, FinishedFrom: now().Add(-kept), Sort: "finished_at:asc", Limit: 1,

@@ -138,7 +138,7 @@ func TestTemplates(t *testing.T) {
 	}
 
 	// Removed, it does not exist, and nothing is left of it.
-	b.endSessions(session, x)
+	b.end(session, x)
 	for _, name := range []string{"data", "starts"} {
 		if err := all.Remove(ctx, name, false); err != nil {
 			t.Error(err)
@@ -155,15 +155,6 @@ func TestTemplates(t *testing.T) {
 func withSnapshot(spec belljar.TemplateSpec, id string) belljar.TemplateSpec {
 	spec.Snapshot = id
 	return spec
-}
-
-func (b *bench) endSessions(list ...belljar.Session) {
-	b.t.Helper()
-	for _, x := range list {
-		if err := b.mine().Delete(b.context(), x.ID); err != nil {
-			b.t.Error(err)
-		}
-	}
 }
 
 // latest is the snapshot that a template was built with.
@@ -270,7 +261,7 @@ func TestTemplateRefusals(t *testing.T) {
 			t.Errorf("%s: %v", field, e.Details)
 		}
 	}
-	b.endSessions(x)
+	b.end(x)
 }
 
 // A template is built again when its image has changed, or was removed.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -91,7 +92,7 @@ func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 	if err := v.allowed("make API keys"); err != nil {
 		return belljar.Token{}, err
 	}
-	fill(&spec.Role, belljar.RoleUser)
+	spec.Role = cmp.Or(spec.Role, belljar.RoleUser)
 	if err := checkToken(spec); err != nil {
 		return belljar.Token{}, err
 	}
@@ -101,8 +102,7 @@ func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 		CreatedAt: v.service.now(),
 	}
 	if spec.TTLSec > 0 {
-		until := t.CreatedAt.Add(seconds(spec.TTLSec))
-		t.ExpiresAt = &until
+		t.ExpiresAt = new(t.CreatedAt.Add(seconds(spec.TTLSec)))
 	}
 	if err := v.service.opts.Store.Tokens().Insert(ctx, store.Token{Token: t, Hash: hashKey(key)}); err != nil {
 		return belljar.Token{}, fault.Record("store the API key", err)

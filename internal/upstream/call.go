@@ -60,11 +60,9 @@ func (g *Guard) Do(ctx context.Context, c Call) (http.Header, error) {
 			}
 			wait += asked
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return header, err
 		}
 		pause *= 2

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -37,15 +38,9 @@ type CheckOptions struct {
 
 // NewCheck returns a check, which has asked for nothing yet.
 func NewCheck(o CheckOptions) *Check {
-	if o.Health == "" {
-		o.Health = "/healthz"
-	}
-	if o.Meta == "" {
-		o.Meta = "/__meta/version"
-	}
-	if o.Keep == 0 {
-		o.Keep = time.Minute
-	}
+	o.Health = cmp.Or(o.Health, "/healthz")
+	o.Meta = cmp.Or(o.Meta, "/__meta/version")
+	o.Keep = cmp.Or(o.Keep, time.Minute)
 	return &Check{opts: o}
 }
 

@@ -36,7 +36,7 @@ func Into(dir string) (Programs, error) {
 		p = programs(made)
 		return p, p.check()
 	}
-	source, err := root()
+	source, err := Root()
 	if err != nil {
 		return p, err
 	}
@@ -49,6 +49,24 @@ func Into(dir string) (Programs, error) {
 		compile(source, p.Probe, "./test/security/probe"),
 		compile(source, p.Soak, "./test/e2e/soak"),
 		compile(source, p.Net, "./test/net"), compileMusl(source, p.Net))
+}
+
+// Main makes the programs, with [Into] and a folder of their own, and runs tests with them. It returns the exit status of the test program.
+func Main(run func(dir string, p Programs) int) int {
+	dir, err := os.MkdirTemp("", "belljar-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = errors.Join(os.Chmod(dir, 0o755), Alone()) // other users run what is in it
+	}
+	var p Programs
+	if err == nil {
+		p, err = Into(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run(dir, p)
 }
 
 // around builds a belljar with an agent embedded. An overlay puts the agent into its place and leaves the source tree alone.
@@ -76,7 +94,7 @@ func Net(dir string) (string, error) {
 	if err != nil || Prepared() {
 		return path, err
 	}
-	source, err := root()
+	source, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -103,7 +121,7 @@ func one(dir, pkg string, path func(Programs) string) (string, error) {
 		p := programs(made)
 		return path(p), p.check()
 	}
-	source, err := root()
+	source, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +164,8 @@ func (p Programs) check() error {
 	return errors.Join(missing...)
 }
 
-func root() (string, error) {
+// Root is the source tree.
+func Root() (string, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -51,9 +52,7 @@ func lent(p *peer.Peer, more map[string]any) map[string]any {
 		"egress":  map[string]any{"hosts": []string{"api.test", "other.test"}, "ips": []string{p.Address}},
 		"secrets": map[string]any{"TOKEN": map[string]any{"value": brokered, "host": "api.test"}},
 	}
-	for name, value := range more {
-		request[name] = value
-	}
+	maps.Copy(request, more)
 	return request
 }
 

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -25,21 +24,10 @@ var built build.Programs
 
 func TestMain(m *testing.M) {
 	tier.Parallel(3)
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "belljar-e2e-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			err = build.Alone()
-		}
-		if err == nil {
-			built, err = build.Into(dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	os.Exit(build.Main(func(_ string, p build.Programs) int {
+		built = p
 		return dockerd.Main(m)
-	}())
+	}))
 }
 
 // TestConsecutiveRuns makes many sandboxes in one process, one after the other.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,9 +29,7 @@ type workspace struct {
 func (s *server) workspace(more map[string]any) *workspace {
 	s.t.Helper()
 	body := map[string]any{"spec_version": "1.0", "base_image": "host"}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	return &workspace{s, s.made("/sessions", s.Key, "session_id", body)}
 }
 

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
@@ -102,9 +103,7 @@ func TestGit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			git := map[string]any{"url": gitURL}
-			for k, v := range tt.git {
-				git[k] = v
-			}
+			maps.Copy(git, tt.git)
 			run := s.clones(git, tt.line)
 			source, _ := run["git"].(map[string]any)
 			if run["stdout"] != tt.stdout || source["commit"] != tt.commit || source["url"] != gitURL {
@@ -190,9 +189,7 @@ func TestGitFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			git := map[string]any{"url": gitURL}
-			for k, v := range tt.git {
-				git[k] = v
-			}
+			maps.Copy(git, tt.git)
 			run := s.clones(git, "echo ran")
 			said := toText(run["message"]) + toText(run["hint"])
 			if run["phase"] != "failed" || run["reason_code"] != tt.reason || run["stdout"] != "" || run["exit_code"] != nil {
@@ -221,9 +218,7 @@ func TestGitFails(t *testing.T) {
 		"a way out":                  {map[string]any{"subdir": "../x"}, http.StatusBadRequest, "git.subdir"},
 	} {
 		git := map[string]any{"url": gitURL}
-		for k, v := range tt.git {
-			git[k] = v
-		}
+		maps.Copy(git, tt.git)
 		for _, path := range []string{"/runs", "/sessions"} {
 			body := map[string]any{"spec_version": "1.0", "base_image": "host", "git": git}
 			if path == "/runs" {

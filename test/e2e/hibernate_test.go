@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,9 +17,7 @@ import (
 func (s *server) sessionOf(more map[string]any) string {
 	s.t.Helper()
 	body := map[string]any{"spec_version": "1.1", "base_image": "host"}
-	for k, v := range more {
-		body[k] = v
-	}
+	maps.Copy(body, more)
 	status, made := s.ask(http.MethodPost, api+"/sessions", body)
 	id, _ := made["session_id"].(string)
 	if status/100 != 2 || id == "" {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -95,9 +96,7 @@ while ! [ -s n ]; do read -t .05 -u 9; done`)
 	// What cannot be is refused, in words.
 	withSnapshot := func(more map[string]any) map[string]any {
 		body := map[string]any{"spec_version": "1.1", "base_image": "host", "snapshot": snapshot}
-		for k, v := range more {
-			body[k] = v
-		}
+		maps.Copy(body, more)
 		return body
 	}
 	secret := map[string]any{"spec_version": "1.1", "base_image": "host", "secrets": map[string]any{"TOKEN": map[string]any{"value": "swordfish-9"}}}

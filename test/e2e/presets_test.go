@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -45,9 +46,7 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 			"CARGO_HTTP_CAINFO": "/workspace/ca.pem",
 		},
 	}
-	for key, value := range more {
-		body[key] = value
-	}
+	maps.Copy(body, more)
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", body)
 	if status != http.StatusOK {
 		s.t.Fatalf("%d %v\n%s", status, run, s.said)

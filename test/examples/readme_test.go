@@ -5,7 +5,6 @@ package examples
 import (
 	"context"
 	"errors"
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -30,22 +29,10 @@ var built build.Programs
 var compiledPython string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "belljar-examples-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			compiledPython = filepath.Join(dir, "python")
-			err = build.Alone()
-		}
-		if err == nil {
-			built, err = build.Into(dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	os.Exit(build.Main(func(dir string, p build.Programs) int {
+		built, compiledPython = p, filepath.Join(dir, "python")
 		return m.Run()
-	}())
+	}))
 }
 
 // patience bounds what one document shows.

@@ -5,6 +5,7 @@ package registry
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -59,10 +60,7 @@ func (r *Registry) Put(t testing.TB, name string, i Image) (ref, digest string) 
 	if layer == nil {
 		layer = Tar(t, i.Files)
 	}
-	arch := i.Arch
-	if arch == "" {
-		arch = runtime.GOARCH
-	}
+	arch := cmp.Or(i.Arch, runtime.GOARCH)
 	config := encode(t, map[string]any{
 		"os": "linux", "architecture": arch, "config": i.Config, "rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}},
 	})

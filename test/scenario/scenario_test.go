@@ -23,21 +23,10 @@ import (
 var built build.Programs
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "belljar-scenario-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			err = build.Alone()
-		}
-		if err == nil {
-			built, err = build.Into(dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	os.Exit(build.Main(func(_ string, p build.Programs) int {
+		built = p
 		return m.Run()
-	}())
+	}))
 }
 
 // patience bounds a driver's whole way through the scenario.

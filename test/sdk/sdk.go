@@ -16,7 +16,7 @@ import (
 
 // Python is where the SDK for Python can be imported from.
 func Python() (string, error) {
-	root, err := root()
+	root, err := build.Root()
 	return filepath.Join(root, "sdk/python/src"), err
 }
 
@@ -24,7 +24,7 @@ func Python() (string, error) {
 // a copy below dir, built by one of its scripts (build; pretest for its tests, too). What that is built with comes from the checkout if
 // it has been installed there, and else from npm, as the lock file says.
 func TypeScript(ctx context.Context, dir, script string) (string, error) {
-	root, err := root()
+	root, err := build.Root()
 	if err != nil {
 		return "", err
 	}
@@ -95,13 +95,4 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return nil
-}
-
-// root is the source tree.
-func root() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }

@@ -31,28 +31,16 @@ func TestMain(m *testing.M) {
 		os.Exit(supervise(raw))
 	}
 	tier.Parallel(4) // some attacks wait for a timeout
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "belljar-security-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			defer os.RemoveAll(elsewherePath())
-			err = os.Chmod(dir, 0o755) // other users run what is in it
-		}
-		if err == nil {
-			err = build.Alone()
-		}
-		if err == nil {
-			built, err = build.Into(dir)
-		}
-		if err == nil {
-			runsc, err = filepath.Abs("../../bin/belljar-runsc")
-		}
-		if err != nil {
+	os.Exit(build.Main(func(_ string, p build.Programs) int {
+		defer os.RemoveAll(elsewherePath())
+		var err error
+		if runsc, err = filepath.Abs("../../bin/belljar-runsc"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		built = p
 		return dockerd.Main(m)
-	}())
+	}))
 }
 
 // TestScripts runs every script on every lane.

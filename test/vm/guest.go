@@ -5,6 +5,7 @@ package vm
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -51,7 +52,7 @@ func writeGuest(w io.Writer, s Spec, busybox, nonce string) error {
 	a.file("guest/etc/group", 0o644, "root:x:0:\nada:x:1000:\nnogroup:x:65534:\n")
 	a.file("guest/etc/subuid", 0o644, "ada:100000:65536\n")
 	a.file("guest/etc/subgid", 0o644, "ada:100000:65536\n")
-	for _, name := range sortedKeys(s.Files) {
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		a.copy("guest/"+name, s.Files[name])
 	}
 	var script strings.Builder
@@ -73,13 +74,4 @@ func quote(words []string) string {
 		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}
 	return strings.Join(quoted, " ")
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ type Agent struct {
 
 // New returns an agent with the configuration cfg, whose descriptors it takes over. [Agent.Close] ends it.
 func New(cfg Config) (*Agent, error) {
-	if cfg.Workspace == "" {
-		cfg.Workspace = file.Path
-	}
-	if cfg.Secrets == "" {
-		cfg.Secrets = file.SecretDir
-	}
+	cfg.Workspace = cmp.Or(cfg.Workspace, file.Path)
+	cfg.Secrets = cmp.Or(cfg.Secrets, file.SecretDir)
 	filter, err := instructions(cfg.ExecFilter)
 	if err != nil {
 		return nil, err
@@ -108,8 +105,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	process.CatchSignals()
 	a.buffers.New = func() any {
-		b := make([]byte, spool.MaxChunk)
-		return &b
+		return new(make([]byte, spool.MaxChunk))
 	}
 	a.files = file.New(cfg.Workspace, root, a.own, &a.buffers, a.awaitLaunches)
 	if cfg.CgroupFD > 0 {
@@ -186,10 +182,8 @@ func outOfResources(err error) bool {
 
 // pause waits briefly for resources; false if the agent is closing.
 func (a *Agent) pause() bool {
-	t := time.NewTimer(10 * time.Millisecond)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(10 * time.Millisecond):
 		return true
 	case <-a.stop:
 		return false

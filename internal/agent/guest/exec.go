@@ -261,10 +261,7 @@ const listBatch = 256 // fits a frame with notes of maximum length, however JSON
 
 func (s *stream) list() error {
 	s.a.mu.Lock()
-	execs := make([]*exec, 0, len(s.a.execs))
-	for _, e := range s.a.execs {
-		execs = append(execs, e)
-	}
+	execs := slices.Collect(maps.Values(s.a.execs))
 	s.a.mu.Unlock()
 	infos := make([]wire.ExecInfo, 0, len(execs))
 	for _, e := range execs {

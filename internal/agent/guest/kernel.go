@@ -133,11 +133,9 @@ func (p *shellProcess) serveKernel() {
 			return // we have closed it
 		}
 	}
-	limit := time.NewTimer(sendTime)
-	defer limit.Stop()
 	select {
 	case <-p.exec.exited:
-	case <-limit.C:
+	case <-time.After(sendTime):
 		p.killKernel()
 	}
 }

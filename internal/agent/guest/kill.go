@@ -33,18 +33,14 @@ func (e *exec) term(grace time.Duration) {
 	}
 	until := time.Now().Add(grace)
 	for {
-		timer := time.NewTimer(time.Until(until))
 		select {
 		case <-e.empty:
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(time.Until(until)):
 			return
 		case <-e.a.stop:
-			timer.Stop()
 			return
 		case want := <-e.ends:
-			timer.Stop()
 			if sooner := time.Now().Add(want.grace); sooner.Before(until) {
 				until = sooner
 			}
@@ -73,12 +69,10 @@ func resume(keeper forkexec.Child) { _ = unix.PidfdSendSignal(keeper.PidFD, unix
 
 // await waits until the keeper has reported that no process is left, or has ended itself.
 func (e *exec) await(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-e.empty:
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 		return false
 	}
 }
@@ -92,17 +86,16 @@ func (e *exec) killAlone() bool {
 	}
 	before := a.reaper.Usage()
 	none, ok := e.killOthers(unix.SIGKILL)
-	pause := time.NewTimer(time.Millisecond)
-	defer pause.Stop()
+	pause := time.After(time.Millisecond)
 	for until := time.Now().Add(process.KillTime); ok && time.Now().Before(until); {
 		select {
 		case <-none:
 			swept := a.reaper.Usage().Since(before)
 			e.swept = &swept
 			return true
-		case <-pause.C:
+		case <-pause:
 			_, ok = e.killOthers(unix.SIGSTOP, unix.SIGSTOP, unix.SIGSTOP, unix.SIGKILL)
-			pause.Reset(escapeTime)
+			pause = time.After(escapeTime)
 		}
 	}
 	return false

@@ -36,9 +36,7 @@ func (e *exec) life() {
 	defer e.a.lives.Done()
 	var timeout <-chan time.Time
 	if e.spec.TimeoutMS > 0 {
-		t := time.NewTimer(milliseconds(e.spec.TimeoutMS))
-		defer t.Stop()
-		timeout = t.C
+		timeout = time.After(milliseconds(e.spec.TimeoutMS))
 	}
 	e.meter = newMeter(e)
 	defer e.meter.stop()

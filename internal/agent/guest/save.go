@@ -43,18 +43,17 @@ func (a *Agent) freeze() *freezing {
 		}
 	}
 	a.mu.Unlock()
-	leave := time.NewTimer(vacantTime)
-	defer leave.Stop()
+	leave := time.After(vacantTime)
 	for _, e := range alive {
 		if e.group != nil && e.group.Freeze(true) == nil {
 			frozen = append(frozen, e)
-		} else if f.held && !e.vacant(leave.C) {
+		} else if f.held && !e.vacant(leave) {
 			f.held = false
 		}
 	}
 	until := time.Now().Add(freezeTime)
 	for _, e := range frozen {
-		f.held = f.held && (e.group.WaitFrozen(time.Until(until)) == nil || e.vacant(leave.C))
+		f.held = f.held && (e.group.WaitFrozen(time.Until(until)) == nil || e.vacant(leave))
 	}
 	f.end = func() {
 		for _, e := range frozen {

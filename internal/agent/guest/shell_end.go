@@ -96,8 +96,7 @@ func (c *command) interrupt() int {
 
 // wait waits for the shell to return to its prompt or die; nil after the timeout.
 func (c *command) wait(d time.Duration) *wire.Exit {
-	limit := time.NewTimer(d)
-	defer limit.Stop()
+	limit := time.After(d)
 	for {
 		select {
 		case <-c.opening:
@@ -106,7 +105,7 @@ func (c *command) wait(d time.Duration) *wire.Exit {
 			return c.back(status)
 		case <-c.proc.exec.exited:
 			return c.died()
-		case <-limit.C:
+		case <-limit:
 			return nil
 		case <-c.e.a.stop:
 			return nil
@@ -127,11 +126,9 @@ func (c *command) replace() *wire.Exit {
 		_ = unix.Kill(c.proc.exec.pid, unix.SIGKILL)
 		resume(c.proc.exec.keeper)
 	}
-	limit := time.NewTimer(process.KillTime)
-	defer limit.Stop()
 	select {
 	case <-c.proc.exec.exited:
-	case <-limit.C:
+	case <-time.After(process.KillTime):
 	}
 	c.sweep()
 	exit := &wire.Exit{Code: -1, Signal: int(unix.SIGKILL)}

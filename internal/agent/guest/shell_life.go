@@ -195,9 +195,7 @@ func (c *command) run() *wire.Exit {
 func (c *command) follow() *wire.Exit {
 	var timeout <-chan time.Time
 	if c.e.spec.TimeoutMS > 0 {
-		t := time.NewTimer(time.Until(c.e.began.Add(milliseconds(c.e.spec.TimeoutMS))))
-		defer t.Stop()
-		timeout = t.C
+		timeout = time.After(time.Until(c.e.began.Add(milliseconds(c.e.spec.TimeoutMS))))
 	}
 	for {
 		select {

@@ -165,10 +165,8 @@ func outOfResources(err error) bool {
 
 // pause waits briefly for resources. It returns false if over is closed meanwhile.
 func pause(over <-chan struct{}) bool {
-	t := time.NewTimer(10 * time.Millisecond)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(10 * time.Millisecond):
 		return true
 	case <-over:
 		return false

@@ -35,8 +35,7 @@ func once[T any](p *Plain, at **T, read func(*Plain) T) {
 	if *at != nil {
 		p.Reject()
 	}
-	v := read(p)
-	*at = &v
+	*at = new(read(p))
 }
 
 func (p *Plain) hello() (h Hello) {

@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -21,9 +22,8 @@ import (
 
 // Options configure an [Authenticator]. The zero value refuses every request.
 type Options struct {
-	// Key is the operator's API key; "" means none. KeyID is the operator's user id; "" means "operator".
-	Key   string
-	KeyID string
+	// Key is the operator's API key; "" means none.
+	Key string
 	// Keys returns the user of any other API key. Its error is [belljar.CodeUnauthorized] for a key that does not
 	// exist; other errors are returned unchanged. Nil means that there are no other keys.
 	Keys func(ctx context.Context, key string) (belljar.Caller, error)
@@ -75,18 +75,9 @@ func New(opts Options) (*Authenticator, error) {
 	if (opts.Issuer == "") != (opts.Audience == "") {
 		return nil, errors.New("auth: issuer and audience go together")
 	}
-	if opts.Uses == nil {
-		opts.Uses = &api.Uses{}
-	}
-	if opts.KeyID == "" {
-		opts.KeyID = "operator"
-	}
-	if opts.FailuresPerMin == 0 {
-		opts.FailuresPerMin = 30
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Uses = cmp.Or(opts.Uses, &api.Uses{})
+	opts.FailuresPerMin = cmp.Or(opts.FailuresPerMin, 30)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -173,8 +164,11 @@ func (a *Authenticator) identify(ctx context.Context, cred credential) (identity
 	return who, nil
 }
 
+// operatorID is the operator's user id.
+const operatorID = "operator"
+
 func (a *Authenticator) operatorIdentity() identity {
-	return identity{caller: belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
+	return identity{caller: belljar.Caller{ID: operatorID, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
 }
 
 // operator reports whether key is the operator's. It compares hashes, so that the time does not reveal the length.

@@ -51,7 +51,7 @@ func (a *Authenticator) token(ctx context.Context, raw string) (identity, error)
 	if err != nil {
 		return identity{}, flawed(err)
 	}
-	if c.ID == a.opts.KeyID && !c.Admin() {
+	if c.ID == operatorID && !c.Admin() {
 		return identity{}, bad(errors.New("sub is the operator's name"))
 	}
 	var expires float64 // the verifiers require it

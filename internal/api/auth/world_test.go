@@ -5,6 +5,7 @@ package auth_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -197,9 +198,7 @@ func (w *world) key(user string, ttl float64) (key, id string) {
 func (w *world) jwt(secret string, life time.Duration, more jwt.MapClaims) string {
 	w.t.Helper()
 	claims := jwt.MapClaims{"sub": "jim", "exp": w.Now().Add(life).Unix()}
-	for name, value := range more {
-		claims[name] = value
-	}
+	maps.Copy(claims, more)
 	raw, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
 	if err != nil {
 		w.t.Fatal(err)

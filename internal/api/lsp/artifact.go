@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,7 @@ func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 	}
 	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.webURL(id)}
 	for _, a := range list {
-		kind := mime.TypeByExtension(path.Ext(a.Path))
-		if kind == "" {
-			kind = "application/octet-stream"
-		}
+		kind := cmp.Or(mime.TypeByExtension(path.Ext(a.Path)), "application/octet-stream")
 		out.Items = append(out.Items, artifactItem{a.Path, a.Size, kind, s.artifactURL(id, a.Path), a.Skipped})
 	}
 	if !s.options.Notifications {

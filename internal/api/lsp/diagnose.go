@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/trace"
 )
 
@@ -322,9 +323,5 @@ func firstLine(text string) string {
 // lastLine is the last line of a text that is not blank, shortened.
 func lastLine(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
-	line := text[strings.LastIndexAny(text, "\r\n")+1:]
-	if len(line) > 300 {
-		line = strings.ToValidUTF8(line[:300], "") + "…"
-	}
-	return line
+	return char.Short(text[strings.LastIndexAny(text, "\r\n")+1:], 300)
 }

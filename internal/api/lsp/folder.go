@@ -54,10 +54,7 @@ func (s *Server) addFolder(w workspaceFolder) {
 			return
 		}
 	}
-	name := w.Name
-	if name == "" {
-		name = filepath.Base(dir)
-	}
+	name := cmp.Or(w.Name, filepath.Base(dir))
 	s.folders = append(s.folders, &folder{
 		uri: w.URI, dir: dir, name: name, editor: belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
 		sessions: map[string]*session{}, told: map[string]bool{},

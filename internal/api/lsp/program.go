@@ -3,6 +3,7 @@ package lsp
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -99,10 +100,5 @@ func programOf(f *folder, file, test, text string) (program, error) {
 
 // hasMain reports whether a text has a program besides its tests.
 func hasMain(file, text string) bool {
-	for _, t := range targets(file, text, false) {
-		if t.test == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(targets(file, text, false), func(t target) bool { return t.test == "" })
 }

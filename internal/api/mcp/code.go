@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 type (
@@ -97,9 +98,7 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 	room := c.terms.MaxOutput
 	bytes, looked, hidden, left := 0, 0, 0, 0
 	cut := func(text string) string {
-		if most := max(room, 0); len(text) > most {
-			text = strings.ToValidUTF8(text[:most], "") + "…"
-		}
+		text = char.Short(text, room)
 		room -= len(text)
 		return text
 	}

@@ -78,9 +78,7 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	if err := terms.complete(); err != nil {
 		return nil, err
 	}
-	if o.Bodies == nil {
-		o.Bodies = api.JSONShares()
-	}
+	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
 	o.Idle, o.MaxSessions = cmp.Or(o.Idle, 15*time.Minute), cmp.Or(o.MaxSessions, 100)
 	if o.AfterFunc == nil {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
@@ -129,9 +127,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if caller.Source == "" {
-		caller.Source = "mcp"
-	}
+	caller.Source = cmp.Or(caller.Source, "mcp")
 	r = r.WithContext(api.WithCaller(r.Context(), caller))
 	caller = api.CallerOf(r.Context())
 	id := r.Header.Get(sessionHeader)

@@ -34,9 +34,7 @@ type Kit struct {
 // New returns a kit.
 func New(o Options) *Kit {
 	o.Image, o.Drain = cmp.Or(o.Image, "host"), cmp.Or(o.Drain, time.Minute)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	tools := slices.Concat(computeTools(), sandboxTools(), codeTools(), forkTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
 	return &Kit{opts: o, log: o.Logger, tools: tools}
 }

@@ -280,9 +280,6 @@ func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration
 // sandboxError gives the error about an ended sandbox or a missing file a hint in the terms of the tools.
 func sandboxError(err error) error {
 	return rewritten(err, func(e *belljar.Error) bool {
-		_, session := e.Details["session_id"]
-		state, _ := e.Details["state"].(string)
-		lives := e.Code == belljar.CodeConflict && (state == "" || !belljar.SessionState(state).Ended()) // it may wait for an operator
 		switch {
 		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
 			e.Hint = "delete what is not needed; only the operator can make the workspace larger"
@@ -292,7 +289,7 @@ func sandboxError(err error) error {
 			e.Hint = "sandbox_fs_list shows what is there"
 		case e.Details["rule"] == "not_a_file":
 			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
-		case session && e.Details["path"] == nil && !lives:
+		case api.SessionEnded(e):
 			e.Hint = "call sandbox_open for a new one; the files of the old one are deleted"
 		default:
 			return false

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,9 +41,7 @@ func TestSandboxLasts(t *testing.T) {
 	}
 	file := func(extra map[string]any) map[string]any {
 		all := map[string]any{"sandbox_id": sandbox, "path": "/workspace/src/a.sh"}
-		for k, v := range extra {
-			all[k] = v
-		}
+		maps.Copy(all, extra)
 		return all
 	}
 	if r := p.tool("sandbox_fs_write", file(map[string]any{"contents": "echo ünï\n", "mode": "0755"})).good(t); r.data["path"] != "/workspace/src/a.sh" {

@@ -91,13 +91,12 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	late := time.NewTimer(p.drain)
-	defer late.Stop()
+	late := time.After(p.drain)
 	for p.open() > 0 {
 		select {
 		case <-p.idle:
 			continue
-		case <-late.C:
+		case <-late:
 			p.late = &belljar.Error{
 				Code: belljar.CodeTimeout, Message: fmt.Sprintf("calls without an answer %v after the end of the input: %d", p.drain, p.open()),
 				Hint: "keep the standard input open until the answers are there",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -269,9 +270,7 @@ func TestBounds(t *testing.T) {
 	}
 	run := func(more map[string]any) result {
 		arguments := map[string]any{"command": []string{"true"}, "base_image": "host"}
-		for k, v := range more {
-			arguments[k] = v
-		}
+		maps.Copy(arguments, more)
 		return p.tool("sandbox.run", arguments)
 	}
 	run(map[string]any{"timeout_sec": 600}).refused(t, "5 seconds at most")

@@ -17,6 +17,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -71,15 +72,11 @@ func New(opts Options) (*Door, error) {
 	if opts.Domain == "" || opts.Open == nil || opts.Dial == nil {
 		return nil, errors.New("preview: no domain, or no previews")
 	}
-	if opts.MaxBody == 0 {
-		opts.MaxBody = 64 << 20
-	}
+	opts.MaxBody = cmp.Or(opts.MaxBody, 64<<20)
 	if opts.Events == nil {
 		opts.Events = event.Sinks{}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	d := &Door{opts: opts, log: opts.Logger, drain: api.NewDrain()}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"maps"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -32,9 +33,7 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 	}
 	limits := fields{"truncated": flag("Whether a bound was reached"), "truncation_reason": {Type: "string", Enum: []any{"node_limited", "depth_limited", "time_limited"}}}
 	with := func(f fields) fields {
-		for name, s := range limits {
-			f[name] = s
-		}
+		maps.Copy(f, limits)
 		return f
 	}
 	session := func() *huma.Schema { return text("A token; a pending one is of a session that its first use makes") }

@@ -58,9 +58,8 @@ func endOf(run belljar.Run) ExecEnd {
 	if !run.Phase.Terminal() {
 		return ExecEnd{}
 	}
-	code := run.ExitStatus()
 	return ExecEnd{
-		ExitCode: &code, Signal: run.Signal, TimedOut: run.Phase == belljar.PhaseTimedOut,
+		ExitCode: new(run.ExitStatus()), Signal: run.Signal, TimedOut: run.Phase == belljar.PhaseTimedOut,
 		ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint,
 	}
 }

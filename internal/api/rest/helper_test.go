@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -109,9 +110,7 @@ func (b *bench) send(method, path, as string, header http.Header, body string) *
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	if as != "" {
 		r.Header.Set("X-API-KEY", as)
 	}

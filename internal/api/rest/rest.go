@@ -4,6 +4,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -91,24 +92,12 @@ func New(opts Options) (*Door, error) {
 	if opts.Auth == nil {
 		return nil, errors.New("rest: no authenticator")
 	}
-	if opts.Version == "" {
-		opts.Version = "dev"
-	}
-	if opts.Downloads == nil {
-		opts.Downloads = opts.Auth
-	}
-	if opts.MaxUpload == 0 {
-		opts.MaxUpload = 64 << 20
-	}
-	if opts.MaxImage == 0 {
-		opts.MaxImage = 16 << 30
-	}
-	if opts.Bodies == nil {
-		opts.Bodies = api.JSONShares()
-	}
-	if opts.MaxWait == 0 {
-		opts.MaxWait = 10 * time.Minute
-	}
+	opts.Version = cmp.Or(opts.Version, "dev")
+	opts.Downloads = cmp.Or(opts.Downloads, opts.Auth)
+	opts.MaxUpload = cmp.Or(opts.MaxUpload, 64<<20)
+	opts.MaxImage = cmp.Or(opts.MaxImage, 16<<30)
+	opts.Bodies = cmp.Or(opts.Bodies, api.JSONShares())
+	opts.MaxWait = cmp.Or(opts.MaxWait, 10*time.Minute)
 	d := &Door{
 		opts: opts, spools: api.NewShares(uploadsAtOnce*(opts.MaxUpload+framing), spoolWait),
 	}

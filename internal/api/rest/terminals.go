@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -72,11 +73,5 @@ func (d *Door) terminals() {
 // opens reports whether a request has the parameters of a new terminal, which a list has not: a proxy has dropped the
 // Upgrade header.
 func opens(r *http.Request) bool {
-	query := r.URL.Query()
-	for _, name := range []string{"cols", "rows", "session_name", "shared", "command"} {
-		if query.Has(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"cols", "rows", "session_name", "shared", "command"}, r.URL.Query().Has)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -299,9 +300,7 @@ func (v sessions) Upload(_ context.Context, id string, u belljar.Upload) (bellja
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for name, content := range got {
-		v.files[name] = content
-	}
+	maps.Copy(v.files, got)
 	return result, nil
 }
 

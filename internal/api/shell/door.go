@@ -11,10 +11,9 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -30,10 +29,6 @@ type Options struct {
 	Auth api.Authenticator
 	// Bodies limits the memory for bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares
-	// WriteTimeout limits the write of one event of a stream; 0 means 30 s.
-	WriteTimeout time.Duration
-	// Logger gets internal errors; nil discards them.
-	Logger *slog.Logger
 }
 
 // Door handles requests. Make one with [New].
@@ -47,15 +42,7 @@ func New(o Options) (*Door, error) {
 	case o.Auth == nil:
 		return nil, errors.New("shell: no authenticator")
 	}
-	if o.Bodies == nil {
-		o.Bodies = api.JSONShares()
-	}
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = 30 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
 	return &Door{opts: o}, nil
 }
 

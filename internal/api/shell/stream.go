@@ -34,8 +34,10 @@ func chunkOf(f belljar.Frame) chunk {
 type sse struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	timeout time.Duration
 }
+
+// writeTimeout limits the write of one event.
+const writeTimeout = 30 * time.Second
 
 // begin starts the response.
 func (c *call) begin() *sse {
@@ -44,7 +46,7 @@ func (c *call) begin() *sse {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	c.w.WriteHeader(http.StatusOK)
-	return &sse{w: c.w, control: http.NewResponseController(c.w), timeout: c.door.opts.WriteTimeout}
+	return &sse{w: c.w, control: http.NewResponseController(c.w)}
 }
 
 // event writes one event. With seq 0 it has no id.
@@ -61,7 +63,7 @@ func (s *sse) event(seq uint64, name string, data any) error {
 }
 
 func (s *sse) write(text string) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
+	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
 	if _, err := s.w.Write([]byte(text)); err != nil {

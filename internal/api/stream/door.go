@@ -24,8 +24,8 @@ type Options struct {
 	Secret []byte
 	// SignedURLs makes [Door.RunURL] return URLs that need no headers.
 	SignedURLs bool
-	// SignedTTL is how long clients can connect with a signed URL, TicketTTL with a ticket; 0 is 60 s.
-	SignedTTL, TicketTTL time.Duration
+	// SignedTTL is how long clients can connect with a signed URL; 0 is 60 s.
+	SignedTTL time.Duration
 	// URL returns the WebSocket address of a path of this door for the client of r; nil uses the host of r.
 	URL func(r *http.Request, path string) string
 	// OriginAllowed reports whether a browser's page may open a WebSocket; nil allows pages of the same host.
@@ -78,7 +78,6 @@ func New(opts Options) (*Door, error) {
 		return nil, errors.New("stream: the signing secret has fewer than 32 bytes")
 	}
 	opts.SignedTTL = cmp.Or(opts.SignedTTL, time.Minute)
-	opts.TicketTTL = cmp.Or(opts.TicketTTL, time.Minute)
 	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, 30*time.Second)
 	opts.PingEvery = cmp.Or(opts.PingEvery, 20*time.Second)
 	opts.MaxReaders = cmp.Or(opts.MaxReaders, 2000)
@@ -94,14 +93,12 @@ func New(opts Options) (*Door, error) {
 	if opts.Events == nil {
 		opts.Events = event.Sinks{}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	return &Door{
-		opts: opts, log: opts.Logger, signer: newSigner(opts.Secret), tickets: newTickets(opts.TicketTTL, opts.Now),
+		opts: opts, log: opts.Logger, signer: newSigner(opts.Secret), tickets: newTickets(opts.Now),
 		drain: api.NewDrain(), readers: map[string]int{},
 	}, nil
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -272,10 +273,7 @@ func (s *socket) noteStdinClosed() error {
 		return nil
 	}
 	s.stdinNoted = true
-	reason := s.stdin.Reason()
-	if reason == "" {
-		reason = "run_ended"
-	}
+	reason := cmp.Or(s.stdin.Reason(), "run_ended")
 	seq := uint64(1)
 	if s.next > 1 && s.next != belljar.Tail {
 		seq = s.next - 1

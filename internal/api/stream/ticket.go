@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,9 +28,11 @@ const (
 	maxTicketPath = 14 << 10
 )
 
+// ticketTTL is how long a ticket can be used.
+const ticketTTL = time.Minute
+
 // tickets are tokens that can be used once. They are in memory only, by their hashes, and do not survive a restart.
 type tickets struct {
-	ttl time.Duration
 	now func() time.Time
 
 	mu    sync.Mutex
@@ -73,8 +74,8 @@ func (t target) allows(request target, download bool) bool {
 	return t == request
 }
 
-func newTickets(ttl time.Duration, now func() time.Time) *tickets {
-	return &tickets{ttl: ttl, now: now, byKey: map[[sha256.Size]byte]*list.Element{}, users: map[string]int{}}
+func newTickets(now func() time.Time) *tickets {
+	return &tickets{now: now, byKey: map[[sha256.Size]byte]*list.Element{}, users: map[string]int{}}
 }
 
 // issue makes a ticket for the caller of ctx, which ends with the caller's credentials.
@@ -86,7 +87,7 @@ func (t *tickets) issue(ctx context.Context, to target) (token string, expires t
 	if t.users[caller.ID] >= maxTickets {
 		return "", time.Time{}, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "too many unused tickets", Hint: "use them, or wait until they expire",
-			Details: map[string]any{"maximum": maxTickets, "retry_after_sec": math.Ceil(t.ttl.Seconds()), "scope": "tickets"},
+			Details: map[string]any{"maximum": maxTickets, "retry_after_sec": ticketTTL.Seconds(), "scope": "tickets"},
 		}
 	}
 	var secret [32]byte
@@ -94,7 +95,7 @@ func (t *tickets) issue(ctx context.Context, to target) (token string, expires t
 	token = ticketPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	k := &ticket{
 		key: sha256.Sum256([]byte(token)), caller: belljar.Caller{ID: caller.ID, Role: caller.Role},
-		target: to, expires: t.now().Add(t.ttl),
+		target: to, expires: t.now().Add(ticketTTL),
 	}
 	var valid bool
 	if k.use, valid = api.Another(ctx, func() { t.revoke(k.key) }); !valid {

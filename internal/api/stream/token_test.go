@@ -245,7 +245,7 @@ func TestTicketEnters(t *testing.T) {
 
 // If many clients use one ticket at once, one of them succeeds.
 func TestTicketRace(t *testing.T) {
-	tickets := newTickets(time.Minute, time.Now)
+	tickets := newTickets(time.Now)
 	token, _, err := tickets.issue(api.WithCaller(t.Context(), belljar.Caller{ID: "ann"}), target{})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestTicketRace(t *testing.T) {
 
 // A ticket, and the request that used it, end with the credentials that it was made with.
 func TestTicketRevoked(t *testing.T) {
-	tickets := newTickets(time.Minute, time.Now)
+	tickets := newTickets(time.Now)
 	edge, err := api.NewEdge(api.EdgeOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -218,9 +219,7 @@ func (b *bench) do(method, path string, header http.Header, body string) (*http.
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
 		b.t.Fatal(err)

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -55,18 +56,12 @@ func New(opts Options) (*Door, error) {
 	case len(opts.Secret) < 32:
 		return nil, errors.New("terminal: the secret has fewer than 32 bytes")
 	}
-	if opts.TokenTTL == 0 {
-		opts.TokenTTL = 30 * time.Minute
-	}
-	if opts.PingEvery == 0 {
-		opts.PingEvery = 20 * time.Second
-	}
+	opts.TokenTTL = cmp.Or(opts.TokenTTL, 30*time.Minute)
+	opts.PingEvery = cmp.Or(opts.PingEvery, 20*time.Second)
 	if opts.Events == nil {
 		opts.Events = event.Sinks{}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

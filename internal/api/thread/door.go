@@ -50,8 +50,6 @@ type Options struct {
 	Room func(ctx context.Context, user string) error
 	// Health returns the figures for the route health; nil means zeros.
 	Health func() Node
-	// WorkerID is the node's name; "" means worker1, as in the API.
-	WorkerID string
 
 	Events event.Sink
 	Logger *slog.Logger
@@ -81,30 +79,18 @@ func New(o Options) (*Door, error) {
 	case o.Auth == nil:
 		return nil, errors.New("thread: no authenticator")
 	}
-	for _, f := range []struct {
-		field    *int
-		fallback int
-	}{{&o.MaxFileMB, 100}, {&o.MaxFiles, 1000}, {&o.MaxWorkspaceMB, 500}} {
-		if *f.field == 0 {
-			*f.field = f.fallback
-		}
-	}
+	o.MaxFileMB = cmp.Or(o.MaxFileMB, 100)
+	o.MaxFiles = cmp.Or(o.MaxFiles, 1000)
+	o.MaxWorkspaceMB = cmp.Or(o.MaxWorkspaceMB, 500)
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
-	if o.Bodies == nil {
-		o.Bodies = api.JSONShares()
-	}
-	if o.WorkerID == "" {
-		o.WorkerID = "worker1"
-	}
+	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
 	if o.Health == nil {
 		o.Health = func() Node { return Node{} }
 	}
 	if o.Events == nil {
 		o.Events = event.Sinks(nil)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -160,9 +146,7 @@ func (d *Door) guarded(handler func(*call)) http.HandlerFunc {
 			fail(w, r, err)
 			return
 		}
-		if caller.Source == "" {
-			caller.Source = "thread"
-		}
+		caller.Source = cmp.Or(caller.Source, "thread")
 		ctx := api.WithCaller(r.Context(), caller)
 		caller = api.CallerOf(ctx)
 		handler(&call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r.WithContext(ctx), caller: caller})

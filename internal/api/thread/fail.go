@@ -44,24 +44,11 @@ func (c *call) left() {
 
 // gone responds if err means that the session does not exist or has ended; false if not.
 func (c *call) gone(err error, id string) bool {
-	if !ended(err) {
+	if !api.SessionEnded(err) {
 		return false
 	}
 	api.WriteJSON(c.w, http.StatusNotFound, fault{"error": "Invalid or expired session", "session_id": id})
 	return true
-}
-
-// ended reports whether err means that the session does not exist or has ended. An error about a file has a path; a conflict can
-// be about a session that lives, and waits for an operator's approval.
-func ended(err error) bool {
-	var e *belljar.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	_, session := e.Details["session_id"]
-	state, _ := e.Details["state"].(string)
-	over := state != "" && belljar.SessionState(state).Ended()
-	return session && !aboutFile(err) && (e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict && over)
 }
 
 func aboutFile(err error) bool {

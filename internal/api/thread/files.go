@@ -110,10 +110,7 @@ func (c *call) list() {
 
 // permissions returns a mode in the format of ls.
 func permissions(e belljar.FileEntry) string {
-	kind := map[string]byte{"file": '-', "dir": 'd', "symlink": 'l'}[e.Type]
-	if kind == 0 {
-		kind = '?'
-	}
+	kind := cmp.Or(map[string]byte{"file": '-', "dir": 'd', "symlink": 'l'}[e.Type], '?')
 	mode, _ := strconv.ParseUint(e.Mode, 8, 32) // 0 if it is invalid
 	out := []byte{kind}
 	for i := 8; i >= 0; i-- {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/belljar/belljar/internal/char"
 )
 
 // Limits of a command, in bytes and levels. The parser is recursive, so deep nesting would cost too much. maxInside limits the
@@ -225,11 +227,7 @@ func (w *walk) name(name string) error {
 	if from, defined := w.functions[name]; defined && w.at >= from {
 		return nil
 	}
-	shown := name
-	if len(shown) > 100 {
-		shown = strings.ToValidUTF8(shown[:100], "") + "…"
-	}
-	return &refusal{message: fmt.Sprintf("Command '%s' not in whitelist. Allowed: %s", shown, strings.Join(g.allowed, ", "))}
+	return &refusal{message: fmt.Sprintf("Command '%s' not in whitelist. Allowed: %s", char.Short(name, 100), strings.Join(g.allowed, ", "))}
 }
 
 // match looks for denied patterns.

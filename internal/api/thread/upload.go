@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -61,10 +62,7 @@ func (c *call) upload() {
 		}
 		return
 	}
-	name := f.filename
-	if name == "" {
-		name = f.name
-	}
+	name := cmp.Or(f.filename, f.name)
 	switch {
 	case !c.required([2]string{"session_id", f.session}):
 		return

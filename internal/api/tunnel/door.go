@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
@@ -44,18 +45,14 @@ func New(opts Options) (*Door, error) {
 	if opts.Engine == nil || opts.Auth == nil || opts.OriginAllowed == nil {
 		return nil, errors.New("tunnel: no engine, no authenticator or no rule for origins")
 	}
-	if opts.PingEvery == 0 {
-		opts.PingEvery = 20 * time.Second
-	}
+	opts.PingEvery = cmp.Or(opts.PingEvery, 20*time.Second)
 	if opts.Connect == nil {
 		opts.Connect = func(*http.Request) error { return nil }
 	}
 	if opts.Events == nil {
 		opts.Events = event.Sinks{}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return &Door{opts: opts, log: opts.Logger, drain: api.NewDrain()}, nil
 }
 

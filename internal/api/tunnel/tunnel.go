@@ -201,8 +201,7 @@ func (t *tunnel) command(message io.Reader) *socket.Verdict {
 
 // broken is the verdict on an invalid message.
 func broken(text string) *socket.Verdict {
-	v := refused(&belljar.Error{Code: belljar.CodeInvalidRequest, Message: text})
-	return &v
+	return new(refused(&belljar.Error{Code: belljar.CodeInvalidRequest, Message: text}))
 }
 
 // down moves bytes from the program to the client. It returns nil after the end of file.
@@ -276,8 +275,7 @@ func reset(err error) *socket.Verdict {
 
 // lost is the verdict on a WebSocket that can no longer be read or written.
 func lost(err error) *socket.Verdict {
-	v := socket.Lost(err)
-	return &v
+	return new(socket.Lost(err))
 }
 
 func shutdown() socket.Verdict {

@@ -205,8 +205,7 @@ func (x *chat) Greet() any {
 	defer x.mu.Unlock()
 	if !x.greeted {
 		x.greeted = true
-		seq := x.program.before
-		m.Seq = &seq
+		m.Seq = new(x.program.before)
 	}
 	return m
 }

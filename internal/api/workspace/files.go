@@ -27,11 +27,7 @@ func escapes(p string) error {
 
 // short returns the beginning of a text of a client, for an answer.
 func short(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= 200 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:200], "") + "…"
+	return char.Short(strings.ToValidUTF8(s, "\uFFFD"), 200)
 }
 
 // said returns an error of Files in the API's words. Other errors are returned unchanged.

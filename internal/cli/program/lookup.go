@@ -3,6 +3,7 @@ package program
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -73,12 +74,7 @@ func (h hostImage) resolve(program string) (first string, ok bool) {
 }
 
 func (h hostImage) sees(path string) bool {
-	for _, dir := range h.visible {
-		if strings.HasPrefix(path, dir+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.visible, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
 }
 
 // elsewhere returns where the caller's own PATH has a program that the image lacks, or "".

@@ -31,6 +31,18 @@ func Table(w io.Writer, header string, rows [][]string) error {
 	return err
 }
 
+// List prints a list: as one JSON array, or as a table with a row for each item.
+func List[T any](w io.Writer, json bool, list []T, header string, row func(T) []string) error {
+	if json {
+		return JSON(w, append([]T{}, list...))
+	}
+	rows := [][]string{}
+	for _, item := range list {
+		rows = append(rows, row(item))
+	}
+	return Table(w, header, rows)
+}
+
 // Pairs prints names and values, one pair on each line.
 func Pairs(w io.Writer, pairs [][2]string) error {
 	var b strings.Builder

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -120,12 +121,7 @@ func (f *file) check(name string) error {
 // upload gathers the files. Their paths are relative to the template's file. The caller closes the upload.
 func (f *file) upload(name string) (*transfer.Upload, error) {
 	u := &transfer.Upload{}
-	var places []string
-	for place := range f.Files {
-		places = append(places, place)
-	}
-	slices.Sort(places) // so that the same files have the same digest
-	for _, place := range places {
+	for _, place := range slices.Sorted(maps.Keys(f.Files)) { // so that the same files have the same digest
 		clean, err := belljar.CleanPath(place)
 		if err != nil {
 			u.Close()

@@ -47,14 +47,10 @@ type list struct {
 func (l *list) Run(ctx context.Context, c Console) error {
 	return c.Remote(func(s belljar.Service) error {
 		all, err := s.Templates().List(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case l.JSON:
-			return show.JSON(c.Out(), all)
 		}
-		rows := [][]string{}
-		for _, x := range all {
+		return show.List(c.Out(), l.JSON, all, "TEMPLATE FOR IMAGE SIZE BUILT WHY", func(x belljar.Template) []string {
 			of := "you"
 			if x.Shared {
 				of = "all"
@@ -63,9 +59,8 @@ func (l *list) Run(ctx context.Context, c Console) error {
 			if x.Building != "" {
 				when = "now: " + x.Building
 			}
-			rows = append(rows, []string{x.Name, of, x.BaseImage, show.Bytes(x.Bytes), when, x.Reason})
-		}
-		return show.Table(c.Out(), "TEMPLATE FOR IMAGE SIZE BUILT WHY", rows)
+			return []string{x.Name, of, x.BaseImage, show.Bytes(x.Bytes), when, x.Reason}
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,10 +54,7 @@ func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
 	}
 	temporary := path.Join(path.Dir(name), ".belljar-"+belljar.NewID())
 	// Drop set-id bits, which would mean another user here, and write access for group and others.
-	mode := fs.FileMode(a.Mode) & 0o755
-	if mode == 0 {
-		mode = 0o644
-	}
+	mode := cmp.Or(fs.FileMode(a.Mode)&0o755, 0o644)
 	f, err := o.root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode|0o600)
 	if err != nil {
 		return err

@@ -93,19 +93,12 @@ type list struct {
 func (l *list) Run(ctx context.Context, c Console) error {
 	return c.Remote(func(s belljar.Service) error {
 		all, err := s.Volumes().List(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case l.JSON:
-			return show.JSON(c.Out(), all)
 		}
-		rows := [][]string{}
-		for _, x := range all {
-			rows = append(rows, []string{
-				x.Name, strconv.Itoa(x.MB) + "MiB", show.RoughDuration(time.Since(x.CreatedAt)) + " ago", strings.Join(x.UsedBy, ","),
-			})
-		}
-		return show.Table(c.Out(), "VOLUME SIZE MADE USED-BY", rows)
+		return show.List(c.Out(), l.JSON, all, "VOLUME SIZE MADE USED-BY", func(x belljar.Volume) []string {
+			return []string{x.Name, strconv.Itoa(x.MB) + "MiB", show.RoughDuration(time.Since(x.CreatedAt)) + " ago", strings.Join(x.UsedBy, ",")}
+		})
 	})
 }
 

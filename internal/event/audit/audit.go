@@ -6,6 +6,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"strings"
@@ -56,9 +57,7 @@ func Open(o Options) (*Trail, error) {
 	if o.Queue <= 0 {
 		o.Queue = 4096
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -119,10 +118,8 @@ func (t *Trail) linger() {
 	if len(t.queue) > cap(t.queue)/2 || cap(t.queue) < 1024 {
 		return
 	}
-	timer := time.NewTimer(lingerFor)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(lingerFor):
 	case <-t.stop:
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,15 +79,13 @@ func lines(t *testing.T, trail *Trail, day string) (list []map[string]any) {
 	return list
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func sampleRun() *belljar.Run {
 	return &belljar.Run{
-		ID: "a1b2c3d4", UserID: "user_123", Phase: belljar.PhaseCompleted, ExitCode: ptr(0), SpecVersion: "1.0",
+		ID: "a1b2c3d4", UserID: "user_123", Phase: belljar.PhaseCompleted, ExitCode: new(0), SpecVersion: "1.0",
 		Runtime: "docker", RuntimeVersion: "24.0.6", BaseImage: "python:3.11-slim", ImageDigest: "sha256:deadbeef",
 		PolicyHash: "9f86d081884c7d659a2feaa0c55ad015", Command: []string{"secret", "command"},
 		ResourceUsage: &belljar.ResourceUsage{
-			CPUTimeSec: ptr(0.12), WallTimeSec: 1.02, PeakRSSMB: ptr(42.0), LogBytes: 128, ArtifactBytes: 2048,
+			CPUTimeSec: new(0.12), WallTimeSec: 1.02, PeakRSSMB: new(42.0), LogBytes: 128, ArtifactBytes: 2048,
 			Limits: &belljar.Limits{CPU: 1, MemoryMB: 512, StartupTimeoutSec: 20, TimeoutSec: 60, Pids: 256},
 		},
 	}
@@ -134,7 +133,7 @@ func TestFields(t *testing.T) {
 			Name: event.RunKilled, Reason: "canceled_by_user", Took: 1500 * time.Millisecond,
 			Run: &belljar.Run{
 				ID: "r", UserID: "user", SessionID: "s", Phase: belljar.PhaseKilled, ReasonCode: belljar.ReasonCanceledByUser,
-				Message: "canceled_by_user", ExitCode: ptr(143),
+				Message: "canceled_by_user", ExitCode: new(143),
 			},
 		}, map[string]any{
 			"event": "sandbox.run.killed", "user_id": "user", "actor_id": "admin", "run_id": "r", "session_id": "s", "phase": "killed",
@@ -171,9 +170,7 @@ func TestFields(t *testing.T) {
 			trail := open(t, Options{})
 			test.event.Caller = caller
 			trail.Record(test.event)
-			for name, value := range who {
-				test.want[name] = value
-			}
+			maps.Copy(test.want, who)
 			if diff := cmp.Diff([]map[string]any{test.want}, lines(t, trail, "20251028")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

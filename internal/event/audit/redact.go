@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -28,12 +29,8 @@ func redactDetail(detail map[string]string) map[string]string {
 
 // namesFile reports whether the detail of that name is a file name.
 func namesFile(name string) bool {
-	for _, word := range []string{"path", "file", "dir", "folder", "target"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	words := []string{"path", "file", "dir", "folder", "target"}
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // fileName matches possible file names: quoted texts, and words with a slash.

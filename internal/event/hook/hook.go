@@ -6,6 +6,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -104,9 +105,7 @@ func Open(o Options) (*Hook, error) {
 	if o.Events == nil {
 		o.Events = event.Sinks(nil)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -188,10 +187,8 @@ func (h *Hook) deliver(e event.Event) {
 
 // wait waits, and reports whether that was not interrupted by Close.
 func (h *Hook) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-h.stop:
 		return false

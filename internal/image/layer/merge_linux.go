@@ -54,7 +54,7 @@ func openToAll(into int, root string) error {
 type merger struct {
 	ctx     context.Context
 	stats   Stats
-	buffers [][]byte
+	buffers buffers
 	copies  bool // links to this layer do not work
 }
 
@@ -99,7 +99,7 @@ func (m *merger) fill(from, into int, path []string, fresh bool, name string) er
 
 // hide removes what the marks in a folder of a layer hide.
 func (m *merger) hide(from, into int, path []string) error {
-	names, err := list(from, m.buffer(len(path)))
+	names, err := list(from, m.buffers.at(len(path)))
 	for err == nil {
 		var name string
 		if name, _, err = names.next(); err != nil || name == "" {
@@ -128,7 +128,7 @@ func (m *merger) hide(from, into int, path []string) error {
 
 // entries merges what is in a folder of a layer, but for its marks.
 func (m *merger) entries(from, into int, path []string) error {
-	names, err := list(from, m.buffer(len(path)))
+	names, err := list(from, m.buffers.at(len(path)))
 	if err != nil {
 		return m.failed(path, "", err)
 	}
@@ -224,12 +224,14 @@ func (m *merger) try(from, into int, name string) error {
 	return err
 }
 
-// buffer returns memory for the names of one folder at each depth.
-func (m *merger) buffer(depth int) []byte {
-	for len(m.buffers) <= depth {
-		m.buffers = append(m.buffers, make([]byte, 16<<10))
+// buffers are memory for the names of one folder at each depth.
+type buffers [][]byte
+
+func (b *buffers) at(depth int) []byte {
+	for len(*b) <= depth {
+		*b = append(*b, make([]byte, 16<<10))
 	}
-	return m.buffers[depth]
+	return (*b)[depth]
 }
 
 func (m *merger) failed(path []string, name string, err error) error {

@@ -52,24 +52,17 @@ func emptyAt(fd int) error {
 type remover struct {
 	top     int
 	lifted  int
-	buffers [][]byte
+	buffers buffers
 }
 
 // deep is how many folders below the top are open at most. What lies deeper is lifted to the top first.
 const deep = 48
 
-func (r *remover) buffer(depth int) []byte {
-	for len(r.buffers) <= depth {
-		r.buffers = append(r.buffers, make([]byte, 16<<10))
-	}
-	return r.buffers[depth]
-}
-
 // empty removes what is in fd, in as many passes as it takes: file systems may hide names from a reader while others go,
 // and the top gets more while it is emptied.
 func (r *remover) empty(fd, depth int) error {
 	for {
-		names, err := list(fd, r.buffer(depth))
+		names, err := list(fd, r.buffers.at(depth))
 		if err != nil {
 			return err
 		}

@@ -247,12 +247,10 @@ func (r *Repository) SmallBlob(ctx context.Context, d manifest.Descriptor) ([]by
 
 // sleep waits for d, or for the end of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	}
 }

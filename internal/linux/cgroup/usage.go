@@ -97,8 +97,7 @@ func (g *Group) hitsV1(u *Usage) {
 // Within notes that a limit which the group has had all its life was never reached, if its high-water mark says so.
 func (u *Usage) Within(limit int64) {
 	if u.PeakMemory != nil && *u.PeakMemory < limit-nearly {
-		none := int64(0)
-		u.LimitHits = &none
+		u.LimitHits = new(int64(0))
 	}
 }
 

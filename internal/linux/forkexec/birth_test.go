@@ -276,11 +276,7 @@ func TestInsert(t *testing.T) {
 			say(p, w, "E") // 7
 			p.Exec("/bin/true", []string{"true"}, nil)
 			p.Insert(at, func() { say(p, w, "?") })
-			c, err := p.Start(forkexec.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			wait(t, c)
+			run(t, p, forkexec.Options{})
 			w.Close()
 			got, _ := io.ReadAll(r)
 			if string(got) != want {

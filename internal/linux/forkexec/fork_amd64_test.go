@@ -70,11 +70,7 @@ func TestChildsSignals(t *testing.T) {
 		defer p.Free()
 		p.Call(unix.SYS_DUP3, forkexec.Int(int(w.Fd())), forkexec.Int(1), forkexec.Int(0))
 		p.Exec("/bin/grep", []string{"grep", "^SigBlk", "/proc/self/status"}, nil)
-		c, err := p.Start(forkexec.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wait(t, c)
+		run(t, p, forkexec.Options{})
 		w.Close()
 		got, _ := io.ReadAll(r)
 		if want := "SigBlk:\t0000000000000000\n"; string(got) != want {
@@ -116,9 +112,5 @@ func TestMemoryAmongTheHeap(t *testing.T) {
 		t.Skipf("memory at %#x: this kernel has no such layout", at)
 	}
 	p.Exec("/bin/true", []string{"true"}, nil)
-	c, err := p.Start(forkexec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, c)
+	run(t, p, forkexec.Options{})
 }

@@ -22,14 +22,20 @@ func wait(t testing.TB, c forkexec.Child) unix.WaitStatus {
 	return status
 }
 
-func TestExec(t *testing.T) {
-	p := forkexec.New()
-	p.Exec("/bin/sh", []string{"sh", "-c", "exit 7"}, nil)
-	c, err := p.Start(forkexec.Options{})
+// run starts a program and waits for its end.
+func run(t testing.TB, p *forkexec.Program, o forkexec.Options) (pid int, status unix.WaitStatus) {
+	t.Helper()
+	c, err := p.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := wait(t, c); s.ExitStatus() != 7 {
+	return c.Pid, wait(t, c)
+}
+
+func TestExec(t *testing.T) {
+	p := forkexec.New()
+	p.Exec("/bin/sh", []string{"sh", "-c", "exit 7"}, nil)
+	if _, s := run(t, p, forkexec.Options{}); s.ExitStatus() != 7 {
 		t.Errorf("status %v, want exit 7", s)
 	}
 }
@@ -60,11 +66,7 @@ func TestResultsTolerateAndSkip(t *testing.T) {
 	p.UnlessError(func() { p.Call(unix.SYS_WRITE, fd, p.Str("b"), forkexec.Int(1)) }, unix.ENOENT)
 	p.Call(unix.SYS_WRITE, fd, p.Str("c"), forkexec.Int(1))
 	p.Exec("/bin/true", []string{"true"}, nil)
-	c, err := p.Start(forkexec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, c)
+	run(t, p, forkexec.Options{})
 	w.Close()
 	buf := make([]byte, 8)
 	n, _ := r.Read(buf)
@@ -78,13 +80,9 @@ func TestSyncRunsInTheParent(t *testing.T) {
 	p := forkexec.New()
 	p.Sync()
 	p.Exec("/bin/true", []string{"true"}, nil)
-	c, err := p.Start(forkexec.Options{Sync: func(pid int) error { pids = append(pids, pid); return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, c)
-	if len(pids) != 1 || pids[0] != c.Pid {
-		t.Errorf("sync saw %v, want %d", pids, c.Pid)
+	pid, _ := run(t, p, forkexec.Options{Sync: func(pid int) error { pids = append(pids, pid); return nil }})
+	if len(pids) != 1 || pids[0] != pid {
+		t.Errorf("sync saw %v, want %d", pids, pid)
 	}
 }
 
@@ -112,11 +110,7 @@ func TestForkedPart(t *testing.T) {
 		p.Fork(func() { p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str("1"), forkexec.Int(1)) })
 		p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str("2"), forkexec.Int(1))
 		p.Exec("/bin/true", []string{"true"}, nil)
-		c, err := p.Start(forkexec.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wait(t, c)
+		run(t, p, forkexec.Options{})
 		w.Close()
 		buf := make([]byte, 8)
 		n, _ := r.Read(buf)
@@ -143,11 +137,7 @@ func BenchmarkForkExecTrue(b *testing.B) {
 	for b.Loop() {
 		p := forkexec.New()
 		p.Exec("/bin/true", []string{"true"}, nil)
-		c, err := p.Start(forkexec.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		wait(b, c)
+		run(b, p, forkexec.Options{})
 	}
 }
 
@@ -172,11 +162,7 @@ func TestSpawnedPartRunsBeside(t *testing.T) {
 	p.Call(unix.SYS_WAIT4, pid, forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 	p.Call(unix.SYS_WRITE, out, p.Str("3"), forkexec.Int(1))
 	p.Exec("/bin/true", []string{"true"}, nil)
-	c, err := p.Start(forkexec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, c)
+	run(t, p, forkexec.Options{})
 	w.Close()
 	buf := make([]byte, 8)
 	n, _ := r.Read(buf)

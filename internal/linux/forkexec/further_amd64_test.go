@@ -68,11 +68,7 @@ func TestSpawnSharesMemory(t *testing.T) {
 	say(p, w, forkexec.Ptr(p, shared), len(shared))
 	p.Call(unix.SYS_WRITE, mine, p.Str("!"), forkexec.Int(1))
 	p.Exec("/bin/true", []string{"true"}, nil)
-	c, err := p.Start(forkexec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, c)
+	run(t, p, forkexec.Options{})
 	w.Close()
 	if got, err := io.ReadAll(r); string(got) != "from the second!" || err != nil {
 		t.Errorf("said %q, %v", got, err)

@@ -72,11 +72,7 @@ func TestLargeProgram(t *testing.T) {
 		}
 		p.Exec("/bin/sh", argv, nil)
 		for range 3 {
-			c, err := p.Start(forkexec.Options{Only: []int{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := wait(t, c); s.ExitStatus() != 9 {
+			if _, s := run(t, p, forkexec.Options{Only: []int{}}); s.ExitStatus() != 9 {
 				t.Errorf("status %v, want exit 9", s)
 			}
 		}
@@ -97,11 +93,7 @@ func TestPtrCopies(t *testing.T) {
 	copy(list, "late")
 	p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), forkexec.Ptr(p, own), forkexec.Int(4))
 	p.Exec("/bin/true", []string{"true"}, nil)
-	c, err := p.Start(forkexec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, c)
+	run(t, p, forkexec.Options{})
 	w.Close()
 	if got, _ := io.ReadAll(r); string(got) != "thenlist" {
 		t.Errorf("said %q", got)

@@ -3,6 +3,7 @@
 package idmap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,9 +61,7 @@ func Discover(o Options) (*Pool, error) {
 	if o.Root == "" {
 		p.uid, p.gid = os.Geteuid(), os.Getegid()
 	}
-	if p.dir == "" {
-		p.dir = filepath.Join(rundir.Default(), "ids")
-	}
+	p.dir = cmp.Or(p.dir, filepath.Join(rundir.Default(), "ids"))
 	name := userName(o, p.uid)
 	var ids, mine, taken []span
 	for i, kind := range []string{"uid", "gid"} {
@@ -122,9 +121,7 @@ func (p *Pool) root(mapped, taken []span) {
 }
 
 func (p *Pool) rootless(ids []span, name string) {
-	if name == "" {
-		name = strconv.Itoa(p.uid)
-	}
+	name = cmp.Or(name, strconv.Itoa(p.uid))
 	for _, helper := range []string{"newuidmap", "newgidmap"} {
 		if _, err := exec.LookPath(helper); err != nil {
 			p.Mode, p.Hint = ModeSingle, helper+" is missing; install the uidmap package (Debian, Ubuntu) or shadow-utils"

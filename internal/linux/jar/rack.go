@@ -3,6 +3,7 @@
 package jar
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,18 +83,12 @@ type Rack struct {
 
 // Open prepares a rack. It changes nothing outside RunDir. The caller must close it.
 func Open(o Options) (*Rack, error) {
-	if o.Installation == "" {
-		o.Installation = sharedInstallation
-	}
+	o.Installation = cmp.Or(o.Installation, sharedInstallation)
 	if !o.ValidID(o.Installation) {
 		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
 	}
-	if o.RunDir == "" {
-		o.RunDir = rundir.Default()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.RunDir = cmp.Or(o.RunDir, rundir.Default())
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	r := &Rack{o: o, boot: roster.BootID(), score: usualScore(), living: map[string]*Jar{}, births: map[string]*making{}}
 	if err := r.open(); err != nil {
 		r.release()

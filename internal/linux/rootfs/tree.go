@@ -3,6 +3,7 @@
 package rootfs
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -44,12 +45,8 @@ type User struct{ UID, GID int }
 // Fill replaces zeros with the default.
 func (u User) Fill() User {
 	const usual = 1000
-	if u.UID == 0 {
-		u.UID = usual
-	}
-	if u.GID == 0 {
-		u.GID = usual
-	}
+	u.UID = cmp.Or(u.UID, usual)
+	u.GID = cmp.Or(u.GID, usual)
 	return u
 }
 

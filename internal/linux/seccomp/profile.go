@@ -4,6 +4,7 @@ package seccomp
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	profile "github.com/moby/profiles/seccomp"
@@ -55,12 +56,7 @@ func Profile(o Options) ([]byte, error) {
 		ArchMap:      []profile.Architecture{{Arch: specs.ArchX86_64}, {Arch: specs.ArchAARCH64}},
 		Syscalls:     []*profile.Syscall{{LinuxSyscall: specs.LinuxSyscall{Names: slices.Compact(all), Action: specs.ActAllow}}},
 	}
-	names := make([]string, 0, len(conditions))
-	for name := range conditions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(conditions)) {
 		p.Syscalls = append(p.Syscalls, conditions[name]...)
 	}
 	text, err := json.MarshalIndent(p, "", "\t")

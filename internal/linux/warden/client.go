@@ -141,15 +141,13 @@ func (c *Client) exchange(q request) (reply, error) {
 		_, err = c.conn.Write(append(text, '\n'))
 	}
 	if err == nil {
-		late := time.NewTimer(patience)
-		defer late.Stop()
 		select {
 		case a, ok := <-c.answers:
 			if ok {
 				return a, nil
 			}
 			err = errors.New("the warden of memory limits has ended")
-		case <-late.C:
+		case <-time.After(patience):
 			err = errors.New("the warden of memory limits does not answer")
 		}
 	}

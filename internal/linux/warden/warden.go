@@ -3,6 +3,7 @@
 package warden
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,9 +21,7 @@ type Warden struct {
 
 // New starts a warden. The caller closes it. A nil logger discards.
 func New(logger *slog.Logger) (*Warden, error) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	w := &Warden{}
 	for _, on := range halves() {
 		l, err := newLoop(logger, on)

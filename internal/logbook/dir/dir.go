@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,9 +42,7 @@ func Open(o Options) (*Book, error) {
 	if o.Path == "" {
 		return nil, errors.New("logbook: no folder given")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if err := os.MkdirAll(o.Path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of logs: %w", err)
 	}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func New(o Options) (*Runtime, error) {
 	if o.Agent == nil {
 		return nil, errors.New("docker: no agent")
 	}
-	if o.Installation == "" {
-		o.Installation = "cli"
-	}
+	o.Installation = cmp.Or(o.Installation, "cli")
 	if !belljar.ValidID(o.Installation) {
 		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
 	}
@@ -85,9 +84,7 @@ func New(o Options) (*Runtime, error) {
 	if o.Keychain == nil {
 		o.Keychain = authn.DefaultKeychain
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	e, err := newEngine(o)
 	if err != nil {
 		return nil, err

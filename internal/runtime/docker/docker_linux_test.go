@@ -2,12 +2,9 @@ package docker_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,17 +39,7 @@ func open(t testing.TB, o docker.Options) *docker.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		ids, err := r.List(ctx)
-		for _, id := range ids {
-			err = errors.Join(err, r.Remove(ctx, id))
-		}
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	runtimetest.CloseAfter(t, r)
 	return r
 }
 
@@ -64,28 +51,16 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[runtime.Runtime]string{}
-	var mu sync.Mutex
-	make := func(t *testing.T, installation string) runtime.Runtime {
-		r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
-		mu.Lock()
-		defer mu.Unlock()
-		names[r] = installation
-		return r
-	}
 	o := runtimetest.Options{
-		New: func(t *testing.T) runtime.Runtime { return make(t, name()) },
-		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
-			mu.Lock()
-			installation := names[r]
-			mu.Unlock()
-			if err := r.(*docker.Runtime).Close(); err != nil {
-				t.Error(err)
-			}
-			return make(t, installation)
-		},
 		RestartKills: true, AgentUser: true, Parallel: true, Few: tier.Pick(true, false), Short: tier.Pick(true, false), Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image}, Net: net,
 	}
+	o.New, o.Restart = runtimetest.Restarting(func(*testing.T) string { return name() }, func(t *testing.T, installation string) runtime.Runtime {
+		return open(t, docker.Options{Host: engine.Host(), Installation: installation})
+	}, func(t *testing.T, r runtime.Runtime) {
+		if err := r.(*docker.Runtime).Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	runtimetest.Run(t, o)
 	t.Run("kernels", func(t *testing.T) { // that image has no interpreters
 		tier.Soak(t) // its image has Node, too: the engine takes seconds to read it

@@ -78,7 +78,9 @@ func (e *engine) destroy(ctx context.Context, container string) error {
 		case !unreachable(err):
 			return err
 		}
-		if !sleep(ctx, pause) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			return fault(stepEngine, err)
 		}
 	}
@@ -107,14 +109,3 @@ const (
 	shortest = 10 * time.Millisecond
 	longest  = time.Second
 )
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +21,8 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 	}
 	slow, there, gone := root("a"), root("b"), root("c")
 	begun, over := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	r := answered(t, func(w http.ResponseWriter, q *http.Request) {
 		switch {
-		case strings.HasSuffix(q.URL.Path, "/_ping"):
 		case strings.HasSuffix(q.URL.Path, "/images/create"):
 			close(begun)
 			<-over
@@ -35,16 +32,7 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
-	}))
-	t.Cleanup(server.Close)
-	r, err := New(Options{
-		Host:  "tcp://" + server.Listener.Addr().String(),
-		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
 	f := &facts{Info: system.Info{Architecture: "x86_64"}}
 	ask := func(ctx context.Context, root runtime.Root) <-chan error {
 		done := make(chan error, 1)

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,14 +26,7 @@ func TestDestroyOnALostEngine(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(server.Close)
-	r, err := New(Options{
-		Host: "tcp://" + server.Listener.Addr().String(), Patience: time.Hour,
-		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
+	r := connected(t, "tcp://"+server.Listener.Addr().String(), time.Hour)
 	s := r.sandbox("s", "c1", true, 1)
 	s.End(runtime.Exit{Reason: runtime.ExitEngineGone})
 	if err := s.Destroy(t.Context()); err == nil {
@@ -74,14 +66,7 @@ func TestDestroyReturns(t *testing.T) {
 			server.Listener = l
 			server.Start()
 			t.Cleanup(server.Close)
-			r, err := New(Options{
-				Host: "unix://" + l.Addr().String(), Patience: 3 * time.Second,
-				Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { r.Close() })
+			r := connected(t, "unix://"+l.Addr().String(), 3*time.Second)
 			t.Cleanup(func() { close(over) })
 			ours, theirs := net.Pipe()
 			t.Cleanup(func() { theirs.Close() })

@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -199,19 +200,14 @@ func TestPermission(t *testing.T) {
 		return
 	}
 	engine := dockerd.Start(t)
-	dir, err := os.MkdirTemp("", "docker-test-")
-	if err != nil {
+	const uid = 61501
+	dir, program := need.User(t, uid)
+	if err := os.Chmod(filepath.Dir(engine.Socket()), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	self, err := os.ReadFile(os.Args[0])
-	binary := filepath.Join(dir, "docker.test")
-	if err := errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chmod(filepath.Dir(engine.Socket()), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-test.run=^TestPermission$", "-test.v")
+	cmd := exec.Command(program, "-test.run=^TestPermission$", "-test.v")
 	cmd.Dir, cmd.Env = dir, []string{"BELLJAR_TEST_SOCKET=" + engine.Socket()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 61501, Gid: 61501}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: TestPermission")) {
 		t.Errorf("%v\n%s", err, out)
 	}

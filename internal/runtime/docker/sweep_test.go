@@ -3,7 +3,6 @@ package docker
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 // An image may have any label, and its containers have it, too. They are not taken for remains of ours.
 func TestSweepSparesLabelsOfImages(t *testing.T) {
 	var removed []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	r := answered(t, func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case q.Method == http.MethodDelete:
 			removed = append(removed, q.URL.Path[strings.LastIndex(q.URL.Path, "/")+1:])
@@ -21,16 +20,7 @@ func TestSweepSparesLabelsOfImages(t *testing.T) {
 		case strings.HasSuffix(q.URL.Path, "/containers/json"):
 			io.WriteString(w, "[]")
 		}
-	}))
-	t.Cleanup(server.Close)
-	r, err := New(Options{
-		Host:  "tcp://" + server.Listener.Addr().String(),
-		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
 	if _, err := r.Sweep(t.Context()); err != nil || !slices.Equal(removed, []string{"fill"}) {
 		t.Errorf("removed %v, %v", removed, err)
 	}

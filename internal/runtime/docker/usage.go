@@ -121,8 +121,7 @@ func (m *meter) settle(u *runtime.Usage, limit int) {
 		return
 	}
 	m.peak = max(m.peak, *u.PeakPids)
-	peak := m.peak
-	u.PeakPids = &peak
+	u.PeakPids = new(m.peak)
 }
 
 // stats asks the engine, which may look for a second before it answers. It counts all processes, the agent's among them.
@@ -144,8 +143,7 @@ func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, error) {
 		return u, nil // it has ended
 	}
 	if n := st.CPUStats.CPUUsage.TotalUsage; n > 0 {
-		d := time.Duration(n)
-		u.CPU, u.Sources["cpu"] = &d, source
+		u.CPU, u.Sources["cpu"] = new(time.Duration(n)), source
 	}
 	if n := int64(st.MemoryStats.Usage); n > 0 {
 		u.Memory, u.Sources["memory"] = &n, source

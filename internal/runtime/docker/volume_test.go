@@ -15,8 +15,22 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
-// stocked makes a runtime whose engine has a volume for every agent. handle answers the rest.
-func stocked(t *testing.T, handle http.HandlerFunc) *Runtime {
+// connected makes a runtime with an engine.
+func connected(t *testing.T, host string, patience time.Duration) *Runtime {
+	t.Helper()
+	r, err := New(Options{
+		Host: host, Patience: patience,
+		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// answered makes a runtime whose engine answers as handle does.
+func answered(t *testing.T, handle http.HandlerFunc) *Runtime {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if !strings.HasSuffix(q.URL.Path, "/_ping") {
@@ -25,15 +39,7 @@ func stocked(t *testing.T, handle http.HandlerFunc) *Runtime {
 		}
 	}))
 	t.Cleanup(server.Close)
-	r, err := New(Options{
-		Host: "tcp://" + server.Listener.Addr().String(), Patience: time.Minute,
-		Agent: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
+	return connected(t, "tcp://"+server.Listener.Addr().String(), time.Minute)
 }
 
 // An image that hides the agent cannot fill the engine's disk: a volume that has the agent is not filled once more.
@@ -44,7 +50,7 @@ func TestFilledVolume(t *testing.T) {
 	}{"complete": {"agent", 0}, "cut short": {"age", 1}, "empty": {"", 1}} {
 		t.Run(name, func(t *testing.T) {
 			copies := 0
-			r := stocked(t, func(w http.ResponseWriter, q *http.Request) {
+			r := answered(t, func(w http.ResponseWriter, q *http.Request) {
 				switch path := q.URL.Path; {
 				case strings.HasSuffix(path, "/containers/create"):
 					w.WriteHeader(http.StatusCreated)
@@ -77,7 +83,7 @@ func TestFilledVolume(t *testing.T) {
 // A request that was cancelled does not wait until the engine has answered another one.
 func TestCancelledFill(t *testing.T) {
 	asked, over := make(chan struct{}), make(chan struct{})
-	r := stocked(t, func(w http.ResponseWriter, _ *http.Request) {
+	r := answered(t, func(w http.ResponseWriter, _ *http.Request) {
 		close(asked)
 		<-over
 		_, _ = io.WriteString(w, `{"Name": "belljar-agent"}`)

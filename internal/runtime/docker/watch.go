@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -65,8 +66,7 @@ const settle = 250 * time.Millisecond
 // connection to be had. Nothing of both if the runtime is closed meanwhile. An engine that does not answer is asked until
 // the patience is over.
 func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
-	patience := time.NewTimer(s.rt.opts.Patience)
-	defer patience.Stop()
+	patience := time.After(s.rt.opts.Patience)
 	wasAway := false
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		ctx, cancel := context.WithTimeout(context.Background(), away)
@@ -85,17 +85,14 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 			return host, nil
 		}
 		wasAway = wasAway || err != nil
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
-		case <-patience.C:
-			timer.Stop()
+		case <-time.After(pause):
+		case <-patience:
 			if err == nil { // it has neither ended nor a connection: of a creator's sandbox there is only one
 				return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: "its connection has ended, and it has not"}
 			}
 			return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: err.Error()}
 		case <-s.rt.closing:
-			timer.Stop()
 			if err != nil || s.detached {
 				return nil, nil
 			}
@@ -141,10 +138,7 @@ const killed = 128 + 9
 
 // explain returns the reason for a container's end.
 func (s *sandbox) explain(st *container.State) runtime.Exit {
-	said := s.stderr.String()
-	if said == "" {
-		said = st.Error
-	}
+	said := cmp.Or(s.stderr.String(), st.Error)
 	if said != "" {
 		said = ": " + said
 	}

@@ -5,7 +5,6 @@ package fake_test
 import (
 	"errors"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -19,38 +18,24 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 
+// end is that of a daemon.
+func end(t *testing.T, r runtime.Runtime) {
+	t.Helper()
+	if err := r.(*fake.Runtime).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConformance(t *testing.T) {
 	for name, mux := range map[string]bool{"sockets": false, "mux": true} {
 		t.Run(name, func(t *testing.T) {
-			var mu sync.Mutex
-			hosts := map[runtime.Runtime]*fake.Host{}
-			open := func(t *testing.T, h *fake.Host) runtime.Runtime {
+			o := runtimetest.Options{UID: os.Getuid(), GID: os.Getgid(), RestartKills: true, Parallel: true, Short: tier.Pick(true, false)}
+			o.New, o.Restart = runtimetest.Restarting(func(*testing.T) *fake.Host { return fake.NewHost() }, func(t *testing.T, h *fake.Host) runtime.Runtime {
 				r := fake.New(fake.Options{Host: h, Mux: mux, Dir: t.TempDir()})
-				mu.Lock()
-				hosts[r] = h
-				mu.Unlock()
-				t.Cleanup(func() {
-					if err := r.Close(); err != nil {
-						t.Error(err)
-					}
-				})
+				t.Cleanup(func() { end(t, r) })
 				return r
-			}
-			runtimetest.Run(t, runtimetest.Options{
-				UID:          os.Getuid(),
-				GID:          os.Getgid(),
-				New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
-				RestartKills: true, Parallel: true, Short: tier.Pick(true, false),
-				Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
-					if err := r.(*fake.Runtime).Close(); err != nil {
-						t.Fatal(err)
-					}
-					mu.Lock()
-					host := hosts[r]
-					mu.Unlock()
-					return open(t, host)
-				},
-			})
+			}, end)
+			runtimetest.Run(t, o)
 		})
 	}
 }

@@ -4,18 +4,14 @@ package gvisor_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
@@ -107,15 +103,7 @@ func open(t testing.TB, dir string) *gvisor.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ids, err := r.List(context.Background())
-		for _, id := range ids {
-			err = errors.Join(err, r.Remove(context.Background(), id))
-		}
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	runtimetest.CloseAfter(t, r)
 	return r
 }
 
@@ -127,44 +115,20 @@ func spec() runtime.Spec {
 }
 
 func TestConformance(t *testing.T) {
-	dirs := map[runtime.Runtime]string{}
-	var mu sync.Mutex
-	make := func(t *testing.T, dir string) runtime.Runtime {
-		r := open(t, dir)
-		mu.Lock()
-		defer mu.Unlock()
-		dirs[r] = dir
-		return r
-	}
-	runtimetest.Run(t, runtimetest.Options{
-		New: func(t *testing.T) runtime.Runtime { return make(t, t.TempDir()) },
-		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
-			mu.Lock()
-			dir := dirs[r]
-			mu.Unlock()
-			return make(t, dir)
-		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Few: tier.Pick(true, false), Net: os.Getenv(netPath),
-	})
+	o := runtimetest.Options{UID: 1000, GID: 1000, Isolated: true, Parallel: true, Few: tier.Pick(true, false), Net: os.Getenv(netPath)}
+	o.New, o.Restart = runtimetest.Restarting((*testing.T).TempDir, func(t *testing.T, dir string) runtime.Runtime { return open(t, dir) },
+		func(*testing.T, runtime.Runtime) {})
+	runtimetest.Run(t, o)
 }
 
 // run runs a script in a sandbox and returns what it printed.
 func run(t testing.TB, box runtime.Sandbox, script string) string {
 	t.Helper()
-	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
+	out, exit := runtimetest.Execute(t, box.Dial, wire.Exec{
 		ID: belljar.NewID(), Argv: []string{"/bin/sh", "-c", script}, UID: 1000, GID: 1000, KillAll: true, Env: []string{"PATH=/usr/bin:/bin"},
 	})
-	if err != nil {
-		t.Fatal(err)
+	if exit.Code != 0 {
+		t.Fatalf("%s: %+v, %q", script, exit, out)
 	}
-	defer p.Close()
-	var out strings.Builder
-	exit, err := p.Output(context.Background(), func(_ int64, _ wire.Stream, b []byte) error {
-		out.Write(b)
-		return nil
-	})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("%s: %+v, %v, %q", script, exit, err, out.String())
-	}
-	return out.String()
+	return out
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
@@ -43,60 +44,20 @@ func TestRootEnforcesEverything(t *testing.T) {
 // A daemon that is killed leaves its detached sandbox alive, and the next one finds it and can remove it.
 func TestSurvivesItsDaemon(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeDetached)
-	r := open(t, dir)
-	box, err := r.Attach(context.Background(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := agent.New(box.Dial).Ping(context.Background()); err != nil || info.Pid != 1 {
-		t.Fatalf("agent answered %+v, %v", info, err)
-	}
-	if n, err := r.Sweep(context.Background()); n != 0 || err != nil {
-		t.Errorf("a living sandbox was swept: %d, %v", n, err)
-	}
-	if err := box.Destroy(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if exit, err := box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
-		t.Errorf("exit %+v, %v", exit, err)
-	}
+	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
+	runtimetest.Survived(t, open(t, dir), id)
 	nothingLeft(t, dir)
 }
 
 // A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
 func TestEndsWithItsCreator(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeCreator)
-	r := open(t, dir)
-	if box, err := r.Attach(context.Background(), id); err == nil {
-		// The keep may be on its way out still; it must not need anybody's help.
-		if _, err := box.Wait(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if err := box.Destroy(context.Background()); err != nil {
-			t.Error(err)
-		}
-	} else if n, err := r.Sweep(context.Background()); n != 1 || err != nil {
-		t.Errorf("swept %d, %v; want 1", n, err)
-	}
+	id := runtimetest.Killed(t, dir, runtime.LifetimeCreator)
+	runtimetest.Ended(t, open(t, dir), id)
 	nothingLeft(t, dir)
 }
 
-// killedDaemon makes a sandbox in another process, which is then killed.
-func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
-	t.Helper()
-	id := belljar.NewID()
-	daemon := exec.Command(os.Args[0])
-	daemon.Env = append(os.Environ(), "BELLJAR_TEST_ABANDON="+id, "BELLJAR_TEST_DIR="+dir, "BELLJAR_TEST_LIFE="+string(life))
-	daemon.Stderr = os.Stderr
-	if err := daemon.Run(); !strings.Contains(fmt.Sprint(err), "killed") {
-		t.Fatalf("the daemon ended with %v, want killed", err)
-	}
-	return id
-}
-
-// abandon is the daemon of killedDaemon.
+// abandon is the daemon of [runtimetest.Killed].
 func abandon(id string) error {
 	o, err := options(os.Getenv("BELLJAR_TEST_DIR"))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -41,7 +40,8 @@ var agentProgram []byte
 
 func TestMain(m *testing.M) {
 	if id := os.Getenv("BELLJAR_TEST_ABANDON"); id != "" {
-		os.Exit(abandon(id))
+		fmt.Fprintln(os.Stderr, makeAbandoned(id))
+		os.Exit(1)
 	}
 	if point := os.Getenv("BELLJAR_TEST_CLAIM"); point != "" {
 		fmt.Fprintln(os.Stderr, claimAndDie(point))
@@ -91,15 +91,7 @@ func openAs(t testing.TB, dir, installation string) *native.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ids, err := r.List(context.Background())
-		for _, id := range ids {
-			err = errors.Join(err, r.Remove(context.Background(), id))
-		}
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	runtimetest.CloseAfter(t, r)
 	return r
 }
 
@@ -112,27 +104,15 @@ func spec() runtime.Spec {
 }
 
 func TestConformance(t *testing.T) {
-	dirs := map[runtime.Runtime]string{}
-	var mu sync.Mutex
-	make := func(t *testing.T, dir string) runtime.Runtime {
+	o := runtimetest.Options{
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath), Short: os.Getenv(shortSuite) != "", Few: os.Getenv(shortSuite) != "",
+	}
+	o.New, o.Restart = runtimetest.Restarting((*testing.T).TempDir, func(t *testing.T, dir string) runtime.Runtime {
 		h := fnv.New64a()
 		h.Write([]byte(dir))
-		r := openAs(t, dir, fmt.Sprintf("test-%x", h.Sum64()))
-		mu.Lock()
-		defer mu.Unlock()
-		dirs[r] = dir
-		return r
-	}
-	runtimetest.Run(t, runtimetest.Options{
-		New: func(t *testing.T) runtime.Runtime { return make(t, t.TempDir()) },
-		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
-			mu.Lock()
-			dir := dirs[r]
-			mu.Unlock()
-			return make(t, dir)
-		},
-		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: os.Getenv(netPath), Short: os.Getenv(shortSuite) != "", Few: os.Getenv(shortSuite) != "",
-	})
+		return openAs(t, dir, fmt.Sprintf("test-%x", h.Sum64()))
+	}, func(*testing.T, runtime.Runtime) {})
+	runtimetest.Run(t, o)
 }
 
 // Every protection is enforced as root here, or a test of it proves nothing.
@@ -152,24 +132,11 @@ func TestRootEnforcesEverything(t *testing.T) {
 // The same as an ordinary user without subordinate ids, the weakest way there is. The other ways of being rootless
 // differ in the ids only, and test/security runs on all of them.
 func TestRootless(t *testing.T) {
-	need.Root(t)
-	t.Parallel()
 	const uid = 61501
-	dir, err := os.MkdirTemp("", "belljar-rootless-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "native.test")
-	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chown(dir, uid, uid)); err != nil {
-		t.Fatal(err)
-	}
+	dir, program := need.User(t, uid)
+	t.Parallel()
 	// What fails at each step of a birth or a claim costs as much as all the rest, and root has tried it.
-	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth|KilledWhileClaiming)$", ""))
+	cmd := exec.Command(program, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth|KilledWhileClaiming)$", ""))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath), shortSuite + "=" + tier.Pick("1", "")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -185,64 +152,17 @@ func TestRootless(t *testing.T) {
 // A daemon that is killed leaves its detached sandbox alive, and the next one finds it and can remove it.
 func TestSurvivesItsDaemon(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeDetached)
-	r := open(t, dir)
-	box, err := r.Attach(context.Background(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := agent.New(box.Dial).Ping(context.Background())
-	if err != nil || info.Pid != 1 {
-		t.Fatalf("agent answered %+v, %v", info, err)
-	}
-	if n, err := r.Sweep(context.Background()); n != 0 || err != nil {
-		t.Errorf("a living sandbox was swept: %d, %v", n, err)
-	}
-	if err := box.Destroy(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if exit, err := box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
-		t.Errorf("exit %+v, %v", exit, err)
-	}
+	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
+	runtimetest.Survived(t, open(t, dir), id)
 	nothingLeft(t, dir)
 }
 
 // A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
 func TestEndsWithItsCreator(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeCreator)
-	r := open(t, dir)
-	if box, err := r.Attach(context.Background(), id); err == nil {
-		// The agent may be on its way out still; it must not need anybody's help.
-		if _, err := box.Wait(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if err := box.Destroy(context.Background()); err != nil {
-			t.Error(err)
-		}
-	} else if n, err := r.Sweep(context.Background()); n != 1 || err != nil {
-		t.Errorf("swept %d, %v; want 1", n, err)
-	}
+	id := runtimetest.Killed(t, dir, runtime.LifetimeCreator)
+	runtimetest.Ended(t, open(t, dir), id)
 	nothingLeft(t, dir)
-}
-
-// killedDaemon makes a sandbox in another process, which is then killed.
-func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
-	t.Helper()
-	id := belljar.NewID()
-	daemon := exec.Command(os.Args[0])
-	daemon.Env = append(os.Environ(), "BELLJAR_TEST_ABANDON="+id, "BELLJAR_TEST_DIR="+dir, "BELLJAR_TEST_LIFE="+string(life))
-	daemon.Stderr = os.Stderr
-	if err := daemon.Run(); !strings.Contains(fmt.Sprint(err), "killed") {
-		t.Fatalf("the daemon ended with %v, want killed", err)
-	}
-	return id
-}
-
-// abandon is the daemon of killedDaemon.
-func abandon(id string) int {
-	fmt.Fprintln(os.Stderr, makeAbandoned(id))
-	return 1
 }
 
 // The next process sweeps the remains of a killed creator.
@@ -350,22 +270,11 @@ func read(t *testing.T, box runtime.Sandbox, path string) string {
 // output returns what a command prints that succeeds.
 func output(t *testing.T, box runtime.Sandbox, argv ...string) string {
 	t.Helper()
-	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
-		ID: belljar.NewID(), Argv: argv, UID: 1000, GID: 1000, KillAll: true,
-	})
-	if err != nil {
-		t.Fatal(err)
+	out, exit := runtimetest.Execute(t, box.Dial, wire.Exec{ID: belljar.NewID(), Argv: argv, UID: 1000, GID: 1000, KillAll: true})
+	if exit.Code != 0 {
+		t.Fatalf("%q: %+v, %q", argv, exit, out)
 	}
-	defer p.Close()
-	var out strings.Builder
-	exit, err := p.Output(context.Background(), func(_ int64, _ wire.Stream, b []byte) error {
-		out.Write(b)
-		return nil
-	})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("%q: %+v, %v", argv, exit, err)
-	}
-	return out.String()
+	return out
 }
 
 func TestManyAtOnce(t *testing.T) {

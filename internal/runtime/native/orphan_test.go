@@ -24,6 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 )
 
 // Where the daemon of these tests stops, to be killed.
@@ -90,20 +91,25 @@ func inNamespace(pid int) bool {
 // awaitAgent returns when the agent answers. The daemon then stands in front of its record, which is a fifo.
 func (h *halfMade) awaitAgent(t *testing.T) {
 	t.Helper()
-	folder, err := os.Open(filepath.Join(h.dir, native.Name, "test", h.id))
+	ctx, cancel := context.WithTimeout(t.Context(), prompt)
+	defer cancel()
+	info, err := agent.New(dialer(t, h.dir, h.id)).Ping(ctx)
+	if err != nil || info.Pid != 1 {
+		t.Fatalf("agent answered %+v, %v", info, err)
+	}
+}
+
+// dialer reaches the agent of a sandbox without its runtime.
+func dialer(t *testing.T, dir, id string) func(ctx context.Context) (net.Conn, error) {
+	t.Helper()
+	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer folder.Close()
-	socket := fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()) // short enough for an address
-	ctx, cancel := context.WithTimeout(t.Context(), prompt)
-	defer cancel()
-	info, err := agent.New(func(ctx context.Context) (net.Conn, error) {
+	t.Cleanup(func() { folder.Close() })
+	return func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}).Ping(ctx)
-	if err != nil || info.Pid != 1 {
-		t.Fatalf("agent answered %+v, %v", info, err)
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd())) // short enough for an address
 	}
 }
 
@@ -221,7 +227,7 @@ func TestRemoveUnderItsDaemon(t *testing.T) {
 // An unreadable record counts as missing.
 func TestRemoveWithBrokenRecord(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 	record := filepath.Join(dir, native.Name, "test", id, "record.json")
 	if err := os.WriteFile(record, []byte(`{"pid": 1`), 0o600); err != nil {
 		t.Fatal(err)
@@ -245,7 +251,7 @@ func TestAttachToSomebodyElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			id := killedDaemon(t, dir, runtime.LifetimeDetached)
+			id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 			path := filepath.Join(dir, native.Name, "test", id, "record.json")
 			var record map[string]any
 			raw, err := os.ReadFile(path)
@@ -287,7 +293,7 @@ func (h *halfMade) gone(t *testing.T) {
 	noGroupLeft(t, map[string]bool{h.id: true})
 }
 
-// makeAbandoned is what the daemon of killedDaemon and stopDaemon does before it is killed.
+// makeAbandoned is what the daemon of [runtimetest.Killed] and stopDaemon does before it is killed.
 func makeAbandoned(id string) error {
 	program, err := os.ReadFile(os.Getenv(agentPath))
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 )
 
 // What dead sandboxes of an installation have left that never comes back, another one removes; those that live stay.
 func TestSweepOthers(t *testing.T) {
 	dir := t.TempDir()
-	dead, alive := killedDaemon(t, dir, runtime.LifetimeCreator), killedDaemon(t, dir, runtime.LifetimeDetached)
+	dead, alive := runtimetest.Killed(t, dir, runtime.LifetimeCreator), runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 	theirs := open(t, dir)
 	if box, err := theirs.Attach(context.Background(), dead); err == nil { // on its way out still
 		if _, err := box.Wait(context.Background()); err != nil {

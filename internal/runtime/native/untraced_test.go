@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -102,7 +103,7 @@ func TestSweepUntraced(t *testing.T) {
 // If a cgroup cannot be removed, the sandbox's files stay, so that the next process finds it.
 func TestRemoveAgain(t *testing.T) {
 	dir := t.TempDir()
-	id := killedDaemon(t, dir, runtime.LifetimeCreator)
+	id := runtimetest.Killed(t, dir, runtime.LifetimeCreator)
 	host, err := cgroup.Discover(cgroup.Options{})
 	if err != nil {
 		t.Fatal(err)

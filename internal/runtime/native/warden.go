@@ -89,8 +89,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 		} else {
 			// Its limit, which is always more than that, was never reached. In cgroup v1 only this distinguishes what was killed
 			// for lack of the host's memory.
-			none := int64(0)
-			u.LimitHits = &none
+			u.LimitHits = new(int64(0))
 		}
 		peak := min(*u.PeakMemory-s.most.PeakFiles, warden.Limit(s.rec.Memory))
 		s.most.PeakMemory = max(s.most.PeakMemory, peak, held)
@@ -98,8 +97,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 		u.PeakMemory = &peak
 		u.Sources["peak_memory"] += ", less the most that files held; page cache included"
 	}
-	most := s.most.PeakFiles
-	u.Memory, u.Files, u.PeakFiles = &held, &files, &most
+	u.Memory, u.Files, u.PeakFiles = &held, &files, new(s.most.PeakFiles)
 	u.Sources["memory"] += ", less what files hold; page cache included"
 	u.Sources["files"] = "statfs of the memory file systems"
 	u.Sources["peak_files"] = "statfs of the memory file systems, now and at looks of the warden"

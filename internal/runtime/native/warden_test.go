@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/tier"
 )
@@ -68,23 +68,10 @@ var filledTwice = strings.Repeat(strconv.Itoa(smallSpace<<20)+"\n", 2)
 // script runs a shell script through an agent.
 func script(t *testing.T, dial func(context.Context) (net.Conn, error), text string) (string, wire.Exit) {
 	t.Helper()
-	p, err := agent.New(dial).Exec(t.Context(), wire.Exec{
+	return runtimetest.Execute(t, dial, wire.Exec{
 		ID: belljar.NewID(), Argv: []string{"/bin/sh", "-c", text}, UID: 1000, GID: 1000, KillAll: true,
 		Env: []string{"PATH=/usr/bin:/bin"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	var out strings.Builder
-	exit, err := p.Output(t.Context(), func(_ int64, _ wire.Stream, b []byte) error {
-		out.Write(b)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.String(), exit
 }
 
 // held checks what a limit on memory means, in a sandbox that is reached by dial, with files written in writes of size bs.
@@ -158,16 +145,8 @@ func memoryIsHeldWithoutADaemon(t *testing.T, bs string) {
 	dir := t.TempDir()
 	needGroups(t, open(t, t.TempDir()))
 	t.Setenv("BELLJAR_TEST_SMALL", "1")
-	id := killedDaemon(t, dir, runtime.LifetimeDetached)
-	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	held(t, bs, func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()))
-	})
+	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
+	held(t, bs, dialer(t, dir, id))
 	// The next daemon finds the same warden, which ends with the last that needs it.
 	pids := wardensOf(t, dir)
 	if len(pids) != 1 {
@@ -321,17 +300,9 @@ func memoryIsHeldWithoutAWarden(t *testing.T, bs string) {
 	dir := t.TempDir()
 	needGroups(t, open(t, t.TempDir()))
 	t.Setenv("BELLJAR_TEST_SMALL", "1")
-	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	id := runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 	killWarden(t, dir)
-	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	dial := func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()))
-	}
+	dial := dialer(t, dir, id)
 	if out, exit := script(t, dial, tooMuch); out != "" {
 		t.Errorf("a program above its limit: %q, %+v", out, exit)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/runtime/pool"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/tier"
 )
@@ -69,15 +70,7 @@ func openNative(t testing.TB, dir string) *native.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ids, err := r.List(context.Background())
-		for _, id := range ids {
-			err = errors.Join(err, r.Remove(context.Background(), id))
-		}
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	runtimetest.CloseAfter(t, r)
 	return r
 }
 
@@ -226,12 +219,8 @@ func BenchmarkCreate(b *testing.B) {
 }
 
 func runTrue(b *testing.B, box runtime.Sandbox) {
-	p, err := agent.New(box.Dial).Exec(b.Context(), wire.Exec{ID: belljar.NewID(), Argv: []string{"/bin/true"}, UID: 1000, GID: 1000, KillAll: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer p.Close()
-	if exit, err := p.Output(b.Context(), func(int64, wire.Stream, []byte) error { return nil }); err != nil || exit.Code != 0 {
-		b.Fatalf("%+v, %v", exit, err)
+	_, exit := runtimetest.Execute(b, box.Dial, wire.Exec{ID: belljar.NewID(), Argv: []string{"/bin/true"}, UID: 1000, GID: 1000, KillAll: true})
+	if exit.Code != 0 {
+		b.Fatalf("%+v", exit)
 	}
 }

@@ -11,6 +11,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,27 +45,16 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// fill puts defaults in place of zeros.
+// fill puts defaults in place of zeros, and of what is less.
 func (o Options) fill() Options {
-	for _, f := range []struct {
-		field *int
-		def   int
-	}{{&o.Size, 4}, {&o.Max, 16}} {
-		if *f.field <= 0 {
-			*f.field = f.def
-		}
-	}
-	for _, f := range []struct {
-		field *time.Duration
-		def   time.Duration
-	}{{&o.Idle, 10 * time.Minute}, {&o.MaxAge, time.Hour}, {&o.Lease, time.Minute}, {&o.QuietTime, 20 * time.Millisecond}, {&o.ClaimTimeout, 5 * time.Second}} {
-		if *f.field <= 0 {
-			*f.field = f.def
-		}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Size = cmp.Or(max(o.Size, 0), 4)
+	o.Max = cmp.Or(max(o.Max, 0), 16)
+	o.Idle = cmp.Or(max(o.Idle, 0), 10*time.Minute)
+	o.MaxAge = cmp.Or(max(o.MaxAge, 0), time.Hour)
+	o.Lease = cmp.Or(max(o.Lease, 0), time.Minute)
+	o.QuietTime = cmp.Or(max(o.QuietTime, 0), 20*time.Millisecond)
+	o.ClaimTimeout = cmp.Or(max(o.ClaimTimeout, 0), 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"reflect"
 	"slices"
@@ -116,12 +117,7 @@ func (s *stub) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
 func (s *stub) List(context.Context) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var ids []string
-	for id := range s.boxes {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids, nil
+	return slices.Sorted(maps.Keys(s.boxes)), nil
 }
 
 func (s *stub) Remove(ctx context.Context, id string) error {
@@ -141,11 +137,7 @@ func (s *stub) set(change func()) {
 func (s *stub) living() []*box {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []*box
-	for _, b := range s.boxes {
-		list = append(list, b)
-	}
-	return list
+	return slices.Collect(maps.Values(s.boxes))
 }
 
 // end is called with the stub's mu held.

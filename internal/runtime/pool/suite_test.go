@@ -6,7 +6,6 @@ package pool_test
 
 import (
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/belljar/belljar/internal/runtime"
@@ -21,26 +20,13 @@ func TestPlainConformanceNative(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	dirs := map[runtime.Runtime]string{}
-	open := func(t *testing.T, dir string) runtime.Runtime {
-		p := prime(t, openNative(t, dir))
-		mu.Lock()
-		dirs[p] = dir
-		mu.Unlock()
-		return p
-	}
-	runtimetest.Run(t, runtimetest.Options{
-		New: func(t *testing.T) runtime.Runtime { return open(t, t.TempDir()) },
-		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
-			end(t, r)
-			mu.Lock()
-			dir := dirs[r]
-			mu.Unlock()
-			return open(t, dir)
-		},
+	o := runtimetest.Options{
 		UID: 1000, GID: 1000, Isolated: true, Parallel: true, Net: net, Short: tier.Pick(true, false), Few: tier.Pick(true, false),
-	})
+	}
+	o.New, o.Restart = runtimetest.Restarting((*testing.T).TempDir, func(t *testing.T, dir string) runtime.Runtime {
+		return prime(t, openNative(t, dir))
+	}, end)
+	runtimetest.Run(t, o)
 }
 
 // end is that of a daemon, which takes its keeper along: two never share an installation.
@@ -53,38 +39,20 @@ func end(t *testing.T, r runtime.Runtime) {
 
 func TestPlainConformanceFake(t *testing.T) {
 	tier.Soak(t)
-	type host struct {
-		*fake.Host
-		below *fake.Runtime
-	}
-	var mu sync.Mutex
-	hosts := map[runtime.Runtime]host{}
-	open := func(t *testing.T, h *fake.Host) runtime.Runtime {
+	o := runtimetest.Options{UID: os.Getuid(), GID: os.Getgid(), RestartKills: true, Parallel: true, Short: tier.Pick(true, false)}
+	o.New, o.Restart = runtimetest.Restarting(func(*testing.T) *fake.Host { return fake.NewHost() }, func(t *testing.T, h *fake.Host) runtime.Runtime {
 		r := fake.New(fake.Options{Host: h, Dir: t.TempDir()})
 		t.Cleanup(func() {
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
 		})
-		p := prime(t, r)
-		mu.Lock()
-		hosts[p] = host{h, r}
-		mu.Unlock()
-		return p
-	}
-	runtimetest.Run(t, runtimetest.Options{
-		UID: os.Getuid(), GID: os.Getgid(),
-		New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
-		RestartKills: true, Parallel: true, Short: tier.Pick(true, false),
-		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
-			end(t, r)
-			mu.Lock()
-			old := hosts[r]
-			mu.Unlock()
-			if err := old.below.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return open(t, old.Host)
-		},
+		return prime(t, r)
+	}, func(t *testing.T, r runtime.Runtime) {
+		end(t, r)
+		if err := r.(primed).Runtime.(*fake.Runtime).Close(); err != nil {
+			t.Fatal(err)
+		}
 	})
+	runtimetest.Run(t, o)
 }

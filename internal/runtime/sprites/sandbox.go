@@ -77,12 +77,10 @@ func (s *sandbox) live(l *line, host *wire.MuxHost) {
 		case <-s.rt.closing:
 			closing = true
 			if !s.detached && l.end() == nil {
-				timer := time.NewTimer(endTime)
 				select {
 				case <-host.Done(): // the agent has ended its programs, and then itself
-				case <-timer.C:
+				case <-time.After(endTime):
 				}
-				timer.Stop()
 			}
 		}
 		host.Close()
@@ -129,8 +127,7 @@ func (s *sandbox) over(exit runtime.Exit) {
 // resume finds out what a lost connection means: that the session has ended, or that it can be attached to again. Neither if the
 // runtime is closed meanwhile.
 func (s *sandbox) resume() (*line, *wire.MuxHost, *runtime.Exit) {
-	patience := time.NewTimer(s.rt.opts.Patience)
-	defer patience.Stop()
+	patience := time.After(s.rt.opts.Patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		ctx, cancel := context.WithTimeout(context.Background(), wake)
 		there, err := s.rt.living(ctx, s.session)
@@ -147,14 +144,11 @@ func (s *sandbox) resume() (*line, *wire.MuxHost, *runtime.Exit) {
 		}
 		cancel()
 		s.rt.opts.Observe("attach_failed", upstream.ReasonOf(err))
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
-		case <-patience.C:
-			timer.Stop()
+		case <-time.After(pause):
+		case <-patience:
 			return nil, nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: err.Error()}
 		case <-s.rt.closing:
-			timer.Stop()
 			return nil, nil, nil
 		}
 	}
@@ -173,13 +167,11 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	l := s.line
 	s.mu.Unlock()
 	if l != nil && l.end() == nil {
-		timer := time.NewTimer(endTime)
-		defer timer.Stop()
 		select {
 		case <-s.Gone():
 			return nil
 		case <-s.Left():
-		case <-timer.C:
+		case <-time.After(endTime):
 		}
 	}
 	if exit := s.Exit(); exit != nil && exit.Reason != runtime.ExitEngineGone {

@@ -61,9 +61,7 @@ func New(o Options) (*Runtime, error) {
 		return nil, errors.New("the sprite is not configured")
 	}
 	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Observe == nil {
 		o.Observe = func(string, upstream.Reason) {}
 	}

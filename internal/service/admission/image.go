@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -126,9 +127,7 @@ func missing(absent, why error) error {
 		said.Hint = strings.TrimSuffix(reason.Hint+"; "+e.Hint, "; ")
 	} else {
 		said.Details = map[string]any{"reason": reason.Message}
-		for name, value := range e.Details {
-			said.Details[name] = value
-		}
+		maps.Copy(said.Details, e.Details)
 	}
 	return &said
 }

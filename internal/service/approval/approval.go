@@ -306,8 +306,7 @@ func (e *Entry) Withdraw(keep bool) belljar.Approval {
 // end is an end without a decision. The caller holds the lock.
 func (e *Entry) end(state belljar.ApprovalState) {
 	d, a := e.desk, e.approval
-	now := clock.Stamp(d.opts.Clock)
-	a.State, a.DecidedAt = state, &now
+	a.State, a.DecidedAt = state, new(clock.Stamp(d.opts.Clock))
 	write := func() error { return d.opts.Store.Decide(context.Background(), a) }
 	if err := write(); err != nil {
 		d.opts.Log.Error("end of an approval cannot be recorded; retrying", "approval_id", e.id, "err", err)

@@ -189,11 +189,9 @@ func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, p
 		if ctx.Err() != nil || errors.Is(err, runtime.ErrGone) || errors.Is(err, errors.ErrUnsupported) {
 			return
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		pause = min(2*pause, relayLate)
@@ -306,8 +304,7 @@ func (w *Watcher) Report() *belljar.EgressReport {
 	if g == nil {
 		return nil
 	}
-	report := g.Since(w.mark)
-	return &report
+	return new(g.Since(w.mark))
 }
 
 // ManyNames returns the wildcards under which the sandbox has used remarkably many names since the run began.

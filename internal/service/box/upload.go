@@ -3,6 +3,7 @@ package box
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,10 +76,7 @@ func pack(files []belljar.InlineFile) (io.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		mode := int64(f.Mode)
-		if mode == 0 {
-			mode = 0o644
-		}
+		mode := cmp.Or(int64(f.Mode), 0o644)
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Clean(name), Mode: mode & 0o777, Size: int64(len(f.Content))}
 		if err := w.WriteHeader(h); err != nil {
 			return nil, err

@@ -75,8 +75,7 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 
 // searching waits until this search may begin: a node runs only a few at once, of which users take turns.
 func (v view) searching(ctx context.Context) (*queue.Ticket, error) {
-	late := time.NewTimer(searchTime)
-	defer late.Stop()
+	late := time.After(searchTime)
 	turn, err := v.searches.Enter(v.caller.ID, searchesOfOne)
 	if err == nil {
 		select {
@@ -85,7 +84,7 @@ func (v view) searching(ctx context.Context) (*queue.Ticket, error) {
 		case <-ctx.Done():
 			turn.Leave()
 			return nil, context.Cause(ctx)
-		case <-late.C:
+		case <-late:
 			turn.Leave()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // settings are git's, over what any file says: there is no such file in the sandbox either. The reasons are in
@@ -148,11 +149,7 @@ const maxLine = 300
 
 // plain is a line without what a terminal would act on: a part of it is the server's or the repository's.
 func plain(line string) string {
-	line = strings.Map(harmless, line)
-	if len(line) > maxLine {
-		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
-	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(char.Short(strings.Map(harmless, line), maxLine))
 }
 
 // harmless returns -1 for what a terminal acts on, and else the same.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -97,12 +98,7 @@ func (e *gitError) own(address string) string {
 func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error) error {
 	said, host := e.own(o.Spec.URL), o.Placement.Limits
 	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(said, p) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(said, part) })
 	}
 	url := func(code belljar.Code, hint, format string, args ...any) error {
 		return failed(code, "git.url", hint, format, args...)

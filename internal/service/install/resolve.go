@@ -245,8 +245,7 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 		shown.User = nil
 		a.Indexes = append(a.Indexes, shown.String())
 	}
-	now := i.opts.Now().UTC().Truncate(time.Second)
-	a.Hosts, a.LearntAt = slices.Sorted(maps.Keys(hosts)), &now
+	a.Hosts, a.LearntAt = slices.Sorted(maps.Keys(hosts)), new(i.opts.Now().UTC().Truncate(time.Second))
 	i.keepAnswer(i.presetKey(p, o), *a)
 	return nil
 }

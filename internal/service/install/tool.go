@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // tool is a program of an image that installs packages. A layer is called as its tool.
@@ -181,13 +182,7 @@ func lastError(text, mark string) string {
 }
 
 // clip shortens what a tool printed, for a message.
-func clip(s string) string {
-	const most = 300
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return char.Short(s, 300) }
 
 // npmProject is the name in a requirement.
 func npmProject(requirement string) string {

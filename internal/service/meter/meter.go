@@ -195,11 +195,9 @@ func (m *Meter) read(s *source) *belljar.UsageSample {
 		sample.MemoryLimitBytes = &limit
 	}
 	if usage.CPU != nil {
-		spent := float64(*usage.CPU) / float64(time.Millisecond)
-		sample.CPUTimeMS = &spent
+		sample.CPUTimeMS = new(float64(*usage.CPU) / float64(time.Millisecond))
 		if passed := now.Sub(s.at); s.cpu != nil && s.sandbox == sandbox && passed > 0 && *usage.CPU >= *s.cpu {
-			percent := math.Round(1000*float64(*usage.CPU-*s.cpu)/float64(passed)) / 10
-			sample.CPUPercent = &percent
+			sample.CPUPercent = new(math.Round(1000*float64(*usage.CPU-*s.cpu)/float64(passed)) / 10)
 		}
 	}
 	for _, name := range []string{"cpu", "memory", "files", "pids"} {

@@ -127,7 +127,7 @@ func processes(n int64, which string) string {
 
 // byLoss judges a command that ran and was lost with its sandbox: its processes were killed.
 func (e Ending) byLoss() Outcome {
-	o := Outcome{ExitCode: number(128 + 9), Signal: "SIGKILL"}
+	o := Outcome{ExitCode: new(128 + 9), Signal: "SIGKILL"}
 	switch {
 	case e.Stopped != nil:
 		o.stopped(e.Stopped)
@@ -231,12 +231,10 @@ func (o *Outcome) outOfMemory(e Ending) {
 // Status is a command's exit code, 128+n when signal n ended it, and that signal's name.
 func Status(exit *wire.Exit) (*int, string) {
 	if exit.Signal != 0 {
-		return number(128 + exit.Signal), signalName(exit.Signal)
+		return new(128 + exit.Signal), signalName(exit.Signal)
 	}
-	return number(exit.Code), ""
+	return new(exit.Code), ""
 }
-
-func number(n int) *int { return &n }
 
 func value(n *int64) int64 {
 	if n == nil {

@@ -65,7 +65,7 @@ const noexecHint = "files in /workspace cannot be executed unless the run allows
 // execFailed explains why a program did not start, with a shell's exit codes: 127 not found, 126 not executable.
 func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 	o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, "")
-	o.ExitCode, o.Step = number(126), refused.Step
+	o.ExitCode, o.Step = new(126), refused.Step
 	if refused.Step == wire.StepChdir {
 		e.noFolder(o, refused)
 		return
@@ -84,7 +84,7 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 	}
 	switch refused.Errno {
 	case wire.ENOENT, wire.ENOTDIR:
-		o.ExitCode = number(127)
+		o.ExitCode = new(127)
 		o.Message = fmt.Sprintf("%s: not found in the sandbox", e.Command)
 		o.Hint = "the image has no such program, or not the interpreter that its first line names"
 		switch {

@@ -11,9 +11,8 @@ import (
 // ResourceUsage puts together what a run used: the command's own CPU time from the agent, high-water marks from the
 // sandbox, which held nothing else. wall, in seconds, stands in for the agent's figure where there is none.
 func ResourceUsage(e Ending, wall float64, logBytes, artifactBytes int64) belljar.ResourceUsage {
-	limits := e.Limits
 	out := belljar.ResourceUsage{
-		WallTimeSec: wall, LogBytes: logBytes, ArtifactBytes: artifactBytes, Limits: &limits, Sources: map[string]string{},
+		WallTimeSec: wall, LogBytes: logBytes, ArtifactBytes: artifactBytes, Limits: new(e.Limits), Sources: map[string]string{},
 	}
 	var own wire.Usage
 	if e.Exit != nil {
@@ -66,8 +65,7 @@ func difference(before, after *int64) *int64 {
 	if after == nil {
 		return nil
 	}
-	n := *after - value(before)
-	return &n
+	return new(*after - value(before))
 }
 
 // WithoutBuild is what the program alone has used of a sandbox in which it was built. A peak that is not above that of the

@@ -257,13 +257,6 @@ func (q *Queue) Count(name string) (running, waiting int) {
 	return o.running, waiting
 }
 
-// Waiting is how many tickets wait.
-func (q *Queue) Waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waiting
-}
-
 // RetryAfter is how long a full queue will probably stay full.
 func (q *Queue) RetryAfter() time.Duration {
 	q.mu.Lock()

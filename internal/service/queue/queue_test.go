@@ -20,6 +20,13 @@ func enter(t *testing.T, q *Queue, owner string, most int) *Ticket {
 	return ticket
 }
 
+// Waiting is how many tickets wait.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
 func ready(t *Ticket) bool {
 	select {
 	case <-t.Ready():

@@ -79,12 +79,10 @@ func (s *Runs) Finish(
 
 // await waits for the end of a run, or a time.
 func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-r.done:
 		return s.finished(ctx, r, first)
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-r.stuck:
 	case <-ctx.Done():
 		return r.Snapshot(), nil, context.Cause(ctx)
@@ -94,11 +92,10 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 	// From the answer on its id is known.
 	err := s.flush(r, true)
 	if errors.Is(err, errDraft) {
-		timer.Reset(recordDelay)
 		select {
 		case <-r.done:
 			return s.finished(ctx, r, first)
-		case <-timer.C:
+		case <-time.After(recordDelay):
 			r.mu.Lock()
 			if r.recordErr != nil {
 				err = r.recordErr

@@ -99,8 +99,7 @@ func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc)
 	l, stop := c.plan.Limits, c.run.ctx.Done()
 	grace := clock.Seconds(l.GraceSec)
 	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
-	limit := time.NewTimer(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
-	defer limit.Stop()
+	limit := time.After(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
 	if c.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
 		go keepUp(c, ended)
 	}
@@ -114,9 +113,9 @@ func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc)
 				return
 			}
 			go c.endCommand(c.process()) // if that fails, or blocks, the limit ends it
-			limit.Reset(grace + c.slack)
+			limit = time.After(grace + c.slack)
 			stop = nil
-		case <-limit.C:
+		case <-limit:
 			giveUp(errOverdue)
 			return
 		}

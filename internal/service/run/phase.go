@@ -68,8 +68,7 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 	if !last.Phase.CanBecome(o.Phase) {
 		return last, fmt.Errorf("run %s is %s and cannot become %s", r.id, last.Phase, o.Phase)
 	}
-	now := s.now()
-	last.Phase, last.FinishedAt = o.Phase, &now
+	last.Phase, last.FinishedAt = o.Phase, new(s.now())
 	last.ExitCode, last.Signal, last.ReasonCode = o.ExitCode, o.Signal, o.Reason
 	last.Message, last.Hint, last.Warnings = outcome.TruncateText(o.Message), outcome.TruncateText(o.Hint), outcome.TruncateWarnings(o.Warnings)
 	last.ResourceUsage, last.Truncated, last.Shell, last.Failure = usage, truncated, o.Shell, o.Failure

@@ -59,11 +59,9 @@ func (c *execution) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, err
 // reattach attaches to the command over another stream, or returns why it cannot.
 func (c *execution) reattach(ctx context.Context, pause *time.Duration) (*agent.Process, error) {
 	for tries := 1; ; tries++ {
-		timer := time.NewTimer(*pause)
 		select {
-		case <-timer.C:
+		case <-time.After(*pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, context.Cause(ctx)
 		}
 		*pause = min(2**pause, reattachLate)

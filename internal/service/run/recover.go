@@ -225,8 +225,7 @@ func endAsLogged(run *belljar.Run, end belljar.Frame) {
 	}
 	switch code := end.Data["exit_code"].(type) {
 	case float64:
-		n := int(code)
-		run.ExitCode = &n
+		run.ExitCode = new(int(code))
 	case int:
 		run.ExitCode = &code
 	}

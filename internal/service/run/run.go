@@ -166,8 +166,7 @@ func (r *Run) Snapshot() belljar.Run {
 	s.Command = slices.Clone(s.Command)
 	s.Warnings = slices.Clone(s.Warnings)
 	if pending := s.Approval != nil && s.Approval.State == belljar.ApprovalPending; s.Phase == belljar.PhaseQueued && r.ticket != nil && !pending {
-		start := r.ticket.Start().UTC().Truncate(time.Microsecond)
-		s.EstimatedStartTime = &start
+		s.EstimatedStartTime = new(r.ticket.Start().UTC().Truncate(time.Microsecond))
 	}
 	return s
 }

@@ -37,10 +37,8 @@ func (h *hold) Write(b []byte) (int, error) {
 	}
 	defer h.in.done()
 	if wait > 0 {
-		pause := time.NewTimer(wait)
-		defer pause.Stop()
 		select {
-		case <-pause.C:
+		case <-time.After(wait):
 		case <-h.in.closed:
 			return 0, h.Refusal()
 		case <-h.gone:

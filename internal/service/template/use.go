@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,19 +127,19 @@ func (r request) fill(x belljar.Template, w belljar.Workspace) error {
 		return fault.Refuse("base_image", *r.image, fmt.Sprintf("template %q is of image %q: leave base_image out", x.Name, x.BaseImage))
 	}
 	*r.image = x.BaseImage
-	or(r.runtime, x.Runtime)
+	*r.runtime = cmp.Or(*r.runtime, x.Runtime)
 	own := x.Resources
 	if w.OnDisk() {
 		own.WorkspaceMB = 0
 	}
-	or(&r.resources.CPU, own.CPU)
-	or(&r.resources.MemoryMB, own.MemoryMB)
-	or(&r.resources.Pids, own.Pids)
-	or(&r.resources.NoFile, own.NoFile)
-	or(&r.resources.NProc, own.NProc)
-	or(&r.resources.WorkspaceMB, own.WorkspaceMB)
-	or(&r.resources.LogBytes, own.LogBytes)
-	or(&r.resources.ArtifactMB, own.ArtifactMB)
+	r.resources.CPU = cmp.Or(r.resources.CPU, own.CPU)
+	r.resources.MemoryMB = cmp.Or(r.resources.MemoryMB, own.MemoryMB)
+	r.resources.Pids = cmp.Or(r.resources.Pids, own.Pids)
+	r.resources.NoFile = cmp.Or(r.resources.NoFile, own.NoFile)
+	r.resources.NProc = cmp.Or(r.resources.NProc, own.NProc)
+	r.resources.WorkspaceMB = cmp.Or(r.resources.WorkspaceMB, own.WorkspaceMB)
+	r.resources.LogBytes = cmp.Or(r.resources.LogBytes, own.LogBytes)
+	r.resources.ArtifactMB = cmp.Or(r.resources.ArtifactMB, own.ArtifactMB)
 	if *r.policy == "" && r.egress.Len() == 0 {
 		*r.policy, *r.egress = x.NetworkPolicy, x.Egress
 	}
@@ -152,11 +153,4 @@ func (r request) fill(x belljar.Template, w belljar.Workspace) error {
 	}
 	*r.exec = *r.exec || x.WorkspaceExec
 	return nil
-}
-
-func or[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -39,8 +39,7 @@ func (t *terminal) writeLoop() {
 
 // resizeLoop reports the size to the program; of many changes at once, the last.
 func (t *terminal) resizeLoop() {
-	gap := time.NewTimer(0)
-	defer gap.Stop()
+	gap := time.After(0)
 	for {
 		select {
 		case <-t.resize:
@@ -48,12 +47,12 @@ func (t *terminal) resizeLoop() {
 			return
 		}
 		select {
-		case <-gap.C:
+		case <-gap:
 		case <-t.over:
 			return
 		}
 		t.reportSize()
-		gap.Reset(resizeGap)
+		gap = time.After(resizeGap)
 	}
 }
 
@@ -92,10 +91,8 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 		}
 	}
 	if wait > 0 {
-		pause := time.NewTimer(wait)
-		defer pause.Stop()
 		select {
-		case <-pause.C:
+		case <-time.After(wait):
 		case <-a.shut:
 			return a.refusal()
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/belljar/belljar/internal/store"
@@ -99,10 +100,7 @@ func (q tokens) ByHash(ctx context.Context, hash string) (t store.Token, err err
 // List returns all, newest first.
 func (q tokens) List(ctx context.Context) (out []store.Token, err error) {
 	err = q.s.read(ctx, func() error {
-		var all []*entry[store.Token]
-		for _, e := range q.s.tokens {
-			all = append(all, e)
-		}
+		all := slices.Collect(maps.Values(q.s.tokens))
 		sortEntries(all, true, func(t *store.Token) time.Time { return t.CreatedAt })
 		for _, e := range all {
 			out = append(out, copiedToken(e.value))

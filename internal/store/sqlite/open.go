@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -44,10 +45,7 @@ type Options struct {
 // Open opens or creates the store and migrates its tables. It refuses a file that is damaged, belongs to another
 // program or comes from a newer Belljar, and leaves it unchanged.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	log := opts.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	path, err := filepath.Abs(opts.Path)
 	if opts.Path == "" || err != nil {
 		return nil, openFailed(opts.Path, errors.Join(errors.New("no path"), err), "set the path of the store")

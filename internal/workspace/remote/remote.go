@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,12 +154,7 @@ func (c carrier) belljar(body []byte) bool {
 	if json.Unmarshal(body, &e) != nil || bytes.Contains(body, []byte(c.key)) {
 		return false
 	}
-	for _, row := range belljar.Table() {
-		if row.Code == e.Error.Code {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(belljar.Table(), func(row belljar.CodeInfo) bool { return row.Code == e.Error.Code })
 }
 
 // unavailable is the answer while the other belljar has none.

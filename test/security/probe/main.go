@@ -7,8 +7,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -96,12 +97,7 @@ func attacks() map[string]func(*report, []string) {
 func run(args []string) int {
 	all := attacks()
 	if len(args) == 0 || all[args[0]] == nil {
-		var names []string
-		for name := range all {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		fmt.Fprintf(os.Stderr, "usage: probe %s\n", strings.Join(names, "|"))
+		fmt.Fprintf(os.Stderr, "usage: probe %s\n", strings.Join(slices.Sorted(maps.Keys(all)), "|"))
 		return 2
 	}
 	var r report

@@ -182,8 +182,7 @@ func (f *fileOp) read() error {
 	if _, err := file.Seek(f.req.Offset, io.SeekStart); err != nil {
 		return err
 	}
-	answer := fileInfo(info, f.name)
-	if err := f.s.reply(wire.Reply{File: &answer}); err != nil {
+	if err := f.s.reply(wire.Reply{File: new(fileInfo(info, f.name))}); err != nil {
 		return fault.ErrDisconnected
 	}
 	var r io.Reader = file
@@ -244,8 +243,7 @@ func (f *fileOp) write() error {
 	if info.Mode()&0o111 != 0 {
 		f.w.awaitLaunches()
 	}
-	answer := fileInfo(info, f.name)
-	return f.s.reply(wire.Reply{File: &answer})
+	return f.s.reply(wire.Reply{File: new(fileInfo(info, f.name))})
 }
 
 // receive copies the stream's contents to w.

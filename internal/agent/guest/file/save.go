@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -213,11 +214,7 @@ func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
 
 // setFolders sets the modes, attributes and times of folders, the deepest first: a mode may forbid the way to those below it.
 func (u *unpacker) setFolders() error {
-	names := make([]string, 0, len(u.load.folders))
-	for name := range u.load.folders {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	names := slices.SortedFunc(maps.Keys(u.load.folders), func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	return u.f.as(func() error {
 		for _, name := range names {
 			head := u.load.folders[name]

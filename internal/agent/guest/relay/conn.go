@@ -59,10 +59,8 @@ func (r *Relay) acceptAll(l *net.TCPListener, handle func(*net.TCPConn)) {
 
 // pause waits briefly; false if the relay is closed.
 func (r *Relay) pause() bool {
-	t := time.NewTimer(10 * time.Millisecond)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(10 * time.Millisecond):
 		return true
 	case <-r.stop:
 		return false
@@ -278,8 +276,7 @@ func buffer(pool *sync.Pool, size int) *[]byte {
 	if buf, ok := pool.Get().(*[]byte); ok {
 		return buf
 	}
-	buf := make([]byte, size)
-	return &buf
+	return new(make([]byte, size))
 }
 
 // down moves bytes from the host to the program, until the host's EOF.

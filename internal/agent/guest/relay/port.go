@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -36,9 +37,7 @@ func Ports() (list []wire.Listener, cut bool, err error) {
 		}
 	}
 	namePrograms(found, inodes)
-	for _, l := range found {
-		list = append(list, l)
-	}
+	list = slices.Collect(maps.Values(found))
 	slices.SortFunc(list, func(a, b wire.Listener) int { return cmp.Compare(a.Port, b.Port) })
 	if len(list) > wire.MaxListeners {
 		return list[:wire.MaxListeners], true, nil
