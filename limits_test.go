@@ -116,7 +116,7 @@ func TestResolveProperty(t *testing.T) {
 			}
 		}
 		if got.TmpMB != base.TmpMB || got.Inodes != base.Inodes || got.GraceSec != base.GraceSec {
-			t.Fatalf("what nobody can ask for changed: %+v", got)
+			t.Fatalf("a field that no request can set changed: %+v", got)
 		}
 	})
 }

@@ -225,7 +225,7 @@ func TestContentsBreakOff(t *testing.T) {
 
 // TestKeyStays: the key is not sent to the target of a redirect.
 func TestKeyStays(t *testing.T) {
-	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("somebody else got %v", r.Header) })
+	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("another server got %v", r.Header) })
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 	}),

@@ -186,7 +186,7 @@ func TestHoldUnread(t *testing.T) {
 
 // TestInputToADeadServer: a dead server is detected, with and without earlier input.
 func TestInputToADeadServer(t *testing.T) {
-	for name, said := range map[string]string{"silent": "", "heard before": "x"} {
+	for name, said := range map[string]string{"silent": "", "after a byte": "x"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var was time.Time

@@ -100,7 +100,7 @@ func grid(try func(arch.SyscallArguments)) {
 	}
 }
 
-// tables are copies of gVisor's, in which every call is one that tells that it was reached.
+// tables are copies of gVisor's, in which every call records that it was reached.
 func tables() map[*kernel.SyscallTable][]byte {
 	copies := map[*kernel.SyscallTable][]byte{}
 	for table, raw := range map[*kernel.SyscallTable][]byte{syscalls.AMD64: policyAMD64, syscalls.ARM64: policyARM64} {

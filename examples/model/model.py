@@ -14,7 +14,7 @@ A script is a JSON list of turns, several scripts are played one after the other
     tools   names of the tools that must be offered, in any order
     text    what the model says
     calls   tools that it calls: a list of {"name": …, "input": {…}}. An input value {"file": NAME} is the text of a file
-            beside the script, and {"told": PATTERN} what the pattern's group is in what it was told, where it is there last
+            next to the script. {"told": PATTERN} is the group of the pattern's last match in all texts that the model received
 
 and every key may be missing.
 """
@@ -62,13 +62,13 @@ class Play:
             return 200, dialect.answer(self.next, turn.get("text", ""), calls)
 
     def recall(self, given, request):
-        """An input with what the model was told in its places."""
+        """Returns an input with each {"told": PATTERN} replaced by its match."""
         said = {}
         for name, value in given.items():
             if isinstance(value, dict) and set(value) == {"told"}:
                 found = re.findall(value["told"], request.told)
                 if not found:
-                    self.fail(f"turn {self.next + 1}: nobody has told {value['told']}")
+                    self.fail(f"turn {self.next + 1}: no received text matches {value['told']}")
                 value = found[-1] if found else ""
             said[name] = value
         return said
@@ -78,7 +78,7 @@ class Play:
         number = self.next + 1
         for text in turn["given"]:
             if text not in request.added:
-                self.fail(f"turn {number} expects {text!r} in what it is told, which is\n{request.added}")
+                self.fail(f"turn {number} expects {text!r} in the text that it received, which is\n{request.added}")
         if "tools" in turn and sorted(turn["tools"]) != sorted(request.tools):
             self.fail(f"turn {number} expects the tools {turn['tools']}, not {request.tools}")
         for call in turn.get("calls", []):

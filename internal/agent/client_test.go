@@ -194,7 +194,7 @@ func TestContentsThatFail(t *testing.T) {
 		t.Error(err)
 	}
 	if <-complete {
-		t.Error("the agent was told that the contents are complete")
+		t.Error("the agent received the end of the contents")
 	}
 }
 

@@ -144,7 +144,7 @@ func TestRefusedUploadEnds(t *testing.T) {
 }
 
 func TestWriterKeepsFlushAndHijack(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{})
+	edge, recorder := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/flush", func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "a")
@@ -190,7 +190,7 @@ func TestWriterKeepsFlushAndHijack(t *testing.T) {
 	<-done
 	<-done
 	got := map[any]any{}
-	for _, line := range heard.lines(t, "request") {
+	for _, line := range recorder.lines(t, "request") {
 		got[line["path"]] = []any{line["status"], line["bytes"]}
 	}
 	if fmt.Sprint(got) != "map[/flush:[200 3] /hijack:[101 0]]" {

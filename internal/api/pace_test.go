@@ -175,10 +175,10 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 
 // A WebSocket outlives the deadlines of responses.
 func TestWebSocketsThroughTheEdge(t *testing.T) {
-	var heard *heard
+	var recorder *recorder
 	linetest.Serve(t, func(t *testing.T) http.Handler {
 		var edge *api.Edge
-		edge, heard = newEdge(t, api.EdgeOptions{})
+		edge, recorder = newEdge(t, api.EdgeOptions{})
 		mux := http.NewServeMux()
 		mux.Handle("GET /echo/{id}", api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !edge.OriginAllowed(r) {
@@ -228,7 +228,7 @@ func TestWebSocketsThroughTheEdge(t *testing.T) {
 			t.Errorf("another page: %v, %v", answer, err)
 		}
 	})
-	lines := heard.lines(t, "request")
+	lines := recorder.lines(t, "request")
 	for _, line := range lines {
 		if line["path"] != "/echo/{id}" || line["status"] != 101.0 && line["status"] != 403.0 {
 			t.Errorf("log line: %v", line)

@@ -176,7 +176,7 @@ func TestPrivate(t *testing.T) {
 		t.Error("what ran is still there")
 	}
 	if said := o.stderr.String(); strings.Contains(said, "level=INFO") || strings.Contains(said, "SANDBOX_STORE_BACKEND") {
-		t.Errorf("it says what nobody needs to know: %s", said)
+		t.Errorf("it discloses more than it must: %s", said)
 	}
 }
 

@@ -110,12 +110,12 @@ func TestHalfClose(t *testing.T) {
 		t.Errorf("read %q, %v", got, err)
 	}
 
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	w.peer("last.example.com", netip.MustParseAddr("203.0.113.11"), 5432, func(c net.Conn) { // the peer ends first
 		_, _ = io.WriteString(c, "greeting")
 		_ = c.(*net.TCPConn).CloseWrite()
 		got, _ := io.ReadAll(c)
-		heard <- string(got)
+		received <- string(got)
 	})
 	c = w.connect("last.example.com", 5432)
 	if got, err := readAll(t, c); got != "greeting" || err != nil {
@@ -125,7 +125,7 @@ func TestHalfClose(t *testing.T) {
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-heard; got != "answer after the end" {
+	if got := <-received; got != "answer after the end" {
 		t.Errorf("the peer read %q", got)
 	}
 }

@@ -218,7 +218,7 @@ func TestPullsTakeTurns(t *testing.T) {
 	}
 	bob := g.service.As(belljar.Caller{ID: "bob", Role: belljar.RoleUser}).Images()
 	if got, err := bob.Pull(t.Context(), belljar.ImagePull{Ref: fine}, nil); err != nil || got.Ref != fine {
-		t.Errorf("somebody else's: %+v, %v", got, err)
+		t.Errorf("another user's: %+v, %v", got, err)
 	}
 	if n := len(stuck); n > 0 {
 		t.Errorf("one user has %d pulls at a time", 3+n)
@@ -412,10 +412,10 @@ func TestImagesAreNotPulled(t *testing.T) {
 func TestImageRights(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
-	var heard []belljar.ImageProgress
-	got, err := g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, func(p belljar.ImageProgress) { heard = append(heard, p) })
-	if err != nil || got.Digest != digest || len(heard) == 0 || heard[len(heard)-1].Phase != belljar.ImageDone {
-		t.Fatalf("%+v, %v, after %v", got, err, heard)
+	var progress []belljar.ImageProgress
+	got, err := g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, func(p belljar.ImageProgress) { progress = append(progress, p) })
+	if err != nil || got.Digest != digest || len(progress) == 0 || progress[len(progress)-1].Phase != belljar.ImageDone {
+		t.Fatalf("%+v, %v, after %v", got, err, progress)
 	}
 	u, ctx := g.user(), t.Context()
 	_, tag := u.Tag(ctx, ref, "mine")

@@ -198,7 +198,7 @@ func (b mortalBox) Dial(ctx context.Context) (conn net.Conn, err error) {
 	return mortalConn{conn, b.death}, nil
 }
 
-// mortalConn says nothing more after its process's death: else an agent would be told that output was kept which was not.
+// mortalConn sends nothing after its process's death: an agent would believe that output was kept which was not.
 type mortalConn struct {
 	net.Conn
 	death *death
@@ -333,7 +333,7 @@ func (l mortalLog) Append(frames ...belljar.Frame) error {
 
 func (l mortalLog) Seal() error { return l.death.alive(l.Log.Seal) }
 
-// awaitExec waits until an agent tells of a command what is wanted.
+// awaitExec waits until an agent reports the wanted state of a command.
 func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known bool, e agentwire.ExecInfo) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -155,7 +155,7 @@ func TestRecover(t *testing.T) {
 		sealed(t, o, row.ID)
 	}
 	if n := o.Blobs.(*blobs).count(); n != 0 {
-		t.Errorf("%d artifacts that nobody can find", n)
+		t.Errorf("%d artifacts without a record", n)
 	}
 	if got := told.named(event.RunFailed); len(got) != 3 || got[0].Caller.Source != "recovery" {
 		t.Errorf("told %+v", got)

@@ -333,7 +333,7 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
-// A repeated request hears what the first one heard.
+// A repeated request gets the answer of the first one.
 func TestOpenIdempotency(t *testing.T) {
 	b := newBench(t)
 	for _, scope := range []string{"agent:a", "agent:a:isolated"} {

@@ -116,7 +116,7 @@ func TestTerminalUnwatched(t *testing.T) {
 	}
 }
 
-// Sizes that change quickly are told as the last one.
+// Only the last of several quick changes of size is sent.
 func TestTerminalResizeStorm(t *testing.T) {
 	b := newBench(t)
 	x := b.open()

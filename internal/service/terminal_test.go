@@ -159,7 +159,7 @@ func TestTerminalShell(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if err := s.Write(b.context(), []byte("x")); belljar.CodeOf(err) != belljar.CodeConflict {
-		t.Errorf("typing to nobody: %v", err)
+		t.Errorf("typing after the end: %v", err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestTerminalPython(t *testing.T) {
 	}
 }
 
-// Whoever comes back finds what was printed meanwhile, and the program as he left it; whoever comes after its end learns how
+// A user who returns finds what was printed meanwhile, and the program as they left it; a user who comes after its end learns how
 // it ended.
 func TestTerminalComesBack(t *testing.T) {
 	b := newBench(t)

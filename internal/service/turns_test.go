@@ -86,7 +86,7 @@ func TestQueueFull(t *testing.T) {
 		t.Errorf("details %v", e.Details)
 	}
 	if len(told.named(event.QueueFull)) != 1 {
-		t.Error("nobody was told")
+		t.Error("no waiter was woken")
 	}
 	end()
 	for _, run := range waiting {

@@ -144,7 +144,7 @@ func ask(t *testing.T, h http.Handler, to Route, query string, header [][2]strin
 	}
 	answer := w.Result()
 	switch {
-	case answer.StatusCode == http.StatusInternalServerError && ctx.Err() == nil: // otherwise nobody reads the answer
+	case answer.StatusCode == http.StatusInternalServerError && ctx.Err() == nil: // otherwise no client reads the answer
 		t.Fatalf("%s %s?%q %q %q answers %d: %s", to.Method, to.Path, query, header, body, answer.StatusCode, w.Body)
 	case answer.Header.Get("Content-Type") == "application/json" && to.Method != http.MethodHead && !json.Valid(w.Body.Bytes()):
 		t.Fatalf("%s %s?%q %q %q answers %d with what is no JSON: %s", to.Method, to.Path, query, header, body, answer.StatusCode, w.Body)

@@ -123,7 +123,7 @@ func TestApproval(t *testing.T) {
 		t.Errorf("it printed %q", log)
 	}
 	if status, run := s.ask("GET", api+"/runs/"+second, nil, as); status != http.StatusOK || run["phase"] != "queued" || run["approval"].(map[string]any)["state"] != "pending" {
-		t.Errorf("one that nobody approved: %d %v", status, run)
+		t.Errorf("a run without an approval: %d %v", status, run)
 	}
 	if status, said := s.ask("POST", api+"/admin/approvals/"+second, map[string]any{"decision": "deny", "note": "no"}); status != http.StatusOK {
 		t.Errorf("%d %v", status, said)

@@ -79,7 +79,7 @@ func TestImages(t *testing.T) {
 		run(s, map[string]any{"base_image": digest, "command": []string{"true"}})
 	}
 	// One that is just being made ahead has the image, too.
-	until(t, "an image that nobody uses can be removed", func() bool {
+	until(t, "an unused image can be removed", func() bool {
 		status, refused = s.ask("DELETE", at, nil)
 		if status != 204 && status != 409 {
 			t.Fatalf("it is removed with %d, %v", status, refused)

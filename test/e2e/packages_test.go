@@ -106,7 +106,7 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	if told == 0 {
-		t.Error("no log tells of the installation")
+		t.Error("no log shows the installation")
 	}
 
 	// In another order they are the same, and nothing in the sandbox changes them.

@@ -42,7 +42,7 @@ func (p *promise) check(s *server) string {
 		return wrong
 	}
 	if p.ended && run["finished_at"] == nil {
-		return fmt.Sprintf("was told to have ended and is %v", run["phase"])
+		return fmt.Sprintf("was reported as ended and is %v", run["phase"])
 	}
 	if run["finished_at"] == nil { // it waited in the queue, and runs now
 		if _, err := s.frames(path+"/logs?format=json&follow=true", nil); err != nil {

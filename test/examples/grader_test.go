@@ -140,7 +140,7 @@ func delegate(t *testing.T) (groups []string) {
 		}
 	}
 	if !memory {
-		t.Skip("this machine lets nobody hand on a cgroup that limits memory")
+		t.Skip("no user of this machine can delegate a cgroup that limits memory")
 	}
 	return groups
 }

@@ -77,7 +77,7 @@ func (x *Index) Parent(group, name, version string) {
 	x.put(at+".sha1", []byte(hex.EncodeToString(sum[:])))
 }
 
-// Deb puts one package, a file, into the apt repository of a release of Debian. Nobody has signed it.
+// Deb puts one package, a file, into the apt repository of a release of Debian. It is not signed.
 func (x *Index) Deb(release, name, content string) {
 	arch := map[string]string{"amd64": "amd64", "arm64": "arm64"}[runtime.GOARCH]
 	sum := sha256.Sum256([]byte(content))

@@ -142,7 +142,7 @@ const checks = {
       return list.data.entries.some((e) => e.path === "begun");
     };
     const cmd = ["sh", "-c", "touch begun; until [ -e go ]; do sleep .1; done; echo went"];
-    for (let timeout = 1000; !(await begun()); timeout *= 2) { // a busy machine may not begin in time, and then nothing is told
+    for (let timeout = 1000; !(await begun()); timeout *= 2) { // a busy machine may not begin in time, and then no progress is reported
       await assert.rejects(call("sandbox_exec", { sandbox_id, cmd }, { timeout }), /timed out/i);
     }
     await until("a result tells", async () => (await begun(), exec_id));

@@ -8,7 +8,7 @@
 //	# Agent: forged            the agent inside obeys programs: package forger
 //	# Leaves: nothing          the sandbox is afterwards as it was, so that other scripts may share it (together_test.go)
 //	# Run: --memory 64m        more flags of belljar run
-//	# Image: set-user-id       an image that somebody hostile has made (image_test.go)
+//	# Image: set-user-id       a hostile image (image_test.go)
 //	# Host: listener           what the host prepares and verifies (hook_test.go)
 //	# Limits: memory           where the limit is not enforced a server must refuse to start
 //	# Not on: gvisor (why)     where there is nothing to attack

@@ -46,7 +46,7 @@ func TestHostIDs(t *testing.T) {
 						t.Errorf("id %d is one that the host gives to people", id)
 					}
 					if l.way == "root" && delegated(t, id) {
-						t.Errorf("id %d belongs to somebody in /etc/subuid", id)
+						t.Errorf("id %d is in /etc/subuid", id)
 					}
 				}
 			}

@@ -72,7 +72,7 @@ func agentEnv(t *testing.T, tr *trial) func(outcome) {
 			}
 		}
 		if looked == 0 && !tr.lane.ready {
-			t.Error("control: nobody's environment could be read")
+			t.Error("control: no environment could be read")
 		}
 	}
 }

@@ -21,7 +21,7 @@ fetch() {
 	[ -n "$package" ] && apt-get download -q -o Acquire::Retries=5 "$package" >&2
 }
 
-# Lists may be missing, or so old that their packages are gone; and somebody else may be fetching them just now.
+# Lists may be missing, or so old that their packages are gone; and another process may be fetching them.
 tries=0
 until fetch; do
 	tries=$((tries + 1))
@@ -29,7 +29,7 @@ until fetch; do
 	apt-get update -qq -o Acquire::Retries=5 >&2 || sleep 5
 done
 dpkg -x "$package"_*.deb tree
-# Under its final name only when it is whole, whoever else fetches it at the same time.
+# It gets its final name when it is complete, so two downloads at once do no harm.
 new=$(mktemp "$dir/.new-XXXXXX")
 cp tree/boot/vmlinuz-* "$new"
 mv "$new" "$dir/$(basename tree/boot/vmlinuz-*)"

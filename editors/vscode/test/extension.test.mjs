@@ -163,7 +163,7 @@ test("a key is stored as a secret and goes to the server by its environment; wit
   assert.equal(readFileSync(join(root, "key"), "utf8"), "bj_secret\n");
 });
 
-test("a server that goes away is said so, and a run that is lost has ended for the editor", async () => {
+test("the end of a server is shown, and a lost run has ended for the editor", async () => {
   const speaks = join(root, "away.cjs"), notes = [{ phase: "running" }, { phase: "running", message: "no answer" }, { phase: "running" }, { phase: "running", message: "it is gone", lost: true }];
   writeFileSync(speaks, `#!/usr/bin/env node
     const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };

@@ -42,7 +42,7 @@ class Toolbox:
         self.session, self.timeout, self.most = session, timeout, most
 
     def call(self, name, arguments):
-        """Does what the model asks for and returns what it is to be told."""
+        """Calls the tool that the model requests and returns the text for the model."""
         if name not in {tool["function"]["name"] for tool in self.TOOLS}:
             return f"error: there is no tool {name!r}"
         try:

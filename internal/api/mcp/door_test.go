@@ -219,7 +219,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := bodyOf(t, withoutSession(c, first.URL).post(context.Background(), hello)); !strings.HasPrefix(got, "503") {
-		t.Errorf("a server that stops takes somebody in: %s", got)
+		t.Errorf("a stopping server accepts a client: %s", got)
 	}
 	second := w.httpServer(nil)
 	c.url = second.URL + "/mcp"

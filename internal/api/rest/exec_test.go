@@ -334,7 +334,7 @@ func TestPlainExecFlood(t *testing.T) {
 		t.Errorf("%v, %s", a.StdoutTruncated, a.StdoutEncoding)
 	}
 	if _, _, last := c.text(a.ExecID); !last.Truncated {
-		t.Error("nobody says that the log was cut")
+		t.Error("no warning says that the log was cut")
 	}
 }
 

@@ -142,7 +142,7 @@ func TestSignedURL(t *testing.T) {
 	reasons := strings.Join(b.diary.reasons(event.AuthFailed), " ")
 	for _, why := range []string{"foreign", "changed", "forged", "unknown", "expired"} {
 		if !strings.Contains(reasons, why) {
-			t.Errorf("nobody heard of a token that is %s: %s", why, reasons)
+			t.Errorf("no event for a token that is %s: %s", why, reasons)
 		}
 	}
 }

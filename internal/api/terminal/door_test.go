@@ -247,9 +247,9 @@ func TestSilentClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The client reads everything and sends nothing until the connection ends.
-		heard, err := io.ReadAll(raw)
-		if err != nil || !strings.HasPrefix(string(heard), "HTTP/1.1 101") || !bytes.Contains(heard, []byte("\x89")) {
-			t.Fatalf("%q %v", heard, err)
+		received, err := io.ReadAll(raw)
+		if err != nil || !strings.HasPrefix(string(received), "HTTP/1.1 101") || !bytes.Contains(received, []byte("\x89")) {
+			t.Fatalf("%q %v", received, err)
 		}
 		p := b.pty("t1")
 		p.await(t, "given up", func() bool { return p.view != nil && p.state.Attached == 0 })

@@ -344,7 +344,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSourceFails: why the archive could not be read is told as it is.
+// TestSourceFails: the error keeps the reason why the archive could not be read.
 func TestSourceFails(t *testing.T) {
 	broken := errors.New("the network is gone")
 	whole := tarOf(t, file("a", strings.Repeat("x", 100_000)))

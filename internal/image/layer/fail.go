@@ -26,7 +26,7 @@ func above(rule, entry string, limit int64, format string, args ...any) *belljar
 	return e
 }
 
-// tooLong is said of an archive without end.
+// tooLong is the error for an archive without end.
 func tooLong(limit int64) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeImageInvalid, Message: "layer: the archive is longer than one with that many files can be",

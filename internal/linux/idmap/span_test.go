@@ -57,7 +57,7 @@ func FuzzParseSub(f *testing.F) {
 		}
 		for _, s := range mine {
 			if len(both([]span{s}, all)) == 0 {
-				t.Errorf("%v is mine and nobody's", s)
+				t.Errorf("%v is in use and free", s)
 			}
 		}
 		for i := 1; i < len(mine); i++ {

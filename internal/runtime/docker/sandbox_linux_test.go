@@ -36,7 +36,7 @@ func cli(t testing.TB, engine *dockerd.Engine, args ...string) string {
 }
 
 // What an image says must not make a wall weaker: its volumes would be the engine's disk, its health check a program of
-// the engine's, its user root, and its environment is heard by the agent.
+// the engine's, its user root, and the agent reads its environment.
 func TestImageHasNoSay(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)

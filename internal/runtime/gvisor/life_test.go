@@ -378,7 +378,7 @@ func TestListsWithoutSearch(t *testing.T) {
 	}
 }
 
-// What belljar-runsc is not is said, and nothing is made with it.
+// A program that is not belljar-runsc is reported, and no sandbox is made with it.
 func TestProgramIsMissing(t *testing.T) {
 	other, err := exec.LookPath("go")
 	if err != nil {

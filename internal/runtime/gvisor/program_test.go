@@ -75,7 +75,7 @@ func TestProgramComesAndGoes(t *testing.T) {
 	}
 }
 
-// Who builds with a umask of 077 has a program that no user of a sandbox can execute; that is said, with what to do.
+// A build with a umask of 077 makes a program that no user of a sandbox can execute; the error says so, with a hint.
 func TestProgramForItsOwnerOnly(t *testing.T) {
 	need.Root(t)
 	o, err := options(t.TempDir())

@@ -24,7 +24,7 @@ func TestGroupCloses(t *testing.T) {
 		}
 		synctest.Wait()
 		if ended || g.Closing().Err() != nil {
-			t.Error("work was told to stop before Cancel")
+			t.Error("work was cancelled before Cancel")
 		}
 		g.Cancel()
 		g.Cancel()

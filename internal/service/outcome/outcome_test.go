@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// exited, signalled and caused are what an agent tells of a command.
+// exited, signalled and caused are an agent's reports of a command.
 func exited(code int) *wire.Exit { return &wire.Exit{Code: code, Cause: wire.CauseExited} }
 func signalled(n int) *wire.Exit {
 	return &wire.Exit{Code: -1, Signal: n, Cause: wire.CauseExited}

@@ -85,7 +85,7 @@ func TestFullOfFirsts(t *testing.T) {
 		enter(t, q, name, 0)
 	}
 	if _, err := q.Enter("d", 0); !errors.Is(err, ErrFull) {
-		t.Errorf("a queue in which nobody has two is full: %v", err)
+		t.Errorf("a queue with one entry of each user is full: %v", err)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestBoundIsRaisedElsewhere(t *testing.T) {
 		t.Error("they still wait")
 	}
 	if _, err := side.Enter("a", 3); !errors.Is(err, ErrFull) {
-		t.Errorf("over the bound, where nobody may wait: %v", err)
+		t.Errorf("over the bound, without a queue: %v", err)
 	}
 	if _, err := side.Enter("a", 4); err != nil {
 		t.Errorf("raised: %v", err)
@@ -303,7 +303,7 @@ func TestInvariants(t *testing.T) {
 			},
 			"leave": func(t *rapid.T) {
 				if len(alive) == 0 {
-					t.Skip("nobody is there")
+					t.Skip("the queue is empty")
 				}
 				i := rapid.IntRange(0, len(alive)-1).Draw(t, "which")
 				alive[i].Leave()

@@ -56,7 +56,7 @@ func (w waiter) Event() event.Event {
 	return event.Event{Caller: w.caller, Session: &state, Runtime: state.Runtime}
 }
 
-// Approval is a session's wait for an operator. Its zero value waits for nobody.
+// Approval is a session's wait for an operator. Its zero value does not wait.
 type Approval struct {
 	of    *Session
 	entry *approval.Entry // where it is decided; nil if it needs none, or has it

@@ -227,9 +227,9 @@ func TestInputBlocks(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-taken:
-			t.Error("a write returned though nobody read")
+			t.Error("a write returned without a reader")
 		case <-waiting:
-			t.Error("a write returned though nobody read")
+			t.Error("a write returned without a reader")
 		default:
 		}
 		third.Close()

@@ -29,7 +29,7 @@ KEY = "a-key-for-the-tests-of-python"
 
 
 def alone() -> None:
-    """Takes away what whoever started the tests has set for other belljars, and has theirs be patient."""
+    """Removes the caller's settings for other servers, and gives the tests' server long timeouts."""
     for name in list(os.environ):
         if name.startswith(("SANDBOX_", "DOCKER_")) or name.lower().endswith("_proxy") or name in ("BELLJAR_SERVER", "BELLJAR_API_KEY"):
             del os.environ[name]

@@ -95,7 +95,7 @@ async def test_what_cannot_be_repeated_is_not(connect: Any, stage: Any) -> None:
 
 
 def _session(client: Any) -> Any:
-    """A session that nobody was asked for."""
+    """A session without a request to a server."""
     kind = b.Session if isinstance(client, b.Belljar) else b.AsyncSession
     return kind(client.sessions, {"session_id": "s1", "state": "active"})
 
@@ -223,7 +223,7 @@ async def test_what_is_not_http(connect: Any, stage: Any) -> None:
 
 
 async def test_nobody_there(connect: Any) -> None:
-    with socket.socket() as taken:  # it does not listen, and nobody else can
+    with socket.socket() as taken:  # it does not listen, and no other program can
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(b.UnreachableError, match="cannot be reached"):
             await got(connect(f"http://127.0.0.1:{taken.getsockname()[1]}", patience=600).me())  # it is not waited for

@@ -27,7 +27,7 @@ def program(text: str, **how: Any) -> subprocess.Popen[str]:
 
 
 def ended(pid: int) -> bool:
-    """Whether there is no such process any more, but for one that nobody has buried."""
+    """Whether the process has ended; a zombie counts as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -90,7 +90,7 @@ async def test_expiry(make: Any) -> None:
     await got(client.execute("echo x > f"))
     for _ in range(2):
         await got(other.get_or_create_session("u", "t"))
-        assert other.session_id == client.session_id  # a thread's session, whoever asks
+        assert other.session_id == client.session_id  # a thread's session, for each client
         await got(other.close_session())  # which is the end of it, for all
         old = client.session_id
         with pytest.raises(b.SessionExpiredError) as e:
@@ -143,7 +143,7 @@ async def test_as_it_is_called(kind: Any) -> None:
 
 
 def foreign(prefix: str, detail: bool, sessions: list[str]) -> Any:
-    """A server of the thread API at a prefix, as somebody else may have written it."""
+    """A server of the thread API at a prefix, written independently."""
 
     def act(a: Any) -> None:
         while True:

@@ -21,7 +21,7 @@ from belljar._wire_async import SLICE, AsyncWire, _Line
 
 
 class Pipe:
-    """The transport of a connection whose other side reads when it is told to."""
+    """The transport of a connection whose other side reads on request."""
 
     def __init__(self, line: _Line) -> None:
         self.line, self.sizes, self.wait = line, [], True  # type: ignore[var-annotated]

@@ -61,22 +61,22 @@ export class Call {
 }
 
 /** Who waits for a signal. Node warns of more than ten listeners, and one signal may be for any number of calls. */
-const waiting = new WeakMap<AbortSignal, { stops: Set<() => void>; heard: () => void }>();
+const waiting = new WeakMap<AbortSignal, { stops: Set<() => void>; onAbort: () => void }>();
 
 // listen calls stop when a signal is aborted, until what it returns is called.
 function listen(signal: AbortSignal, stop: () => void): () => void {
   let room = waiting.get(signal);
   if (!room) {
     const stops = new Set<() => void>();
-    room = { stops, heard: () => stops.forEach((each) => each()) };
+    room = { stops, onAbort: () => stops.forEach((each) => each()) };
     waiting.set(signal, room);
-    signal.addEventListener("abort", room.heard, { once: true });
+    signal.addEventListener("abort", room.onAbort, { once: true });
   }
-  const { stops, heard } = room;
+  const { stops, onAbort } = room;
   stops.add(stop);
   return () => {
     if (!stops.delete(stop) || stops.size > 0) return;
-    signal.removeEventListener("abort", heard);
+    signal.removeEventListener("abort", onAbort);
     waiting.delete(signal);
   };
 }
@@ -97,16 +97,16 @@ function endOf(reason: unknown): BelljarError {
  */
 export class Watch {
   readonly #controller = new AbortController();
-  readonly #heard: () => void;
+  readonly #onAbort: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly call: Call,
     readonly silenceMs: number,
   ) {
-    this.#heard = () => this.#controller.abort(call.signal.reason);
-    if (call.signal.aborted) this.#heard();
-    else call.signal.addEventListener("abort", this.#heard, { once: true });
+    this.#onAbort = () => this.#controller.abort(call.signal.reason);
+    if (call.signal.aborted) this.#onAbort();
+    else call.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
   get signal(): AbortSignal {
@@ -133,7 +133,7 @@ export class Watch {
   /** end says that the request is over; what is left of it is cut. */
   end(cut = true): void {
     this.mine();
-    this.call.signal.removeEventListener("abort", this.#heard);
+    this.call.signal.removeEventListener("abort", this.#onAbort);
     if (cut) this.#controller.abort(silent);
   }
 }

@@ -216,7 +216,7 @@ export class Connection {
     let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
     let sending = true;
     const turn = (ours: boolean): void => void (sending && (ours ? watch.mine() : watch.owe()));
-    if (body instanceof ReadableStream) body = heard(body, turn, (error) => (fault = { error }));
+    if (body instanceof ReadableStream) body = watched(body, turn, (error) => (fault = { error }));
     if (ask.json !== undefined) {
       headers["Content-Type"] = "application/json";
       body = JSON.stringify(ask.json);
@@ -334,9 +334,9 @@ function sizeOf(body: RequestBody | undefined): number {
   return body instanceof Blob ? body.size : body instanceof ReadableStream ? 0 : (body?.length ?? 0);
 }
 
-// heard returns a stream that tells whose turn it is, and reports its own failure to failed: a transport would report it as
+// watched returns a stream that reports whose turn it is, and reports its own failure to failed: a transport would report it as
 // one of the network.
-function heard(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
+function watched(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   return new ReadableStream<Uint8Array>({
     async pull(controller) {

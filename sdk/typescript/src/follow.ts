@@ -59,17 +59,17 @@ class Follower {
   async *frames(): AsyncGenerator<RawFrame> {
     const { patienceMs } = this.connection.options;
     for (const tries = this.connection.tries(); ; ) {
-      let heard = false;
+      let received = false;
       try {
         for await (const raw of this.#read()) {
-          heard = true;
+          received = true;
           yield raw;
           if (raw.type === "event" && raw.event === "end") return;
         }
         if (this.#over) return;
         throw new Passing(foreign("the server ended the log before its end"));
       } catch (error) {
-        if (heard) tries.progress(performance.now() + 10 * patienceMs); // it is worth more than one that never was there
+        if (received) tries.progress(performance.now() + 10 * patienceMs); // it is worth more than one that never was there
         await this.connection.wait(this.call, error, tries);
       }
     }

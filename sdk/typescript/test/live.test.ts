@@ -411,7 +411,7 @@ test("terminals: bytes, and a paste that is long", async (t) => {
   assert.ok(all.endsWith("\uFFFDü"), JSON.stringify(all.slice(-10)));
 });
 
-test("terminals: a connection that breaks is told, and the terminal is there again", async (t) => {
+test("terminals: a broken connection is reported, and the terminal reconnects", async (t) => {
   const session = await keep(t);
   const terminal = await session.terminal({ command: ["cat"] });
   await terminal.write("before\n");

@@ -46,7 +46,7 @@ test("a belljar of one's own runs things, and is gone behind close()", async (t)
   await assert.rejects(belljar.me(), /closed/);
 });
 
-test("what is kept in a folder is there the next time, and a belljar that dies is told of at once", async (t) => {
+test("a data folder keeps sessions for the next start, and the death of belljar is reported at once", async (t) => {
   const data = tempDir(t);
   const first = await Belljar.local({ binary, data, set: patient, startTimeoutMs: limitMs });
   const run = await first.run(["echo", "kept"]);

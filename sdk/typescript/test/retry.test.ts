@@ -32,7 +32,7 @@ async function errorOf(promise: Promise<unknown>): Promise<BelljarError> {
   return error;
 }
 
-test("who asks too often waits as long as he is told, and repeats the same request", async (t) => {
+test("a rate-limited client waits as long as the server requests, and repeats the same request", async (t) => {
   const server = await fake(t, (_, response, count) => {
     if (count <= 3) failure(response, 429, "rate_limited", { "Retry-After": "0" });
     else json(response, 200, run);
@@ -267,7 +267,7 @@ test("an upload may take as long as it goes on", async (t) => {
   await files.write("a", Buffer.alloc(1 << 20)).then(() => t.mock.timers.tick(goesOn));
   t.mock.timers.reset();
 
-  // This package's own transport on node tells how far it is, waits for no less than it is told, and stops with the server.
+  // This package's own transport on Node reports its progress, waits no less than its timeout, and stops with the server.
   const over = httpTransport();
   atEnd(t, () => over.close());
   const server = await fake(t, (_, response) => json(response, 200, me));
@@ -344,7 +344,7 @@ test("calls end by their signal, by their time and with the client", async (t) =
   assert.match((await errorOf(waiting.me())).message, /closed/);
 });
 
-test("a run that is given up is cancelled, also when nobody knows its id yet", async (t) => {
+test("an abandoned run is cancelled, also before its id is known", async (t) => {
   let cancelled = "";
   const server = await fake(t, (request, response) => {
     if (request.url!.endsWith("/cancel")) {
@@ -442,7 +442,7 @@ test("an answer without end is not gathered for ever", async (t) => {
   assert.match(error.message, /more than/);
 });
 
-test("a certificate that nobody vouches for is told at once, with what to do", async (t) => {
+test("an untrusted certificate is reported at once, with a hint", async (t) => {
   let asked = 0;
   for (const code of ["SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"]) {
     const send = (): Promise<Response> => {

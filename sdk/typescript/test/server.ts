@@ -11,7 +11,7 @@ export const binary = resolve(process.env["BELLJAR_BIN"] ?? "../../bin/belljar")
 /** limitMs bounds every wait. Nothing takes so long unless it hangs. */
 export const limitMs = 120_000;
 
-/** Whoever has an end: a test, or a file of them. */
+/** A scope with an end: a test, or a file of tests. */
 export interface Owner {
   after(end: () => unknown): void;
 }
@@ -76,7 +76,7 @@ export const apiKey = "a-key-for-tests-0123456789";
 /** patient is how a belljar is set that has a busy machine. */
 export const patient = { image_pull: "never", default_startup_timeout_sec: 300, default_exec_timeout_sec: 300, queue_ttl_sec: 900, cancel_grace_seconds: 60 };
 
-// What whoever started the tests has set is for other belljars.
+// The caller's settings are for other servers.
 for (const name of Object.keys(process.env)) {
   if (/^(SANDBOX_|DOCKER_|BELLJAR_SERVER$|BELLJAR_API_KEY$)|_proxy$/i.test(name)) delete process.env[name];
 }

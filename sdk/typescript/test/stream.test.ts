@@ -233,7 +233,7 @@ test("huge output to a slow reader is bounded in memory, here and on the way", a
   });
   const reading = client(t, server.url).runs.frames("r")[Symbol.asyncIterator]();
   await reading.next();
-  // Nobody takes anything now: the server gets no further than the buffers on the way.
+  // No side reads now: the server gets no further than the buffers on the way.
   let before = -1;
   for (let same = 0; same < 20; same = sent === before ? same + 1 : 0) {
     before = sent;

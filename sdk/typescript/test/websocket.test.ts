@@ -19,7 +19,7 @@ interface Peer {
   ended: boolean;
 }
 
-/** peer is a server that shakes hands, properly unless told otherwise, and then does as it is told. */
+/** peer is a server that shakes hands, properly by default, and then follows its script. */
 async function peer(t: TestContext, answer?: (key: string) => string): Promise<{ url: string; met: Promise<Peer> }> {
   let meet: (p: Peer) => void;
   const met = new Promise<Peer>((resolve) => (meet = resolve));
@@ -150,7 +150,7 @@ test("our close waits for the answer, and not for ever", async (t) => {
   await until("the cut", () => deaf.peer.ended);
 });
 
-test("a server that breaks the rules is told so and left", async (t) => {
+test("a server that breaks the protocol gets a close code and is left", async (t) => {
   for (const [what, code, bytes] of [
     ["masked", 1002, Buffer.from([0x81, 0x80, 1, 2, 3, 4])],
     ["text that is none", 1007, frame(0x81, Buffer.from([0xff, 0xfe]))],
@@ -196,7 +196,7 @@ test("a handshake that is none fails", async (t) => {
   }
 });
 
-test("an answer in place of the handshake is told", async (t) => {
+test("an answer in place of the handshake is reported", async (t) => {
   const { url } = await peer(t, () => "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nno");
   const error = await dial()(url, {}, never).then(() => assert.fail("no"), (e: unknown) => e);
   assert.ok(error instanceof Refused);

@@ -29,7 +29,7 @@ export interface Fake {
 export async function fake(t: Owner, handler: Handler, port = 0): Promise<Fake> {
   const asked: Fake["asked"] = [];
   const server = createServer((request, response) => {
-    response.on("error", () => {}); // whoever asked may be gone
+    response.on("error", () => {}); // the client may be gone
     const pieces: Buffer[] = [];
     request.on("error", () => {});
     request.on("data", (piece: Buffer) => pieces.push(piece));

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// bundle is what programs are told to trust.
+// bundle is the file of certificates that programs trust.
 func bundle() (*x509.CertPool, []byte, error) {
 	text, err := os.ReadFile(os.Getenv("SSL_CERT_FILE"))
 	pool := x509.NewCertPool()
@@ -24,7 +24,7 @@ func bundle() (*x509.CertPool, []byte, error) {
 	return pool, text, err
 }
 
-// secure opens TLS to port 443 of a host, as a program that trusts what it is told to.
+// secure opens TLS to port 443 of a host, as a program that trusts the bundle.
 func secure(host string, config *tls.Config) (*tls.Conn, error) {
 	pool, _, err := bundle()
 	if err != nil {

@@ -23,7 +23,7 @@ func hello(name string) []byte {
 	ours, theirs := net.Pipe()
 	go func() {
 		c := tls.Client(ours, &tls.Config{ServerName: name, InsecureSkipVerify: true})
-		_ = c.Handshake() // nobody answers
+		_ = c.Handshake() // no server answers
 	}()
 	defer theirs.Close()
 	buf := make([]byte, 16<<10)

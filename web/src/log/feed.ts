@@ -85,11 +85,11 @@ class Reader {
     const { options } = this;
     const stop = new AbortController();
     const silenceMs = options.silenceMs ?? 30_000;
-    let heard = Date.now();
+    let readAt = Date.now();
     let silent = false;
     let came = false;
     const watch = setInterval(() => {
-      if (Date.now() - heard < silenceMs) return;
+      if (Date.now() - readAt < silenceMs) return;
       silent = true;
       stop.abort();
     }, Math.min(silenceMs / 4, 5000));
@@ -109,7 +109,7 @@ class Reader {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
-        heard = Date.now();
+        readAt = Date.now();
         came = true;
         const text = rest + decoder.decode(value, { stream: true });
         let from = 0;

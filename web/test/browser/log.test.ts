@@ -176,7 +176,7 @@ test("search by text and expression", async (t) => {
   assert.equal(await box.inputValue(), "");
 });
 
-test("streams are told apart", async (t) => {
+test("streams can be distinguished", async (t) => {
   const v = await visit(t);
   const { page } = v;
   // All lines are in view, since the server may read one stream to its end before the other.

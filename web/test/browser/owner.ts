@@ -1,6 +1,6 @@
 import type { Owner } from "./world.ts";
 
-/** An owner whose end comes when it is told to. */
+/** An owner that a test ends. */
 export class Until implements Owner {
   #ends: (() => unknown)[] = [];
 

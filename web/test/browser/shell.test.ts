@@ -63,7 +63,7 @@ test("the colours are the system's, unless they are chosen", async (t) => {
   assert.equal(await ground(), dark);
 });
 
-test("a server that is away is said, asked again, and welcomed back", async (t) => {
+test("an unreachable server is shown, retried, and shown again", async (t) => {
   const first = await serve(t);
   const v = await visit(t, { place: first });
   v.allow(/Failed to load resource.*ERR_(CONNECTION|EMPTY_RESPONSE|INCOMPLETE)/); // the last two are of what was under way

@@ -62,7 +62,7 @@ test("a connection that breaks is opened again behind what has come: no gap, no 
   assert.deepEqual(told.states, ["opening", "open", "waiting", "waiting", "open", "waiting", "open", "ended"]);
 });
 
-test("frames that are gone are told", async () => {
+test("lost frames are reported", async () => {
   const told = await read([() => answer([{ type: "event", event: "resume", seq: 10, data: { lost_count: 9 } }, out(10), end(11)], true)]);
   assert.deepEqual([told.seqs, told.events], [[10], ["resume", "end"]]);
 });

@@ -1,4 +1,4 @@
-"""Connections of the sync client: they move bytes, and wait no longer than they are told."""
+"""Connections of the sync client: they move bytes, and wait no longer than their timeout."""
 
 from __future__ import annotations
 

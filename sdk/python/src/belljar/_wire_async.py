@@ -1,4 +1,4 @@
-"""Connections of the async client: they move bytes, and wait no longer than they are told."""
+"""Connections of the async client: they move bytes, and wait no longer than their timeout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class _Line(asyncio.Protocol):
-    """What asyncio tells of a connection."""
+    """The callbacks of asyncio for a connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

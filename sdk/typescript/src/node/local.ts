@@ -24,7 +24,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalServer> {
   const child = spawn(binary, args, { stdio: "pipe", detached: true, env: { ...process.env, ...options.env } });
   const log = new Log(options.log);
   child.stderr.on("data", (data: Buffer) => log.add(data));
-  child.stdin.on("error", () => {}); // its end is told by exit
+  child.stdin.on("error", () => {}); // exit reports its end
   const gone = new Promise<void>((resolve) => {
     child.once("error", () => resolve());
     child.once("close", () => resolve());

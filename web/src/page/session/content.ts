@@ -9,7 +9,7 @@ export type Shown =
   | { kind: "picture"; type: string; bytes: Uint8Array }
   | { kind: "bytes" };
 
-/** contentOf tells what a file holds. A picture is told by its first bytes, not by its name; only SVG, which is text, by its name. */
+/** contentOf returns what a file holds. The first bytes decide what is a picture; only for SVG, which is text, the name does. */
 export function contentOf(path: string, bytes: Uint8Array): Shown {
   const type = pictureOf(bytes);
   if (type) return { kind: "picture", type, bytes };

@@ -317,7 +317,7 @@ class AsyncRuns:
         whole = self._transport.patience
         patience = Patience(whole)
         while True:
-            heard = False
+            received = False
             try:
                 if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
@@ -327,7 +327,7 @@ class AsyncRuns:
                     async for events in answer.events(until):
                         for _, data in events:
                             frame = _frame(data)
-                            heard = True
+                            received = True
                             if frame.note or frame.seq <= since:
                                 continue
                             since = frame.seq
@@ -338,7 +338,7 @@ class AsyncRuns:
             except TimeoutError:
                 raise TimeoutError("the run goes on", details={"run_id": id}) from None
             except Passing as failure:
-                if heard:
+                if received:
                     patience = Patience(whole * 10)
                 delay = patience.wait(failure)
             if until is not None:

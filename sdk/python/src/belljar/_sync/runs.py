@@ -318,7 +318,7 @@ class Runs:
         whole = self._transport.patience
         patience = Patience(whole)
         while True:
-            heard = False
+            received = False
             try:
                 if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
@@ -328,7 +328,7 @@ class Runs:
                     for events in answer.events(until):
                         for _, data in events:
                             frame = _frame(data)
-                            heard = True
+                            received = True
                             if frame.note or frame.seq <= since:
                                 continue
                             since = frame.seq
@@ -339,7 +339,7 @@ class Runs:
             except TimeoutError:
                 raise TimeoutError("the run goes on", details={"run_id": id}) from None
             except Passing as failure:
-                if heard:
+                if received:
                     patience = Patience(whole * 10)
                 delay = patience.wait(failure)
             if until is not None:
