@@ -82,7 +82,7 @@ func (g *GitSpec) Host() (host string, port uint16, err error) {
 	case len(g.URL) > maxGitURL:
 		return refuse("", "git.url is limited to %d bytes, got %d", maxGitURL, len(g.URL))
 	case !utf8.ValidString(g.URL) || strings.ContainsFunc(g.URL, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
-		return refuse("percent-encode what is in the path", "git.url has a space, a control character, a backslash, or bytes that are not UTF-8")
+		return refuse("percent-encode the path", "git.url has a space, a control character, a backslash, or bytes that are not UTF-8")
 	case strings.HasPrefix(g.URL, "-"):
 		return refuse(form, "git.url begins with a hyphen")
 	}
@@ -93,9 +93,9 @@ func (g *GitSpec) Host() (host string, port uint16, err error) {
 	case u.Scheme == "" || u.Opaque != "" || u.Scheme != "https":
 		return refuse("use the repository's https address: https://host/path", "git.url must be https: other ways to a repository are not supported")
 	case u.User != nil:
-		return refuse("leave out what is before the @", "git.url must not have a user or password")
+		return refuse("remove the part before the @", "git.url must not have a user or password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(g.URL, "#"):
-		return refuse("leave out what is after ? or #; a branch or tag goes in git.ref", "git.url must not have a query or fragment")
+		return refuse("remove the part after ? or #; a branch or tag goes in git.ref", "git.url must not have a query or fragment")
 	case u.Hostname() == "":
 		return refuse(form, "git.url has no host")
 	}
@@ -124,7 +124,7 @@ func (g *GitSpec) checkPatch() error {
 		e.Details["provided"], e.Details["maximum"] = len(g.Patch), maxGitPatch
 		return e
 	case !utf8.ValidString(g.Patch):
-		return invalidGit("patch", "git diff --binary prints what is not text as text", "git.patch is not valid UTF-8")
+		return invalidGit("patch", "git diff --binary prints binary changes as text", "git.patch is not valid UTF-8")
 	case g.Patch != "" && !strings.Contains(g.Patch, "--- ") && !strings.Contains(g.Patch, "diff --git "):
 		return invalidGit("patch", "git diff prints one", "git.patch is not a unified diff")
 	}

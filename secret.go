@@ -144,7 +144,7 @@ func checkSecretValue(field, value string) error {
 	case len(strings.TrimSpace(value)) < minSecretBytes:
 		e := invalid(field, "%s is shorter than %d bytes", field, minSecretBytes)
 		e.Details["minimum"] = minSecretBytes
-		e.Hint = "a secret so short cannot be kept out of the output; give it as env if it is none"
+		e.Hint = "so short a secret cannot be hidden in the output; use env if it is not secret"
 		return e
 	}
 	return nil

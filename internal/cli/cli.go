@@ -74,7 +74,7 @@ type commands struct {
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools that run code, over MCP on standard input and output."`
 	LSP        lspCommand        `cmd:"" name:"lsp" help:"Run files and tests from an editor, over the Language Server Protocol on standard input and output."`
-	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
+	Doctor     doctorCommand     `cmd:"" help:"Show which isolation this host provides, what is weaker and how to fix it."`
 	Bench      benchCommand      `cmd:"" help:"Measure this host, and compare Belljar with bubblewrap, runc and Docker."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print version and build."`

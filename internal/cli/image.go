@@ -65,7 +65,7 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.Update)
 			shown.Stop()
 			if ctx.Err() != nil && err != nil {
-				c.Note("%s was given up; what is whole of it is kept for the next time", ref)
+				c.Note("%s was interrupted; complete layers are kept for the next time", ref)
 				return stopped(err)
 			}
 			if err != nil {

@@ -47,7 +47,7 @@ func checkIssuer(s string) error {
 	}
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return errors.New("must be https, since who may come in depends on it")
+		return errors.New("must be https, because sign-in depends on it")
 	}
 	return nil
 }

@@ -104,6 +104,6 @@ func (c *Config) checkElsewhere(bad func(string, ...any)) {
 		bad("SANDBOX_SPRITES_WORKSPACE_ROOT must not hold /home/sprite/.auth, the secrets")
 	}
 	if c.Hibernate > 0 {
-		bad("SANDBOX_HIBERNATE_SEC has no meaning with SANDBOX_SPRITES_BASE_URL: a sprite rests by itself, and its files stay where they are")
+		bad("SANDBOX_HIBERNATE_SEC has no meaning with SANDBOX_SPRITES_BASE_URL: a sprite suspends on its own, and its files stay there")
 	}
 }

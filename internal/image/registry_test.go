@@ -240,7 +240,7 @@ func TestPlainBadRegistries(t *testing.T) {
 			image: spec{layers: [][]byte{layer}, edit: func(m map[string]any) {
 				m["layers"].([]any)[0].(map[string]any)["mediaType"] = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
 			}},
-			code: belljar.CodeImageInvalid, words: []string{"not to be had from registries"},
+			code: belljar.CodeImageInvalid, words: []string{"cannot be downloaded from registries"},
 		},
 		"a layer of an unknown kind": {
 			image: spec{layers: [][]byte{layer}, edit: func(m map[string]any) {

@@ -183,7 +183,7 @@ func checkToken(spec belljar.TokenSpec) error {
 	case len(spec.Name) > maxName || !utf8.ValidString(spec.Name) || strings.ContainsFunc(spec.Name, unicode.IsControl):
 		return fault.Refuse("name", spec.Name, "name must be at most 256 bytes of text")
 	case spec.TTLSec < 0 || math.IsNaN(spec.TTLSec) || math.IsInf(spec.TTLSec, 0):
-		return fault.Refuse("ttl_sec", strconv.FormatFloat(spec.TTLSec, 'g', -1, 64), "ttl_sec must not be negative; 0 is for ever")
+		return fault.Refuse("ttl_sec", strconv.FormatFloat(spec.TTLSec, 'g', -1, 64), "ttl_sec must not be negative; 0 means no end")
 	}
 	return nil
 }

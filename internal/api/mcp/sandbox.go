@@ -285,13 +285,13 @@ func sandboxError(err error) error {
 		lives := e.Code == belljar.CodeConflict && (state == "" || !belljar.SessionState(state).Ended()) // it may wait for an operator
 		switch {
 		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
-			e.Hint = "delete what is not needed; only the operator can make the workspace larger"
+			e.Hint = "delete unneeded files; only the operator can make the workspace larger"
 		case e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict:
 			return false
 		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil, e.Details["rule"] == "not_a_folder":
-			e.Hint = "sandbox_fs_list shows what is there"
+			e.Hint = "sandbox_fs_list lists the files"
 		case e.Details["rule"] == "not_a_file":
-			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
+			e.Hint = "only files are read and written; sandbox_fs_list lists a folder"
 		case session && e.Details["path"] == nil && !lives:
 			e.Hint = "call sandbox_open for a new one; the files of the old one are deleted"
 		default:

@@ -89,7 +89,7 @@ func (w *walk) shell(args []*syntax.Word) error {
 			return unknowable(arg)
 		}
 		if !strings.HasPrefix(text, "-") || text == "-" || text == "--" {
-			return &refusal{message: "A shell runs what is known only then: give the script with -c"}
+			return &refusal{message: "The script is known only when the shell runs: give it with -c"}
 		}
 		if strings.HasPrefix(text, "--") || !strings.Contains(text, "c") {
 			continue
@@ -103,7 +103,7 @@ func (w *walk) shell(args []*syntax.Word) error {
 		}
 		return w.script(script)
 	}
-	return &refusal{message: "A shell runs what is known only then: give the script with -c"}
+	return &refusal{message: "The script is known only when the shell runs: give it with -c"}
 }
 
 // run checks the program after a runner's options.

@@ -34,7 +34,7 @@ func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
 	if err != nil {
 		return err
 	}
-	missing := refuse("hard_link", h.Name, "a hard link to %s, which is not there", shown(h.Linkname))
+	missing := refuse("hard_link", h.Name, "a hard link to %s, which is missing", shown(h.Linkname))
 	if len(elements) == 0 {
 		return refuse("hard_link", h.Name, "a hard link to a folder")
 	}

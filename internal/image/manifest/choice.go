@@ -167,7 +167,7 @@ func WrongPlatform(what string, want Platform, there []string) error {
 		hint = "there are images for " + strings.Join(there, ", ")
 	}
 	return &belljar.Error{
-		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is not to be had for %s", what, want),
+		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is not available for %s", what, want),
 		Details: map[string]any{"image": what, "platform": want.String(), "available": there}, Hint: hint,
 	}
 }

@@ -145,7 +145,7 @@ func checkLayer(l Descriptor) error {
 	kind := l.MediaType
 	switch {
 	case strings.Contains(kind, "foreign"), strings.Contains(kind, "nondistributable"):
-		return fault.Invalid("layer_type", "its layer %s is not to be had from registries (%s)", fault.Printable(l.Digest), fault.Printable(kind))
+		return fault.Invalid("layer_type", "its layer %s cannot be downloaded from registries (%s)", fault.Printable(l.Digest), fault.Printable(kind))
 	case strings.HasSuffix(kind, "+encrypted"):
 		return fault.Invalid("layer_type", "its layer %s is encrypted", fault.Printable(l.Digest))
 	}

@@ -92,7 +92,7 @@ func reason(ref string) error {
 	}
 	switch {
 	case strings.Contains(ref, "://"):
-		return errors.New("it is not the address of a page: leave out what is before the registry's name")
+		return errors.New("it is not the address of a web page: remove the part before the registry's name")
 	case strings.ContainsAny(ref, " \t\r\n"):
 		return errors.New("there is a space or the end of a line in it")
 	case strings.Count(ref, "@") > 1, strings.HasSuffix(ref, "@"), strings.HasSuffix(ref, ":"):

@@ -36,9 +36,9 @@ func Default() string {
 // Hint is for who cannot have the folder, or shares it with other users. No setting gives root another.
 func Hint() string {
 	if os.Geteuid() == 0 {
-		return "it must be possible to make the folder, and root alone may be able to write to it: move away what is there"
+		return "Belljar must be able to make the folder, and only root may write to it: move the existing file or folder away"
 	}
-	return "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own"
+	return "set XDG_RUNTIME_DIR (or TMPDIR if that is unset) to a folder that you own"
 }
 
 // inMemory reports whether a folder is on a file system that has no disk.

@@ -26,7 +26,7 @@ var errMute = errors.New("the engine does not answer")
 
 const (
 	hintMute    = "the engine hangs, or its machine is overloaded: check the log of the engine, and restart it"
-	hintRefused = "what stands before the engine, a proxy or an authorization plugin, refuses this: have it let Belljar's calls through"
+	hintRefused = "a proxy or an authorization plugin in front of the engine refuses this: configure it to allow Belljar's calls"
 )
 
 // answering is how long an engine may take to say what it is, or how a sandbox is: five seconds, unless it is given more

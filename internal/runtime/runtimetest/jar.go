@@ -54,7 +54,7 @@ func create(t *testing.T, o Options, r runtime.Runtime, change ...func(*runtime.
 	if o.AgentUser {
 		info, err := j.agent.Ping(ctx)
 		if err != nil {
-			t.Fatalf("ask the agent who it is: %v", err)
+			t.Fatalf("identify the agent: %v", err)
 		}
 		j.o.UID, j.o.GID = info.UID, info.GID
 	}

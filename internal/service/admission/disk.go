@@ -61,7 +61,7 @@ func (a *Accounts) share(ctx context.Context, user string) (own, share int64, er
 	}
 	all, users, err := a.Users.Kept(ctx)
 	if err != nil {
-		return 0, 0, fault.Record("read what is kept", err)
+		return 0, 0, fault.Record("read the stored sizes", err)
 	}
 	own = used.ArtifactBytes + used.LogBytes
 	recorded := own > 0

@@ -52,7 +52,7 @@ func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabili
 	if caps.AgentUID == "shared" {
 		info, err := b.Agent.Ping(ctx)
 		if err != nil {
-			return b, fmt.Errorf("ask the agent who it is: %w", err)
+			return b, fmt.Errorf("identify the agent: %w", err)
 		}
 		b.UID, b.GID = info.UID, info.GID
 	}

@@ -90,7 +90,7 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 	case wire.CodePathEscapes:
 		return refusal{belljar.CodePathEscapes, "", named("%q leads out of the workspace, or through links without end"), "a symbolic link on the way points elsewhere"}
 	case wire.CodeNotFile:
-		return refusal{belljar.CodeConflict, "not_a_file", named("%q is not a regular file"), "only files are read and written; fs/list shows what is there, fs/archive packs folders"}
+		return refusal{belljar.CodeConflict, "not_a_file", named("%q is not a regular file"), "only files are read and written; fs/list lists the files, fs/archive packs folders"}
 	case wire.CodeDenied:
 		return refusal{belljar.CodeConflict, "denied", named("%q: its permissions, or those of a folder above it, do not allow that"), "a program in the sandbox may change them with chmod"}
 	case wire.CodeNoSpace: // a workspace has a limit of bytes and one of files

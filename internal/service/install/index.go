@@ -155,7 +155,7 @@ func (x *index) fault(err error, name string, i int) error {
 		e.Hint = "check the network of the host"
 	case errors.As(err, &bad):
 		e.Code, e.Message = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s cannot be used: %v", x.tool.name, x.url.Hostname(), bad)
-		e.Hint = "check the address of the index, and who may read it, or try again later"
+		e.Hint = "check the address of the index and its permissions, or try again later"
 	default:
 		e.Code, e.Message, e.Err = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s does not answer", x.tool.name, x.url.Hostname()), err
 		e.Hint = "try again later, or check the network of the host"

@@ -123,7 +123,7 @@ func (i *Installer) resolve(ctx context.Context, o Order) (answers []answer, err
 func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers []answer, errs []error) {
 	if o.Made == nil { // the order's sandbox is there already, and nothing is claimed for another
 		for _, n := range open {
-			errs[n] = presetError(answers[n].Name, belljar.CodeConflict, "it is not known yet what it stands for in this image",
+			errs[n] = presetError(answers[n].Name, belljar.CodeConflict, "its hosts in this image are not known yet",
 				"make a session with it, or look at it first: belljar network presets --image IMAGE")
 		}
 		return
@@ -377,7 +377,7 @@ func (i *Installer) keepAnswer(key string, a answer) {
 		}
 	}
 	if err != nil {
-		i.opts.Log.Warn("what a preset stands for cannot be kept", "preset", a.Name, "err", err)
+		i.opts.Log.Warn("cannot store the hosts of a preset", "preset", a.Name, "err", err)
 	}
 }
 

@@ -162,7 +162,7 @@ func pipFault(text string, o order) *belljar.Error {
 					return e
 				}
 			}
-			e.Hint = "check the versions; set build (--package-build) if one is not there as a wheel for this image"
+			e.Hint = "check the versions; set build (--package-build) if a package has no wheel for this image"
 		}
 	default:
 		return nil

@@ -87,6 +87,6 @@ func replays(run belljar.Run, e *entry, since time.Time) bool {
 func cannotReplay(run belljar.Run, why string) error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("the code of run %s cannot be executed again: %s", run.ID, why),
-		Details: map[string]any{"run_id": run.ID}, Hint: "leave replay out, and send what is needed of the earlier code",
+		Details: map[string]any{"run_id": run.ID}, Hint: "leave replay out, and repeat the necessary part of the earlier code",
 	}
 }

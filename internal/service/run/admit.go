@@ -126,7 +126,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 	req, of := p.request, x.Placement()
 	if len(req.Secrets) > 0 {
 		return &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: "secrets cannot be given to a run in a session: the runs of a session share a user, who could read them",
+			Code: belljar.CodeInvalidRequest, Message: "secrets cannot be given to a run in a session: the runs of a session share a user, so that each could read them",
 			Details: map[string]any{"field": "secrets", "session_id": req.SessionID},
 			Hint:    "give them to the session when it is made, or make a run without a session",
 		}

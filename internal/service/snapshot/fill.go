@@ -44,7 +44,7 @@ func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	}
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: "the snapshot does not fit over what the workspace has: " + refused.Message, Err: err,
-		Details: map[string]any{"field": "snapshot"}, Hint: "remove what is in its place, or use another volume",
+		Details: map[string]any{"field": "snapshot"}, Hint: "remove the file in its place, or use another volume",
 	}
 }
 

@@ -12,7 +12,7 @@ func strange(config string) string {
 		case line == "" || line[0] == '#' || line[0] == ';':
 			continue
 		case strings.HasSuffix(line, `\`):
-			return "a line that goes on"
+			return "a line that continues"
 		case line[0] == '[':
 			end := strings.LastIndexByte(line, ']')
 			if end != len(line)-1 || strings.Count(line, "[") > 1 || strings.Count(line, "]") > 1 {
