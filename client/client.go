@@ -67,7 +67,7 @@ type Options struct {
 	// Broken is called once for each request and each break of a log that a retry does not fix at once, with how long the client
 	// tries further; nil does nothing.
 	Broken func(err error, left time.Duration)
-	// Asked is called when the files of a run wait, in a session, for an operator's approval; nil does nothing. The log of a run has its own.
+	// Asked is called when the files of a run in a session wait for an operator's approval; nil does nothing. For a run, the log reports it.
 	Asked func(a belljar.Approval)
 	// Silence is the longest pause while the client waits for bytes of a response; 0 means 60 s.
 	Silence time.Duration
@@ -227,7 +227,7 @@ func (c *Client) Terminals() belljar.Terminals { return terminals{c} }
 // Ports gives access to the ports that programs in the caller's sessions listen on.
 func (c *Client) Ports() belljar.Ports { return ports{c} }
 
-// Usage gives access to what the caller's living sandboxes use.
+// Usage gives access to the usage of the caller's running sandboxes.
 func (c *Client) Usage() belljar.Usages { return usages{c} }
 
 // Node describes the server and the caller.
